@@ -1,0 +1,18 @@
+//! What the process was given: the only place that reads the environment.
+#![expect(clippy::disallowed_methods, reason = "this is the place")]
+
+use std::path::PathBuf;
+
+use sandbox::Host;
+
+/// The caller's home and variables.
+pub(crate) fn host() -> Host {
+    Host { home: std::env::var_os("HOME").map(PathBuf::from), variables: std::env::vars_os().collect() }
+}
+
+/// Where Toolgate keeps what it must remember: `TOOLGATE_HOME`, else `~/.local/state/toolgate`.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    let named = std::env::var_os("TOOLGATE_HOME").map(PathBuf::from);
+    let default = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state/toolgate"));
+    named.or_else(default).filter(|folder| folder.is_absolute())
+}

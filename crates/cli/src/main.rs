@@ -1,0 +1,38 @@
+//! `toolgate`: the gate between an AI agent and the world, as one command.
+#![forbid(unsafe_code)]
+
+mod config;
+mod doctor;
+mod run;
+mod size;
+mod talk;
+
+use clap::{Parser, Subcommand};
+
+/// The gate between an AI agent and the world: runs commands behind walls that were proved on this host.
+#[derive(Parser)]
+#[command(name = "toolgate", version, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a command in a sandbox
+    Run(Box<run::Arguments>),
+    /// Show what this host can really enforce, and how to get the rest
+    Doctor(doctor::Arguments),
+}
+
+fn main() {
+    // Both end the process if it was started for that. They come first, before any thread can exist.
+    jail::serve_if_asked();
+    sandbox::serve_if_asked();
+    let arguments = Arguments::parse();
+    let code = match arguments.command {
+        Command::Run(arguments) => run::run(*arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+    };
+    std::process::exit(code);
+}

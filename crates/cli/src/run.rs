@@ -1,0 +1,407 @@
+//! `toolgate run`: one command behind walls.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use jail::{
+    ChangeReport, Feed, Limit, Limits, Names, Outcome, Pattern, PlanError, Program, Report, Streams,
+    Strictness,
+};
+use sandbox::{Backend, BackendName, Deny, Job, Native, PlanRequest, Profile, Proofs, Refusal, Subprocess};
+
+use serde::Serialize;
+
+use crate::{config, size, talk};
+
+const CODE_USAGE: i32 = 2;
+const CODE_REFUSED: i32 = 3;
+const CODE_TIMEOUT: i32 = 124;
+const CODE_SANDBOX: i32 = 125;
+const CODE_CANNOT_EXECUTE: i32 = 126;
+const CODE_NOT_FOUND: i32 = 127;
+
+const AFTER_HELP: &str = "\
+The command sees the system read-only, an empty home and an empty /tmp of its own, and the directories named here;
+without any, the current one is shown read-only. There is no network but its own loopback. Secrets in the tree
+(.env*, .ssh, *.pem …) are hidden, and .git/hooks and .git/config cannot be written.
+
+Exit codes: the command's own; 2 usage, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,
+127 not found, 128+N ended by signal N.
+
+Examples:
+  toolgate run -- ls -la
+  toolgate run --profile build --rw . -- make
+  toolgate run --profile build --rw . --memory 4g --timeout 600 -- cargo test --offline";
+
+/// Run a command in a sandbox
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// inspect: look only; build, mutate: write in the directories given by --rw
+    #[arg(long, value_name = "PROFILE", default_value = "inspect")]
+    profile: String,
+
+    /// native: Linux namespaces; subprocess: native where it works, else a plain process; deny: nothing
+    #[arg(long, value_name = "BACKEND", default_value = "native")]
+    backend: String,
+
+    /// Show this directory read-only
+    #[arg(long, value_name = "DIR")]
+    ro: Vec<PathBuf>,
+
+    /// Let the command write in this directory
+    #[arg(long, value_name = "DIR")]
+    rw: Vec<PathBuf>,
+
+    /// Let the command reach this host (needs the egress proxy, which this version does not have)
+    #[arg(long, value_name = "HOST:PORT")]
+    allow: Vec<String>,
+
+    /// Set a variable
+    #[arg(long, value_name = "K=V")]
+    env: Vec<OsString>,
+
+    /// Hide entries of this name too, such as `*.sqlite` or `.config/tool`
+    #[arg(long, value_name = "NAME")]
+    hide: Vec<String>,
+
+    /// Do not hide entries matched by this default pattern, such as `.env*`
+    #[arg(long, value_name = "NAME")]
+    show: Vec<String>,
+
+    /// Seconds before everything is killed
+    #[arg(long, value_name = "S", default_value = "30")]
+    timeout: f64,
+
+    /// Memory for all its processes together
+    #[arg(long, value_name = "SIZE", default_value = "2g", value_parser = size::parse)]
+    memory: u64,
+
+    /// Processes and threads at once
+    #[arg(long, value_name = "N", default_value = "512")]
+    pids: u32,
+
+    /// Processors it may keep busy, such as 1.5
+    #[arg(long, value_name = "N", default_value = "4")]
+    cpus: f64,
+
+    /// Bytes it may write to scratch space or to granted directories
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = size::parse)]
+    disk: u64,
+
+    /// Bytes of each output stream that are passed on
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = size::parse)]
+    output: u64,
+
+    /// Give it a terminal
+    #[arg(short = 't', long)]
+    tty: bool,
+
+    /// Refuse limits that the host can only watch
+    #[arg(long)]
+    strict: bool,
+
+    /// Print a report as JSON instead of passing output on; it lists changed files
+    #[arg(long, conflicts_with = "tty")]
+    json: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Why nothing was run, and with which exit code.
+struct Failed {
+    error: anyhow::Error,
+    hint: Option<String>,
+    code: i32,
+    /// A stable name for programs.
+    name: &'static str,
+}
+
+impl Failed {
+    fn usage(error: anyhow::Error, hint: &str) -> Failed {
+        Failed { error, hint: Some(hint.to_owned()), code: CODE_USAGE, name: "usage" }
+    }
+}
+
+/// Runs the command; returns the exit code.
+pub(crate) fn run(arguments: Arguments) -> i32 {
+    let json = arguments.json;
+    match try_run(arguments) {
+        Ok(code) => code,
+        Err(failed) => {
+            if json {
+                let causes: Vec<String> = failed.error.chain().map(ToString::to_string).collect();
+                let refusal = serde_json::json!({
+                    "error": { "code": failed.name, "message": causes.join(": "), "hint": failed.hint }
+                });
+                talk::data(&refusal.to_string());
+            } else {
+                talk::error(&failed.error, failed.hint.as_deref());
+            }
+            failed.code
+        }
+    }
+}
+
+fn try_run(arguments: Arguments) -> Result<i32, Failed> {
+    let json = arguments.json;
+    let streams = match (json, arguments.tty) {
+        (true, _) => Streams::Collect { input: Feed::Own },
+        (false, true) => Streams::Terminal,
+        (false, false) => Streams::Pass,
+    };
+    let backend = BackendName::parse(&arguments.backend).ok_or_else(|| {
+        let error = anyhow!("`{}` is not a backend of this version", arguments.backend);
+        Failed::usage(error, "choose native, subprocess or deny")
+    })?;
+    let wanted = arguments.command.first().cloned().unwrap_or_default();
+    let plan = request_of(arguments)?.into_plan(&config::host()).map_err(bad_plan)?;
+    let report = run_in(backend, Job { plan, streams })?;
+    if json {
+        talk::data(&serde_json::to_string_pretty(&Shown::from(&report)).unwrap_or_default());
+    } else {
+        remark_on(&report, &wanted);
+    }
+    Ok(code_of(&report.outcome))
+}
+
+/// What the arguments ask for, in a profile's terms.
+fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
+    let profile = profile_of(&arguments)?;
+    let here = std::env::current_dir()
+        .context("cannot tell the current directory")
+        .map_err(|error| Failed { error, hint: None, code: CODE_SANDBOX, name: "sandbox_bad_directory" })?;
+    let absolute = |path: &PathBuf| plain(&here, path);
+    let mut read: Vec<PathBuf> = arguments.ro.iter().map(absolute).collect();
+    let write: Vec<PathBuf> = arguments.rw.iter().map(absolute).collect();
+    if read.is_empty() && write.is_empty() && is_worth_showing(&here) {
+        read.push(here.clone());
+    }
+    let mut command = arguments.command.into_iter();
+    Ok(PlanRequest {
+        profile,
+        program: Program::Inside(command.next().unwrap_or_default()),
+        arguments: command.collect(),
+        working_directory: here,
+        read,
+        write,
+        variables: arguments.env.iter().map(|text| variable_of(text)).collect::<Result<_, _>>()?,
+        names: names_of(&arguments.hide, &arguments.show)?,
+        limits: Limits {
+            memory: arguments.memory,
+            pids: arguments.pids,
+            cpu_millis: thousandths(arguments.cpus),
+            disk: arguments.disk,
+            output: arguments.output,
+            timeout: Duration::try_from_secs_f64(arguments.timeout).unwrap_or(Duration::ZERO),
+            ..Limits::default()
+        },
+        changes: if arguments.json { ChangeReport::List } else { ChangeReport::Skip },
+        strictness: if arguments.strict { Strictness::Refuse } else { Strictness::Report },
+    })
+}
+
+fn profile_of(arguments: &Arguments) -> Result<Profile, Failed> {
+    if arguments.profile == "networked" || !arguments.allow.is_empty() {
+        return Err(Failed {
+            error: anyhow!("a sandbox of this version has no way to the network"),
+            hint: Some(
+                "the egress proxy comes in a later version; until then such a command is refused".to_owned(),
+            ),
+            code: CODE_SANDBOX,
+            name: "sandbox_no_egress",
+        });
+    }
+    let profile = Profile::parse(&arguments.profile).ok_or_else(|| {
+        Failed::usage(
+            anyhow!("`{}` is not a profile", arguments.profile),
+            "choose inspect, build, mutate or networked",
+        )
+    })?;
+    if !profile.may_write() && !arguments.rw.is_empty() {
+        let error =
+            anyhow!("the profile `{}` cannot write, so `--rw` makes no sense with it", profile.as_str());
+        return Err(Failed::usage(error, "use `--profile build`, or `--ro` instead"));
+    }
+    Ok(profile)
+}
+
+/// The path as the caller means it: absolute, without `.` and `..`. Links are not followed; they are refused later.
+fn plain(here: &Path, path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in here.join(path).components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// Whether the current directory can be shown without having been named: not the root, nor what belongs to the system.
+fn is_worth_showing(here: &Path) -> bool {
+    let system =
+        ["/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run"];
+    here != Path::new("/") && !system.iter().any(|path| here.starts_with(path))
+}
+
+fn variable_of(text: &OsStr) -> Result<(OsString, OsString), Failed> {
+    let bytes = text.as_bytes();
+    let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {
+        let error = anyhow!("`--env {}` has no value", text.display());
+        return Err(Failed::usage(error, "write it as NAME=VALUE"));
+    };
+    let (name, value) = bytes.split_at(at);
+    let value = value.get(1..).unwrap_or_default();
+    Ok((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
+}
+
+fn names_of(hide: &[String], show: &[String]) -> Result<Names, Failed> {
+    let parse = |text: &String| {
+        let advice = "a pattern is one or more names joined by `/`, such as `*.sqlite`";
+        Pattern::parse(text).map_err(|error| Failed::usage(error.into(), advice))
+    };
+    let mut names = Names::default();
+    for pattern in show.iter().map(parse) {
+        let pattern = pattern?;
+        let before = names.hidden.len();
+        names.hidden.retain(|hidden| *hidden != pattern);
+        if names.hidden.len() == before {
+            let error = anyhow!("`{}` is not hidden by default", String::from(pattern));
+            return Err(Failed::usage(error, "name a default pattern exactly, such as `.env*`"));
+        }
+    }
+    names.hidden.extend(hide.iter().map(parse).collect::<Result<Vec<_>, _>>()?);
+    Ok(names)
+}
+
+/// Out of range becomes 0, which is refused with the range.
+fn thousandths(cpus: f64) -> u32 {
+    let millis = (cpus * 1000.0).round();
+    if millis.is_finite() && (0.0..=f64::from(u32::MAX)).contains(&millis) { millis as u32 } else { 0 }
+}
+
+fn run_in(backend: BackendName, job: Job) -> Result<Report, Failed> {
+    let prober = std::env::current_exe()
+        .context("cannot find the toolgate binary")
+        .map_err(|error| Failed { error, hint: None, code: CODE_SANDBOX, name: "sandbox_cannot_build" })?;
+    let native = Native::single_threaded(Proofs { folder: config::state_folder(), prober });
+    let report = match backend {
+        BackendName::Native => native.run(job),
+        BackendName::Subprocess => Subprocess::new(native).run(job),
+        BackendName::Deny => Deny.run(job),
+    };
+    report.map_err(|refusal| {
+        let (hint, name) = (refusal.fix(), refusal.code());
+        let code = if matches!(refusal, Refusal::Denied) { CODE_REFUSED } else { CODE_SANDBOX };
+        Failed { error: refusal.into(), hint, code, name }
+    })
+}
+
+fn bad_plan(error: PlanError) -> Failed {
+    let hint = match &error {
+        PlanError::Forbidden { .. } => {
+            Some("name the directory the command needs, not the system's".to_owned())
+        }
+        PlanError::DeniedVariable { .. } => {
+            Some("credentials do not enter a sandbox; put what is not secret under another name".to_owned())
+        }
+        _ => None,
+    };
+    Failed { error: error.into(), hint, code: CODE_USAGE, name: "usage" }
+}
+
+/// Tells a person what they would otherwise wonder about.
+fn remark_on(report: &Report, wanted: &OsStr) {
+    match &report.outcome {
+        Outcome::NotFound => {
+            talk::say(&format!("error: `{}` is not in the sandbox", wanted.display()));
+            talk::say(
+                "hint: show the directory it is in with `--ro DIR`, or use `--profile build` for toolchains in your home",
+            );
+        }
+        Outcome::CannotExecute(number) => {
+            let why = std::io::Error::from_raw_os_error(*number);
+            talk::say(&format!("error: `{}` cannot be executed: {why}", wanted.display()));
+        }
+        Outcome::Stopped(Limit::Timeout) => talk::say("error: stopped: it ran past its time (`--timeout`)"),
+        Outcome::Stopped(Limit::Memory) => talk::say("error: stopped: it went past its memory (`--memory`)"),
+        Outcome::Stopped(Limit::Disk) => talk::say("error: stopped: it wrote more than it may (`--disk`)"),
+        Outcome::Stopped(Limit::Abandoned) | Outcome::Exit(_) | Outcome::Signal(_) => {}
+    }
+    for (stream, captured) in [("stdout", &report.stdout), ("stderr", &report.stderr)] {
+        if captured.dropped > 0 {
+            let dropped = captured.dropped;
+            talk::warning(&format!("{dropped} bytes of {stream} were dropped: past the cap (`--output`)"));
+        }
+    }
+    for moved in &report.quarantined {
+        let (path, to) = (moved.path.display(), moved.moved_to.display());
+        talk::warning(&format!("`{path}` was moved to `{to}`: {}", moved.why));
+    }
+}
+
+fn code_of(outcome: &Outcome) -> i32 {
+    match outcome {
+        Outcome::Exit(code) => *code,
+        Outcome::Signal(signal) => 128 + signal,
+        Outcome::Stopped(Limit::Timeout) => CODE_TIMEOUT,
+        Outcome::Stopped(_) => 128 + 9,
+        Outcome::NotFound => CODE_NOT_FOUND,
+        Outcome::CannotExecute(_) => CODE_CANNOT_EXECUTE,
+    }
+}
+
+/// The report as it goes out: output as text, times in milliseconds.
+#[derive(Serialize)]
+struct Shown<'a> {
+    outcome: &'a Outcome,
+    stdout: ShownStream,
+    stderr: ShownStream,
+    setup_ms: f64,
+    run_ms: f64,
+    cpu_ms: f64,
+    peak_memory: &'a jail::Memory,
+    files_changed: &'a jail::Changes,
+    quarantined: &'a [jail::Quarantined],
+    enforcement: &'a jail::Enforcement,
+}
+
+#[derive(Serialize)]
+struct ShownStream {
+    text: String,
+    bytes: u64,
+    dropped: u64,
+}
+
+impl<'a> From<&'a Report> for Shown<'a> {
+    fn from(report: &'a Report) -> Shown<'a> {
+        let stream = |captured: &jail::Captured| ShownStream {
+            text: captured.text(),
+            bytes: captured.total,
+            dropped: captured.dropped,
+        };
+        let millis = |duration: Duration| duration.as_secs_f64() * 1000.0;
+        Shown {
+            outcome: &report.outcome,
+            stdout: stream(&report.stdout),
+            stderr: stream(&report.stderr),
+            setup_ms: millis(report.timings.setup),
+            run_ms: millis(report.timings.run),
+            cpu_ms: millis(report.usage.cpu_user + report.usage.cpu_system),
+            peak_memory: &report.usage.memory,
+            files_changed: &report.changes,
+            quarantined: &report.quarantined,
+            enforcement: &report.enforcement,
+        }
+    }
+}

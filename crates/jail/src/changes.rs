@@ -1,0 +1,197 @@
+//! After a run: what changed in the writable directories, and what must not stay where the tool put it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, renameat_with, statat};
+
+use crate::control::Control;
+use crate::launch::Opened;
+use crate::plan::{Access, ChangeReport, Plan};
+use crate::report::{Change, ChangeKind, Changes, Quarantined};
+use crate::tree::{Detail, Survey, open_beneath, survey};
+
+/// Settings of a fresh repository that cannot make git run anything.
+const HARMLESS_SETTINGS: [&str; 15] = [
+    "core.repositoryformatversion",
+    "core.filemode",
+    "core.bare",
+    "core.logallrefupdates",
+    "core.ignorecase",
+    "core.precomposeunicode",
+    "core.symlinks",
+    "core.autocrlf",
+    "extensions.objectformat",
+    "extensions.refstorage",
+    "user.name",
+    "user.email",
+    "branch.remote",
+    "branch.merge",
+    "init.defaultbranch",
+];
+
+/// Largest configuration that is read before it is called suspicious.
+const MAX_CONFIG: u64 = 64 * 1024;
+
+/// Looks at every writable directory again.
+pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined>) {
+    let wants_list = plan.draft().changes == ChangeReport::List;
+    let detail = if wants_list { Detail::Stamps } else { Detail::Names };
+    let mut seen = Vec::new();
+    let mut incomplete = false;
+    let mut quarantined = Vec::new();
+    for directory in opened.iter().filter(|directory| directory.access == Access::Write) {
+        let now = survey(&directory.handle, &plan.draft().names, detail);
+        incomplete |= !now.complete || !directory.survey.complete;
+        if wants_list {
+            seen.extend(difference(&directory.path, &directory.survey, &now));
+        }
+        if plan.keeps(Control::ProtectedNames) {
+            quarantined.extend(quarantine_new(directory, &now));
+        }
+    }
+    seen.sort();
+    let changes = match (wants_list, incomplete) {
+        (false, _) => Changes::NotAsked,
+        (true, false) => Changes::Exact(seen),
+        (true, true) => {
+            Changes::Partial { seen, why: "a granted directory has more than 250,000 entries".to_owned() }
+        }
+    };
+    (changes, quarantined)
+}
+
+fn difference(root: &Path, before: &Survey, after: &Survey) -> Vec<Change> {
+    let change = |path: &PathBuf, kind| Change { path: root.join(path), kind };
+    let new_or_changed = after.stamps.iter().filter_map(|(path, stamp)| match before.stamps.get(path) {
+        None => Some(change(path, ChangeKind::Created)),
+        Some(old) if old.differs(stamp) => Some(change(path, ChangeKind::Modified)),
+        Some(_) => None,
+    });
+    let removed = before.stamps.keys().filter(|path| !after.stamps.contains_key(*path));
+    new_or_changed.chain(removed.map(|path| change(path, ChangeKind::Removed))).collect()
+}
+
+/// ATTACK(new-protected-name): a protected file that did not exist could not be mounted read-only; it is moved away.
+fn quarantine_new(directory: &Opened, now: &Survey) -> Vec<Quarantined> {
+    let before: BTreeSet<&PathBuf> = directory.survey.protected.iter().collect();
+    let new = now.protected.iter().filter(|path| !before.contains(path));
+    new.flat_map(|path| suspicious_parts(&directory.handle, path))
+        .filter_map(|(path, why)| move_away(directory, &path, why))
+        .collect()
+}
+
+/// Which parts of a new protected entry would run something. An ordinary `git init` leaves none.
+fn suspicious_parts(directory: &OwnedFd, path: &Path) -> Vec<(PathBuf, &'static str)> {
+    let in_git =
+        path.parent().is_some_and(|parent| parent.iter().any(|name| name.eq_ignore_ascii_case(".git")));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match (in_git, name) {
+        (true, "hooks") => {
+            hooks_in(directory, path).into_iter().map(|hook| (hook, "git would run it")).collect()
+        }
+        (true, "config") if is_harmless_config(directory, path) => Vec::new(),
+        (true, "config") => vec![(path.to_owned(), "git would obey its settings")],
+        (true, _) => vec![(path.to_owned(), "git would take its settings from elsewhere")],
+        (false, _) => vec![(path.to_owned(), "a protected name that was not there before")],
+    }
+}
+
+fn hooks_in(directory: &OwnedFd, path: &Path) -> Vec<PathBuf> {
+    let Ok(folder) = open_beneath(directory, path, OFlags::RDONLY | OFlags::DIRECTORY) else {
+        // Not a directory: a link, or a file. Either way not what git makes.
+        return vec![path.to_owned()];
+    };
+    let Ok(entries) = rustix::fs::Dir::read_from(&folder) else { return vec![path.to_owned()] };
+    entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "." && name != ".." && !name.ends_with(".sample"))
+        .map(|name| path.join(name))
+        .collect()
+}
+
+/// Whether a git configuration only has settings that a fresh repository has. Anything unusual counts as harmful.
+fn is_harmless_config(directory: &OwnedFd, path: &Path) -> bool {
+    let Ok(file) = open_beneath(directory, path, OFlags::RDONLY | OFlags::NONBLOCK) else { return false };
+    let is_file =
+        rustix::fs::fstat(&file).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
+    let mut text = String::new();
+    let read = std::fs::File::from(file).take(MAX_CONFIG + 1).read_to_string(&mut text);
+    is_file && read.is_ok_and(|length| length as u64 <= MAX_CONFIG) && has_only_harmless_settings(&text)
+}
+
+fn has_only_harmless_settings(text: &str) -> bool {
+    let mut section = String::new();
+    text.lines().map(str::trim).all(|line| {
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            true
+        } else if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            let name = header.split_whitespace().next().unwrap_or_default();
+            section = name.to_lowercase();
+            !header.contains(['\\', ']'])
+        } else {
+            let key = line.split('=').next().unwrap_or_default().trim().to_lowercase();
+            let setting = format!("{section}.{key}");
+            // A remote's address may name a helper program: `ext::`, or an upload-pack of its own.
+            !line.ends_with('\\') && HARMLESS_SETTINGS.contains(&setting.as_str())
+        }
+    })
+}
+
+/// Renames it beside itself, under a name nobody looks for, and takes its permissions.
+fn move_away(directory: &Opened, path: &Path, why: &str) -> Option<Quarantined> {
+    let mut name = OsString::from(path.file_name()?);
+    name.push(".quarantined");
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let folder = open_beneath(&directory.handle, parent, OFlags::PATH | OFlags::DIRECTORY).ok()?;
+    let old = path.file_name()?;
+    let mut target = name.clone();
+    let mut attempt = 0;
+    while renameat_with(&folder, old, &folder, &target, RenameFlags::NOREPLACE).is_err() {
+        attempt += 1;
+        if attempt > 100 || statat(&folder, old, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return None;
+        }
+        target = name.clone();
+        target.push(format!(".{attempt}"));
+    }
+    let is_link = statat(&folder, &target, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink);
+    if !is_link {
+        let _ = rustix::fs::chmodat(&folder, &target, Mode::empty(), AtFlags::empty());
+    }
+    let moved_to = directory.path.join(path).with_file_name(&target);
+    Some(Quarantined { path: directory.path.join(path), moved_to, why: why.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_of_a_fresh_repository_is_harmless() {
+        let fresh = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n";
+        assert!(has_only_harmless_settings(fresh));
+    }
+
+    #[test]
+    fn settings_that_run_something_or_hide_something_are_not() {
+        for text in [
+            "[core]\n\tfsmonitor = ./evil\n",
+            "[core]\n\thooksPath = ../x\n",
+            "[alias]\n\tst = !evil\n",
+            "[include]\n\tpath = ../evil\n",
+            "[core] fsmonitor = x\n",
+            "[core]\n\tfilemode = true \\\n",
+            "[remote \"o\"]\n\turl = ext::evil\n",
+            "[filter \"a\"]\n\tclean = evil\n",
+        ] {
+            assert!(!has_only_harmless_settings(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Who the sandbox is, on the host and to itself.
+//!
+//! Root never runs a tool as host root: the sandbox gets a host id from a range of its own, and owners in granted
+//! directories are translated. An ordinary user's sandbox keeps that user's one id.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::process::{
+    Pid, Signal, getegid, geteuid, getppid, pidfd_send_signal, set_parent_process_death_signal,
+};
+
+use crate::sys::{self, Cloned, NEW_USER, Wait};
+
+/// First of the 65,536 host ids for sandboxes that root starts: above what distributions and containers use.
+const FIRST_HOST_ID: u32 = 1_952_907_264;
+const HOST_IDS: u32 = 65_536;
+
+/// Who a tool believes to be when root started it: somebody, but not root.
+const ORDINARY: u32 = 1000;
+
+/// Who starts the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Root of this user namespace: may map any id, and may translate owners where the kernel lets it.
+    Root,
+    /// Anyone else: one id, their own.
+    User,
+}
+
+impl Caller {
+    /// Who this process is.
+    pub fn current() -> Caller {
+        if geteuid().is_root() { Caller::Root } else { Caller::User }
+    }
+}
+
+/// The one id inside and the one host id behind it, for users and for groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) caller: Caller,
+    pub(crate) inside_uid: u32,
+    pub(crate) inside_gid: u32,
+    host_uid: u32,
+    host_gid: u32,
+}
+
+impl Identity {
+    /// The identity of a sandbox about to be made. `unguarded` keeps host root, to show that this matters.
+    pub(crate) fn choose(unguarded: bool) -> Identity {
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        match Caller::current() {
+            Caller::User => Identity {
+                caller: Caller::User,
+                inside_uid: uid,
+                inside_gid: gid,
+                host_uid: uid,
+                host_gid: gid,
+            },
+            Caller::Root => {
+                let host = if unguarded { 0 } else { host_id_for_root() };
+                Identity {
+                    caller: Caller::Root,
+                    inside_uid: ORDINARY,
+                    inside_gid: ORDINARY,
+                    host_uid: host,
+                    host_gid: host,
+                }
+            }
+        }
+    }
+
+    /// How the identity is held, for the report.
+    pub(crate) fn describe(&self) -> String {
+        match self.caller {
+            Caller::Root => format!("host uid {} of a range of its own", self.host_uid),
+            Caller::User => format!("the caller's uid {}, nothing else mapped", self.host_uid),
+        }
+    }
+
+    /// Whether the sandbox would be host root.
+    pub(crate) fn is_host_root(&self) -> bool {
+        self.host_uid == 0
+    }
+
+    /// Writes the maps of a process that has just entered a new user namespace.
+    pub(crate) fn write_maps(&self, pid: Pid) -> io::Result<()> {
+        write_maps(
+            pid,
+            self.caller,
+            &format!("{} {} 1", self.inside_uid, self.host_uid),
+            &format!("{} {} 1", self.inside_gid, self.host_gid),
+        )
+    }
+
+    /// A user namespace that translates files of this owner and group to the sandbox's host id and back.
+    pub(crate) fn translation_from(&self, owner: u32, group: u32) -> io::Result<OwnedFd> {
+        let launcher = rustix::process::getpid();
+        let (pid, pidfd) = match sys::clone_process(NEW_USER)? {
+            Cloned::Child => wait_to_be_killed_by(launcher),
+            Cloned::Parent { pid, pidfd } => (pid, pidfd),
+        };
+        let namespace = write_maps(
+            pid,
+            self.caller,
+            &format!("{owner} {} 1", self.host_uid),
+            &format!("{group} {} 1", self.host_gid),
+        )
+        .and_then(|()| fs::File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())));
+        // The namespace lives on by its descriptor; the process is of no further use.
+        pidfd_send_signal(&pidfd, Signal::KILL)?;
+        sys::wait_for(Some(pid), Wait::Block)?;
+        namespace.map(OwnedFd::from)
+    }
+}
+
+/// The child of [`Identity::translation_from`]: only its namespace is wanted. It does not outlive its launcher.
+fn wait_to_be_killed_by(launcher: Pid) -> ! {
+    let bound = set_parent_process_death_signal(Some(Signal::KILL));
+    while bound.is_ok() && getppid() == Some(launcher) {
+        let _ = rustix::event::poll(&mut [], None);
+    }
+    sys::exit_now(1)
+}
+
+fn write_maps(pid: Pid, caller: Caller, uids: &str, gids: &str) -> io::Result<()> {
+    let process = format!("/proc/{}", pid.as_raw_nonzero());
+    let write = |file: &str, text: &str| {
+        OpenOptions::new().write(true).open(format!("{process}/{file}"))?.write_all(text.as_bytes())
+    };
+    if caller == Caller::User {
+        // The kernel's condition for mapping one's own group without privilege.
+        write("setgroups", "deny")?;
+    }
+    write("uid_map", uids)?;
+    write("gid_map", gids)
+}
+
+/// A host id that is not root's. In a container only some ids exist: then the highest of those.
+fn host_id_for_root() -> u32 {
+    let pid = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    let wanted = FIRST_HOST_ID + pid % HOST_IDS;
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let ranges: Vec<(u32, u32)> = map.lines().filter_map(range_of).collect();
+    if ranges.iter().any(|(first, last)| (*first..=*last).contains(&wanted)) {
+        return wanted;
+    }
+    ranges.iter().map(|(_, last)| *last).max().unwrap_or(wanted)
+}
+
+/// First and last id inside, of one line of a map.
+fn range_of(line: &str) -> Option<(u32, u32)> {
+    let mut numbers = line.split_whitespace().map(|number| number.parse::<u32>().ok());
+    let (first, _, count) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    Some((first, first.checked_add(count.checked_sub(1)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_an_id_map_are_read() {
+        assert_eq!(range_of("         0          0 4294967295"), Some((0, 4_294_967_294)));
+        assert_eq!(range_of("1 100000 65536"), Some((1, 65_536)));
+        assert_eq!(range_of("nonsense"), None);
+    }
+}

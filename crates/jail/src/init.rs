@@ -1,0 +1,187 @@
+//! The sandbox's process 1: builds it from inside, starts the tool, reaps, and reports.
+//!
+//! It runs in a copy of the launcher's memory, so it blanks the environment there, cannot be traced or read, and ends
+//! up behind the same walls as the tool.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Access, Mode, OFlags, access, openat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
+
+use crate::control::{Control, Controls};
+use crate::identity::Identity;
+use crate::orders::{NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
+use crate::stage_one::{self, Failure};
+use crate::stage_two::{self, BROUGHT};
+use crate::sys::{self, Wait};
+
+/// What the init gets from the launcher by being its copy.
+pub(crate) struct Inherited {
+    /// To and from the launcher.
+    pub(crate) socket: OwnedFd,
+    /// The tool's standard streams.
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) identity: Identity,
+    pub(crate) without: Controls,
+}
+
+/// Runs as process 1 until the tool ends. Never returns to the launcher's code.
+pub(crate) fn live(inherited: Inherited) -> ! {
+    let socket = match take_descriptors(&inherited) {
+        Ok(()) => &inherited.socket,
+        Err(_) => sys::exit_now(1),
+    };
+    let code = match build_and_start(socket, &inherited) {
+        Ok(Started::Tool(tool)) => reap_until(tool, socket),
+        Ok(Started::Nothing(why)) => report(socket, &Said::NotStarted(why)),
+        Ok(Started::Abandoned) => 1,
+        Err(Failure { step, error }) => report(socket, &Said::Failed { step, error }),
+    };
+    sys::exit_now(code)
+}
+
+enum Started {
+    Tool(Pid),
+    Nothing(NotStarted),
+    /// The launcher is gone.
+    Abandoned,
+}
+
+/// The tool's streams become 0, 1 and 2; everything else but the socket is closed.
+fn take_descriptors(inherited: &Inherited) -> io::Result<()> {
+    rustix::stdio::dup2_stdin(&inherited.stdin)?;
+    rustix::stdio::dup2_stdout(&inherited.stdout)?;
+    rustix::stdio::dup2_stderr(&inherited.stderr)?;
+    if inherited.without.contains(Control::Descriptors) {
+        return Ok(());
+    }
+    sys::close_all_but(&inherited.socket)
+}
+
+fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, Failure> {
+    let (identity, without) = (&inherited.identity, inherited.without);
+    if !without.contains(Control::Environment) {
+        sys::blank_environment();
+    }
+    stage_one::bind_life_to_parent()?;
+    stage_one::enter_namespaces(without)?;
+    if receive::<()>(socket).is_err() {
+        return Ok(Started::Abandoned);
+    }
+    stage_one::take_identity(identity)?;
+    // The launcher may have died while no death signal was set; its orders may be here all the same.
+    if is_hung_up(socket) {
+        return Ok(Started::Abandoned);
+    }
+    stage_one::settle_namespaces(without)?;
+    let keeps_root = without.contains(Control::Filesystem);
+    let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
+
+    let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
+    if let Some(built) = built {
+        stage_two::enter(built, &orders, sent.into_iter())?;
+    }
+    if !without.contains(Control::Session) {
+        setsid().map_err(Failure::at(Step::Terminal))?;
+    }
+    let terminal =
+        if orders.terminal { Some(open_terminal().map_err(Failure::at(Step::Terminal))?) } else { None };
+    let enforcement = stage_two::raise_walls(&orders)?;
+    start(socket, &orders, enforcement, terminal)
+}
+
+#[expect(clippy::disallowed_methods, reason = "every wall stands around this process by now")]
+fn start(
+    socket: &OwnedFd,
+    orders: &Orders,
+    enforcement: crate::control::Enforcement,
+    terminal: Option<OwnedFd>,
+) -> Result<Started, Failure> {
+    let (path, name) = match &orders.program {
+        OrderedProgram::Brought(_) => (PathBuf::from(BROUGHT), OsString::from(BROUGHT)),
+        OrderedProgram::Inside(name) => match find(name, &orders.environment) {
+            Some(path) => (path, name.clone()),
+            None => return Ok(Started::Nothing(NotStarted::NotFound)),
+        },
+    };
+    let mut command = Command::new(path);
+    command.arg0(name).args(&orders.arguments);
+    if orders.keeps(Control::Environment) {
+        command.env_clear();
+    }
+    command.envs(orders.environment.iter().map(|(name, value)| (name, value)));
+    let pid = match command.spawn() {
+        Ok(child) => i32::try_from(child.id()).ok().and_then(Pid::from_raw),
+        Err(error) => {
+            return Ok(Started::Nothing(match error.raw_os_error() {
+                Some(libc::ENOENT) => NotStarted::NotFound,
+                number => NotStarted::CannotExecute(number.unwrap_or(libc::EIO)),
+            }));
+        }
+    };
+    let lost = || Failure { step: Step::Channel, error: libc::ESRCH };
+    let pid = pid.ok_or_else(lost)?;
+    let tool = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::at(Step::Channel))?;
+    let mut descriptors = vec![tool.as_fd()];
+    descriptors.extend(terminal.as_ref().map(AsFd::as_fd));
+    send(socket, &Said::Started(enforcement), &descriptors).map_err(Failure::at(Step::Channel))?;
+    Ok(Started::Tool(pid))
+}
+
+/// Waits for everyone, until the tool itself is gone. When process 1 then exits, the kernel ends whoever is left.
+fn reap_until(tool: Pid, socket: &OwnedFd) -> i32 {
+    sys::close_standard_streams();
+    loop {
+        match sys::wait_for(None, Wait::Block) {
+            Ok(Some((pid, ended))) if pid == tool => {
+                return report(socket, &Said::Ended { status: ended.status });
+            }
+            Ok(_) => {}
+            Err(_) => return 1,
+        }
+    }
+}
+
+fn report(socket: &OwnedFd, said: &Said) -> i32 {
+    i32::from(send(socket, said, &[]).is_err())
+}
+
+fn is_hung_up(socket: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(socket, PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now)).is_err()
+        || watched.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
+/// A terminal in the sandbox's own `/dev/pts`: this session's, and the tool's standard streams. Returns its other end.
+fn open_terminal() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let master = openat(rustix::fs::CWD, "/dev/pts/ptmx", flags, Mode::empty())?;
+    rustix::pty::unlockpt(&master)?;
+    let name = rustix::pty::ptsname(&master, Vec::new())?;
+    let slave = openat(rustix::fs::CWD, name, flags, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&slave)?;
+    rustix::stdio::dup2_stdout(&slave)?;
+    rustix::stdio::dup2_stderr(&slave)?;
+    sys::take_terminal(&slave)?;
+    Ok(master)
+}
+
+/// The file a command name means, looked up in the sandbox's own `PATH`.
+fn find(name: &OsStr, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
+    if Path::new(name).components().count() > 1 || Path::new(name).is_absolute() {
+        return Some(PathBuf::from(name));
+    }
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    std::env::split_paths(path.unwrap_or_default())
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+}

@@ -1,0 +1,435 @@
+//! The launcher: makes what only the caller has the authority for, and gives the orders.
+//!
+//! It works while the init builds stage one: id maps first, because the init waits for them; then cgroup, surveys and
+//! mounts, of which the init knows nothing until the orders come.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::fs::{CWD, FileType};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, pidfd_send_signal};
+use thiserror::Error;
+
+use crate::cgroup::{Cgroup, Wanted};
+use crate::changes;
+use crate::control::{Control, Controls, Enforcement, Level};
+use crate::environment::HOME;
+use crate::identity::{Caller, Identity};
+use crate::init::{self, Inherited};
+use crate::mounts::{copy_of, translate_owners};
+use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step, send};
+use crate::plan::{Access, ChangeReport, Content, Directory, Plan, Program, Strictness};
+use crate::report::Report;
+use crate::stream::Streams;
+use crate::supervise::{Supervised, supervise};
+use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
+use crate::tree::{self, Detail, Survey};
+
+/// System directories are shown with a stranger's eyes: root's grant of `/etc` does not open `/etc/shadow`.
+const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
+
+/// Why a plan could not be carried out. Nothing was executed.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// A fork of a threaded process is not safe; use [`crate::Helper`].
+    #[error("a sandbox cannot be started from a process with several threads")]
+    Threads,
+    /// A directory of the plan cannot be opened.
+    #[error("cannot open the directory `{}`", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A directory of the plan is, or is reached through, a symbolic link.
+    #[error("`{}` is or leads through a symbolic link", path.display())]
+    Link {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The program to be brought in cannot be opened.
+    #[error("cannot open the program `{}`", path.display())]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Files could not be made to belong to the caller.
+    #[error("the filesystem of `{}` cannot translate owners (id-mapped mounts), and root does not run tools as root", path.display())]
+    Owners {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The host can only watch some limits, and the plan asks for more.
+    #[error("the host does not fully enforce: {missing}")]
+    Partly {
+        /// Which.
+        missing: Controls,
+    },
+    /// A wall could not be raised.
+    #[error("cannot {step}")]
+    Wall {
+        /// Which one.
+        step: Step,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The init ended without a word.
+    #[error("the sandbox's init ended before the command was started")]
+    InitDied,
+}
+
+/// Runs one plan and waits for its end. `lifeline`, if given, ends the sandbox when its other side hangs up.
+pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> Result<Report, StartError> {
+    if !sys::is_single_threaded() {
+        return Err(StartError::Threads);
+    }
+    let begun = Instant::now();
+    let started = start(plan, &streams)?;
+    let supervised = supervise(&started, plan, streams, lifeline, begun)?;
+    finish(plan, started, supervised)
+}
+
+/// A sandbox whose init has its orders.
+pub(crate) struct Running {
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) socket: OwnedFd,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) cgroup: Cgroup,
+    /// What the launcher itself holds; the init adds the walls.
+    pub(crate) held: Enforcement,
+    pub(crate) opened: Vec<Opened>,
+}
+
+/// A directory of the plan, opened and surveyed.
+pub(crate) struct Opened {
+    pub(crate) path: PathBuf,
+    pub(crate) access: Access,
+    pub(crate) handle: OwnedFd,
+    pub(crate) survey: Survey,
+}
+
+fn start(plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
+    let wall = |step: Step| move |error: Errno| StartError::Wall { step, source: error.into() };
+    let identity = Identity::choose(!plan.keeps(Control::Identity));
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(wall(Step::Channel))?;
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(wall(Step::Channel));
+    let (stdin_read, stdin_write) = pipe()?;
+    let (stdout_read, stdout_write) = pipe()?;
+    let (stderr_read, stderr_write) = pipe()?;
+
+    let namespaces = if plan.keeps(Control::Processes) { NEW_USER | NEW_PID } else { NEW_USER };
+    let cloned =
+        sys::clone_process(namespaces).map_err(|source| StartError::Wall { step: Step::Clone, source })?;
+    let (pid, pidfd) = match cloned {
+        Cloned::Child => init::live(Inherited {
+            socket: theirs,
+            stdin: stdin_read,
+            stdout: stdout_write,
+            stderr: stderr_write,
+            identity,
+            without: plan.without(),
+        }),
+        Cloned::Parent { pid, pidfd } => (pid, pidfd),
+    };
+    drop((theirs, stdin_read, stdout_write, stderr_write));
+    let unborn = Unborn { pid, pidfd: Some(pidfd) };
+
+    identity.write_maps(pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
+    send(&ours, &(), &[]).map_err(|source| StartError::Wall { step: Step::Channel, source })?;
+
+    let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: plan.keeps(Control::Cpu) };
+    let cgroup = Cgroup::create(&plan.draft().limits, wanted, pid);
+    let opened = open_directories(plan)?;
+    let held = held_by_launcher(plan, &identity, &cgroup, &opened);
+    refuse_partly(plan, &held)?;
+    let (orders, mounts) = give_orders(plan, &identity, &opened, matches!(streams, Streams::Terminal))?;
+    let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
+    match send(&ours, &orders, &mounts) {
+        // The init has failed already; what it said is on the socket.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other.map_err(|source| StartError::Wall { step: Step::Channel, source })?,
+    }
+    Ok(Running {
+        pid,
+        pidfd: unborn.deliver(),
+        socket: ours,
+        stdin: Some(stdin_write),
+        stdout: stdout_read,
+        stderr: stderr_read,
+        cgroup,
+        held,
+        opened,
+    })
+}
+
+/// An init that has no orders yet; it is ended if they never come.
+struct Unborn {
+    pid: Pid,
+    pidfd: Option<OwnedFd>,
+}
+
+impl Unborn {
+    fn deliver(mut self) -> OwnedFd {
+        match self.pidfd.take() {
+            Some(pidfd) => pidfd,
+            None => unreachable!("an init is delivered once"),
+        }
+    }
+}
+
+impl Drop for Unborn {
+    fn drop(&mut self) {
+        if let Some(pidfd) = self.pidfd.take() {
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+            let _ = sys::wait_for(Some(self.pid), Wait::Block);
+        }
+    }
+}
+
+fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
+    let draft = plan.draft();
+    let open = |directory: &Directory| {
+        let path = directory.path.clone();
+        let handle = tree::open_directory(&path).map_err(|error| match error {
+            Errno::LOOP => StartError::Link { path: path.clone() },
+            error => StartError::Directory { path: path.clone(), source: error.into() },
+        })?;
+        let detail = match (draft.changes, directory.access) {
+            (ChangeReport::List, Access::Write) => Detail::Stamps,
+            _ => Detail::Names,
+        };
+        let survey = match directory.content {
+            Content::Work => tree::survey(&handle, &draft.names, detail),
+            Content::Software => Survey::nothing_to_guard(),
+        };
+        Ok(Opened { path, access: directory.access, handle, survey })
+    };
+    draft.directories.iter().map(open).collect()
+}
+
+fn give_orders(
+    plan: &Plan,
+    identity: &Identity,
+    opened: &[Opened],
+    terminal: bool,
+) -> Result<(Orders, Vec<OwnedFd>), StartError> {
+    let draft = plan.draft();
+    let mut mounts = Vec::new();
+    let mut directories = Vec::new();
+    let mut translations = Translations::default();
+    for directory in opened {
+        let source = match identity.caller {
+            Caller::User => Source::Copy(directory.path.clone()),
+            Caller::Root => {
+                mounts.push(detached_for_root(directory, identity, &mut translations)?);
+                Source::Sent
+            }
+        };
+        directories.push(order_for(plan, directory, source)?);
+    }
+    let program = match &draft.program {
+        Program::Inside(name) => OrderedProgram::Inside(name.clone()),
+        Program::Brought(path) => {
+            let failed = |source: io::Error| StartError::Program { path: path.clone(), source };
+            let status = rustix::fs::stat(path).map_err(|error| failed(error.into()))?;
+            if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+                return Err(failed(io::Error::from(io::ErrorKind::InvalidInput)));
+            }
+            match identity.caller {
+                Caller::User => OrderedProgram::Brought(Source::Copy(path.clone())),
+                Caller::Root => {
+                    mounts.push(copy_of(CWD, path).map_err(|error| failed(error.into()))?);
+                    OrderedProgram::Brought(Source::Sent)
+                }
+            }
+        }
+    };
+    let limits = &draft.limits;
+    let disk = plan.keeps(Control::Disk);
+    let orders = Orders {
+        program,
+        arguments: draft.arguments.clone(),
+        working_directory: draft.working_directory.clone(),
+        environment: draft.environment.clone(),
+        directories,
+        loopback: draft.loopback,
+        rlimits: Rlimits {
+            // The init counts as one.
+            pids: plan.keeps(Control::Pids).then(|| u64::from(limits.pids) + 1),
+            file_bytes: disk.then_some(limits.disk),
+            open_files: u64::from(limits.open_files),
+            no_core_dumps: plan.keeps(Control::CoreDumps),
+        },
+        scratch_bytes: if disk { limits.disk } else { 1 << 40 },
+        terminal,
+        without: plan.without(),
+    };
+    Ok((orders, mounts))
+}
+
+fn order_for(plan: &Plan, directory: &Opened, source: Source) -> Result<OrderedDirectory, StartError> {
+    let failed = |error: Errno| StartError::Directory { path: directory.path.clone(), source: error.into() };
+    let status = rustix::fs::fstat(&directory.handle).map_err(failed)?;
+    let mut covered = Vec::new();
+    if plan.keeps(Control::HiddenNames) {
+        covered.extend(directory.survey.hidden.iter().cloned());
+    }
+    if plan.keeps(Control::HostSockets) {
+        covered.extend(directory.survey.sockets.iter().cloned());
+    }
+    Ok(OrderedDirectory {
+        path: directory.path.clone(),
+        access: directory.access,
+        source,
+        identity: (status.st_dev, status.st_ino),
+        covered,
+        pinned: directory.survey.pinned.clone(),
+        protected: directory.survey.protected.clone(),
+    })
+}
+
+/// User namespaces made for owners seen so far.
+#[derive(Default)]
+struct Translations(Vec<((u32, u32), OwnedFd)>);
+
+impl Translations {
+    fn from(&mut self, identity: &Identity, owner: (u32, u32)) -> io::Result<&OwnedFd> {
+        let known = self.0.iter().position(|(seen, _)| *seen == owner);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                self.0.push((owner, identity.translation_from(owner.0, owner.1)?));
+                self.0.len() - 1
+            }
+        };
+        self.0
+            .get(index)
+            .map(|(_, namespace)| namespace)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    }
+}
+
+/// Root's directories are mounted by root itself: only it may translate owners, so that the sandbox, which is not root,
+/// can use the files of the directory's owner, and what it makes belongs to that owner.
+fn detached_for_root(
+    directory: &Opened,
+    identity: &Identity,
+    translations: &mut Translations,
+) -> Result<OwnedFd, StartError> {
+    let path = || directory.path.clone();
+    let failed = |source: io::Error| StartError::Directory { path: path(), source };
+    let tree = copy_of(&directory.handle, Path::new("")).map_err(|error| failed(error.into()))?;
+    let is_system = SYSTEM.iter().any(|system| directory.path.starts_with(system));
+    if is_system || identity.is_host_root() {
+        return Ok(tree);
+    }
+    let status = rustix::fs::fstat(&tree).map_err(|error| failed(error.into()))?;
+    let namespace = translations.from(identity, (status.st_uid, status.st_gid)).map_err(failed)?;
+    match (translate_owners(&tree, namespace), directory.access) {
+        (Ok(()), _) => Ok(tree),
+        // Without translation a stranger's eyes remain: less is seen, never more.
+        (Err(_), Access::Read) => {
+            copy_of(&directory.handle, Path::new("")).map_err(|error| failed(error.into()))
+        }
+        (Err(source), Access::Write) => Err(StartError::Owners { path: path(), source }),
+    }
+}
+
+/// What the launcher holds by itself, by cgroup, by limits or by watching.
+fn held_by_launcher(plan: &Plan, identity: &Identity, cgroup: &Cgroup, opened: &[Opened]) -> Enforcement {
+    let mut held = Enforcement::default();
+    let mut say = |control: Control, level: Level, how: String| {
+        if plan.keeps(control) {
+            held.set(control, level, how);
+        }
+    };
+    say(Control::Identity, Level::Enforced, identity.describe());
+    match cgroup.holds_memory() {
+        Some(by) => say(Control::Memory, Level::Enforced, by.to_owned()),
+        None => say(Control::Memory, Level::Partly, "watched every 50 ms: no cgroup is delegated".to_owned()),
+    }
+    match cgroup.holds_cpu() {
+        Some(by) => say(Control::Cpu, Level::Enforced, by.to_owned()),
+        None if has_no_more_processors_than(plan.draft().limits.cpu_millis) => {
+            say(
+                Control::Cpu,
+                Level::Enforced,
+                "the machine has no more processors than the limit".to_owned(),
+            );
+        }
+        None => {
+            say(Control::Cpu, Level::Partly, "processor affinity only: no cgroup is delegated".to_owned())
+        }
+    }
+    say(Control::Pids, Level::Enforced, "RLIMIT_NPROC of its own user namespace".to_owned());
+    if opened.iter().any(|directory| directory.access == Access::Write) {
+        let how =
+            "scratch and single files by the kernel; the sum in granted directories watched every 50 ms";
+        say(Control::Disk, Level::Partly, how.to_owned());
+    } else {
+        say(Control::Disk, Level::Enforced, "size of the scratch filesystem".to_owned());
+    }
+    say(Control::CoreDumps, Level::Enforced, "core limit of 1 that cannot be changed".to_owned());
+    say(Control::Output, Level::Enforced, "counted and drained by the launcher".to_owned());
+    say(Control::Timeout, Level::Enforced, "the launcher kills the whole pid namespace".to_owned());
+    if shows_beneath_writable(opened) {
+        let how = "a read-only directory lies beneath a writable one, where mounts hold alone";
+        say(Control::LandlockFiles, Level::Partly, how.to_owned());
+    }
+    if opened.iter().any(|directory| !directory.survey.complete) {
+        let how = "a granted directory has more than 250,000 entries; those beyond are not guarded";
+        for control in [Control::HiddenNames, Control::ProtectedNames, Control::HostSockets] {
+            say(control, Level::Partly, how.to_owned());
+        }
+    }
+    held
+}
+
+/// Landlock rules reach all the way down: what is granted for a directory is granted for what is mounted beneath it.
+fn shows_beneath_writable(opened: &[Opened]) -> bool {
+    let granted =
+        opened.iter().filter(|directory| directory.access == Access::Write).map(|d| d.path.as_path());
+    let writable: Vec<&Path> = granted.chain([Path::new("/tmp"), Path::new(HOME)]).collect();
+    let mut shown = opened.iter().filter(|directory| directory.access == Access::Read);
+    shown.any(|directory| writable.iter().any(|path| directory.path.starts_with(path)))
+}
+
+/// Strict plans refuse totals that are only watched.
+fn refuse_partly(plan: &Plan, held: &Enforcement) -> Result<(), StartError> {
+    if plan.draft().strictness == Strictness::Report {
+        return Ok(());
+    }
+    let second_wall = |control: Control| control == Control::LandlockFiles;
+    let short = held.findings().iter().filter(|f| f.level != Level::Enforced && !second_wall(f.control));
+    let partly = short.map(|finding| finding.control);
+    let missing = partly.fold(Controls::NONE, Controls::with);
+    if missing.is_empty() { Ok(()) } else { Err(StartError::Partly { missing }) }
+}
+
+pub(crate) fn has_no_more_processors_than(cpu_millis: u32) -> bool {
+    processors() * 1000 <= cpu_millis
+}
+
+/// Processors this process may use.
+pub(crate) fn processors() -> u32 {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
+}
+
+fn finish(plan: &Plan, running: Running, supervised: Supervised) -> Result<Report, StartError> {
+    let (changes, quarantined) = changes::after(plan, &running.opened);
+    Ok(supervised.into_report(running, changes, quarantined))
+}

@@ -1,0 +1,54 @@
+//! Builds the Linux sandbox and runs one command in it.
+//!
+//! It obeys a [`Plan`] and decides nothing: who may run what is not known here.
+//!
+//! Three processes take part. The *launcher* is the caller: it makes what only it has the authority for (id maps,
+//! id-mapped mounts, cgroups), watches limits and moves bytes. The *init* is process 1 of the sandbox: it raises the
+//! walls in two stages ([`stage_one`] needs no plan, so that a pool can keep it waiting; [`stage_two`] obeys the plan),
+//! puts itself behind them, starts the tool, and reaps. The *tool* is the command.
+//!
+//! # Invariants
+//! - A wall of the plan that cannot be raised is an error, and nothing is executed.
+//! - Nothing of a sandbox outlives its launcher: the init dies with it, and the namespace with the init.
+//! - `unsafe` appears only in `sys.rs`.
+
+mod cgroup;
+mod changes;
+mod control;
+mod environment;
+mod helper;
+mod identity;
+mod init;
+mod landlock;
+mod launch;
+mod limits;
+mod mounts;
+mod names;
+mod orders;
+mod plan;
+mod report;
+mod seccomp;
+mod stage_one;
+mod stage_two;
+mod stream;
+mod supervise;
+mod sys;
+mod syscalls;
+mod tree;
+mod watch;
+
+pub use control::{Control, Controls, Enforcement, Finding, Level};
+pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
+pub use helper::{HELPER_ARGUMENT, Helper, HelperError, Request, Response, serve_if_asked};
+pub use identity::Caller;
+pub use landlock::landlock_version;
+pub use launch::{StartError, run};
+pub use limits::{Limits, LimitsError};
+pub use names::{Names, Pattern, PatternError};
+pub use orders::Step;
+pub use plan::{
+    Access, ChangeReport, Content, Directory, Draft, Loopback, MAX_PLAN_BYTES, Plan, PlanError, Program,
+    Strictness,
+};
+pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
+pub use stream::{Capture, Captured, Feed, Streams};

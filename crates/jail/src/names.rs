@@ -1,0 +1,217 @@
+//! Names that mean something whatever directory they stand in: secrets, and files that make the host run code.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Hidden by default: what usually holds credentials.
+const SECRETS: [&str; 24] = [
+    ".env*",
+    ".ssh",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".pgpass",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".vault-token",
+    ".config/gcloud",
+    ".config/gh",
+    ".docker/config.json",
+    ".cargo/credentials*",
+    ".local/state/toolgate",
+    ".password-store",
+    ".*_history",
+    "id_rsa*",
+    "id_ed25519*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+];
+
+/// Protected by default, besides git's own: what editors, shells and agents run or obey when a person comes back.
+const RUN_BY_THE_HOST: [&str; 17] = [
+    "toolgate.yaml",
+    "toolgate.json",
+    ".mcp.json",
+    ".claude",
+    ".cursor",
+    ".vscode",
+    ".idea",
+    ".husky",
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".gitconfig",
+    ".config/git",
+];
+
+/// Which names are hidden and which are protected in the directories of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// Cannot be read.
+    pub hidden: Vec<Pattern>,
+    /// Cannot be written; new ones are quarantined.
+    pub protected: Vec<Pattern>,
+    /// Whether `.git` keeps its hooks and configuration read-only.
+    pub git: GitFiles,
+}
+
+/// What a plan may do with git's own files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GitFiles {
+    /// Hooks and configuration are read-only.
+    Protected,
+    /// The grant is a git verb that writes them.
+    Writable,
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        let parse_all = |names: &[&str]| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
+        Names {
+            hidden: parse_all(&SECRETS),
+            protected: parse_all(&RUN_BY_THE_HOST),
+            git: GitFiles::Protected,
+        }
+    }
+}
+
+impl Names {
+    /// Whether the entry at this path, relative to its directory, is hidden.
+    pub(crate) fn hides(&self, path: &Path) -> bool {
+        self.hidden.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// Whether the entry at this path, relative to its directory, is protected by a pattern.
+    pub(crate) fn protects(&self, path: &Path) -> bool {
+        self.protected.iter().any(|pattern| pattern.matches(path))
+    }
+}
+
+/// One or more path components, each with `*` for any run of characters: `.env*`, `.config/gcloud`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Pattern(Vec<String>);
+
+/// A pattern that can match nothing, or everything.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is not a name pattern: one or more names joined by `/`, with `*` for any characters")]
+pub struct PatternError(pub String);
+
+impl Pattern {
+    /// Reads a pattern.
+    pub fn parse(text: &str) -> Result<Pattern, PatternError> {
+        let parts: Vec<String> = text.split('/').map(str::to_lowercase).collect();
+        let is_name = |part: &String| {
+            !part.is_empty()
+                && part != "."
+                && part != ".."
+                && !part.contains('\0')
+                && part.chars().any(|c| c != '*')
+        };
+        if parts.len() > 8 || text.len() > 256 || !parts.iter().all(is_name) {
+            return Err(PatternError(text.to_owned()));
+        }
+        Ok(Pattern(parts))
+    }
+
+    /// Whether the last components of `path` match.
+    pub fn matches(&self, path: &Path) -> bool {
+        let mut components = path.components().rev().map(|c| c.as_os_str());
+        self.0.iter().rev().all(|part| components.next().is_some_and(|name| matches_one(part, name)))
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = PatternError;
+
+    fn try_from(text: String) -> Result<Pattern, PatternError> {
+        Pattern::parse(&text)
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> String {
+        pattern.0.join("/")
+    }
+}
+
+/// ATTACK(hidden-name-case): compared without case, because a directory may fold it.
+fn matches_one(pattern: &str, name: &OsStr) -> bool {
+    let name = name.as_bytes().to_ascii_lowercase();
+    wildcard(pattern.as_bytes(), &name)
+}
+
+/// Greedy matching with one step back: linear in practice, quadratic at worst, never exponential.
+fn wildcard(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut back: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                back = Some((p + 1, t));
+                p += 1;
+            }
+            Some(byte) if text.get(t) == Some(byte) => {
+                p += 1;
+                t += 1;
+            }
+            _ => match back {
+                Some((after_star, from)) => {
+                    back = Some((after_star, from + 1));
+                    p = after_star;
+                    t = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(p).all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, path: &str) -> bool {
+        Pattern::parse(pattern).is_ok_and(|p| p.matches(Path::new(path)))
+    }
+
+    #[test]
+    fn a_pattern_matches_the_end_of_a_path_whole_names_only() {
+        assert!(matches(".env*", ".env"));
+        assert!(matches(".env*", "api/.env.local"));
+        assert!(matches(".env*", "api/.ENV"));
+        assert!(!matches(".env*", "api/x.env"));
+        assert!(matches("*.pem", "certs/server.pem"));
+        assert!(!matches("*.pem", "server.pem.txt"));
+        assert!(matches(".config/gcloud", "home/.config/gcloud"));
+        assert!(!matches(".config/gcloud", "gcloud"));
+        assert!(matches(".*_history", ".bash_history"));
+    }
+
+    #[test]
+    fn patterns_that_would_match_everything_or_leave_the_directory_are_refused() {
+        for text in ["", "*", "**", "/etc", "a//b", "../x", "a/.."] {
+            assert_eq!(Pattern::parse(text), Err(PatternError(text.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_default_pattern_is_valid() {
+        let names = Names::default();
+        assert_eq!(names.hidden.len(), SECRETS.len());
+        assert_eq!(names.protected.len(), RUN_BY_THE_HOST.len());
+    }
+}

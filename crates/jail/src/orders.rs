@@ -1,0 +1,274 @@
+//! What the launcher and the init say to each other over their socket.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::control::{Control, Controls, Enforcement};
+use crate::plan::wire_path;
+use crate::plan::{Access, Loopback};
+use crate::tree::Covered;
+
+/// The longest message: a survey of a large tree makes long lists.
+const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+/// One for each directory of a plan, and a few more.
+const MAX_DESCRIPTORS: usize = 80;
+
+/// What the init needs to know for stage two. Descriptors for `Source::Sent` travel beside it, in order.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    pub(crate) program: OrderedProgram,
+    pub(crate) arguments: Vec<OsString>,
+    #[serde(with = "wire_path")]
+    pub(crate) working_directory: PathBuf,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) directories: Vec<OrderedDirectory>,
+    pub(crate) loopback: Loopback,
+    pub(crate) rlimits: Rlimits,
+    pub(crate) scratch_bytes: u64,
+    pub(crate) terminal: bool,
+    pub(crate) without: Controls,
+}
+
+impl Orders {
+    pub(crate) fn keeps(&self, control: Control) -> bool {
+        !self.without.contains(control)
+    }
+}
+
+/// What to execute.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum OrderedProgram {
+    /// A path or name inside.
+    Inside(OsString),
+    /// A host file to be mounted first.
+    Brought(Source),
+}
+
+/// A directory to mount, with what the survey found in it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OrderedDirectory {
+    #[serde(with = "wire_path")]
+    pub(crate) path: PathBuf,
+    pub(crate) access: Access,
+    pub(crate) source: Source,
+    /// Device and inode that were surveyed; another one is refused.
+    pub(crate) identity: (u64, u64),
+    pub(crate) covered: Vec<Covered>,
+    #[serde(with = "wire_paths")]
+    pub(crate) pinned: Vec<PathBuf>,
+    #[serde(with = "wire_paths")]
+    pub(crate) protected: Vec<PathBuf>,
+}
+
+/// Where a mount comes from.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Source {
+    /// The next descriptor is a detached mount, made by a launcher that may.
+    Sent,
+    /// The init copies it from its own view of the host.
+    Copy(#[serde(with = "wire_path")] PathBuf),
+}
+
+/// Limits of each process.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Rlimits {
+    pub(crate) pids: Option<u64>,
+    pub(crate) file_bytes: Option<u64>,
+    pub(crate) open_files: u64,
+    pub(crate) no_core_dumps: bool,
+}
+
+/// What the init says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Said {
+    /// The tool runs. A descriptor for it travels beside this, and one for the terminal if there is one.
+    Started(Enforcement),
+    /// The command is not there, or cannot be executed (the system's error number).
+    NotStarted(NotStarted),
+    /// A wall could not be raised; nothing was executed.
+    Failed { step: Step, error: i32 },
+    /// The tool ended, with this wait status.
+    Ended { status: i32 },
+}
+
+/// Why a command did not start although every wall stands.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum NotStarted {
+    NotFound,
+    CannotExecute(i32),
+}
+
+/// Where the building of a sandbox stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Creating the user and process namespaces.
+    Clone,
+    /// Writing the id maps.
+    IdMap,
+    /// Creating the other namespaces.
+    Namespaces,
+    /// Taking the sandbox's identity.
+    Identity,
+    /// Bringing up loopback.
+    Loopback,
+    /// Setting the host name.
+    Hostname,
+    /// Making the new root.
+    Root,
+    /// Showing a part of the system.
+    System(String),
+    /// Mounting `/proc`.
+    Proc,
+    /// Making `/dev`.
+    Devices,
+    /// Making scratch space.
+    Scratch,
+    /// Mounting a granted directory.
+    Directory(#[serde(with = "wire_path")] PathBuf),
+    /// A granted directory was replaced while the sandbox was built.
+    Replaced(#[serde(with = "wire_path")] PathBuf),
+    /// Translating owners of a granted directory.
+    Owners(#[serde(with = "wire_path")] PathBuf),
+    /// Hiding or protecting a name.
+    Name(#[serde(with = "wire_path")] PathBuf),
+    /// Bringing in the program.
+    Program,
+    /// Leaving the host's root.
+    Pivot,
+    /// Entering the working directory.
+    WorkingDirectory(#[serde(with = "wire_path")] PathBuf),
+    /// Making a terminal.
+    Terminal,
+    /// Setting process limits.
+    Rlimits,
+    /// Making or joining a cgroup.
+    Cgroup,
+    /// Dropping capabilities.
+    Privileges,
+    /// Raising Landlock.
+    Landlock,
+    /// Installing the system call filter.
+    Seccomp,
+    /// Talking to the init.
+    Channel,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Clone => f.write_str("create user and process namespaces"),
+            Step::IdMap => f.write_str("write the id maps"),
+            Step::Namespaces => f.write_str("create mount, network, ipc and uts namespaces"),
+            Step::Identity => f.write_str("take the sandbox's identity"),
+            Step::Loopback => f.write_str("bring up loopback"),
+            Step::Hostname => f.write_str("set the host name"),
+            Step::Root => f.write_str("make the new root"),
+            Step::System(what) => write!(f, "show `{what}`"),
+            Step::Proc => f.write_str("mount a private /proc"),
+            Step::Devices => f.write_str("make a private /dev"),
+            Step::Scratch => f.write_str("make scratch space"),
+            Step::Directory(path) => write!(f, "mount `{}`", path.display()),
+            Step::Replaced(path) => write!(f, "mount `{}`, which was replaced meanwhile", path.display()),
+            Step::Owners(path) => write!(f, "translate owners in `{}`", path.display()),
+            Step::Name(path) => write!(f, "guard `{}`", path.display()),
+            Step::Program => f.write_str("bring in the program"),
+            Step::Pivot => f.write_str("leave the host's root"),
+            Step::WorkingDirectory(path) => write!(f, "enter the working directory `{}`", path.display()),
+            Step::Terminal => f.write_str("make a terminal"),
+            Step::Rlimits => f.write_str("set process limits"),
+            Step::Cgroup => f.write_str("make a cgroup"),
+            Step::Privileges => f.write_str("drop capabilities"),
+            Step::Landlock => f.write_str("raise landlock"),
+            Step::Seccomp => f.write_str("install the system call filter"),
+            Step::Channel => f.write_str("talk to the sandbox's init"),
+        }
+    }
+}
+
+/// Sends one message and the descriptors that belong to it.
+pub(crate) fn send(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let body = postcard::to_stdvec(message).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let length = u32::try_from(body.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    let header = length.to_le_bytes();
+    let parts = [IoSlice::new(&header), IoSlice::new(&body)];
+    let sent = sendmsg(&socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+    let mut rest = body.get(sent.saturating_sub(header.len())..).unwrap_or_default();
+    while !rest.is_empty() {
+        let sent = rustix::net::send(&socket, rest, SendFlags::NOSIGNAL)?;
+        rest = rest.get(sent..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Receives one message and its descriptors. `UnexpectedEof` when the other side is gone.
+pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<(T, Vec<OwnedFd>)> {
+    let mut header = [0; 4];
+    let mut descriptors = Vec::new();
+    let mut filled = 0;
+    while let Some(rest) = header.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let got = recvmsg(&socket, &mut [IoSliceMut::new(rest)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                descriptors.extend(received);
+            }
+        }
+        if got.bytes == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        filled += got.bytes;
+    }
+    let length = usize::try_from(u32::from_le_bytes(header)).unwrap_or(usize::MAX);
+    if length > MAX_MESSAGE {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    let mut body = vec![0; length];
+    let mut filled = 0;
+    while let Some(rest) = body.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(&socket, rest)? {
+            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            got => filled += got,
+        }
+    }
+    let message = postcard::from_bytes(&body).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok((message, descriptors))
+}
+
+mod wire_paths {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+        let bytes: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        bytes.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+        let bytes = Vec::<Vec<u8>>::deserialize(deserializer)?;
+        Ok(bytes.into_iter().map(|bytes| PathBuf::from(OsString::from_vec(bytes))).collect())
+    }
+}

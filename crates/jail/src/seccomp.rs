@@ -1,0 +1,349 @@
+//! The system call filter: compiled once per process, a search tree instead of a chain.
+//!
+//! The kernel runs a new filter over every call number when it is installed, and over many at run time. A chain of one
+//! comparison per call makes that hundreds of steps; runs of equal answers searched by halves make it about eight.
+//! DECISION(0003) has the measurements.
+
+use std::sync::OnceLock;
+
+use libc::{
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+};
+
+use crate::syscalls::{ALLOWED, REFUSED};
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the list of system calls is written for x86_64; add one for this processor in syscalls.rs");
+
+const AUDIT_ARCH_X86_64: u32 = 0xC000_003E;
+/// Numbers from here on are the x32 calling convention, which nobody uses and which would bypass the list.
+const X32_BIT: u32 = 0x4000_0000;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+const EAFNOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT.cast_unsigned();
+
+/// Every namespace flag of `clone` and `unshare`.
+const NAMESPACES: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP)
+    .cast_unsigned()
+    | 0x80; // CLONE_NEWTIME, which libc does not name
+
+const TIOCLINUX: u32 = 0x541C;
+const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
+
+/// The filter, ready to install.
+pub(crate) fn filter() -> &'static [sock_filter] {
+    static FILTER: OnceLock<Vec<sock_filter>> = OnceLock::new();
+    FILTER.get_or_init(compile)
+}
+
+/// A call whose arguments decide: one 32-bit half of one argument, compared in order.
+struct Inspected {
+    call: libc::c_long,
+    checks: &'static [Check],
+    otherwise: u32,
+}
+
+/// One comparison on one half of an argument, named by its offset.
+enum Check {
+    /// If it is this value, answer.
+    Is { at: u32, value: u32, answer: u32 },
+    /// If it has any of these bits, answer.
+    Has { at: u32, bits: u32, answer: u32 },
+}
+
+/// The low half of an argument. Where only this is checked, the kernel too looks at 32 bits only.
+const fn low(argument: u32) -> u32 {
+    16 + 8 * argument
+}
+
+/// The high half of an argument.
+const fn high(argument: u32) -> u32 {
+    20 + 8 * argument
+}
+
+const INSPECTED: &[Inspected] = &[
+    // `clone3` takes its flags by pointer, where no filter can look: ENOSYS makes the C library use `clone`.
+    Inspected {
+        call: libc::SYS_clone,
+        checks: &[Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_unshare,
+        checks: &[Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_ioctl,
+        checks: &[
+            // ATTACK(terminal-injection): typing into the caller's terminal, by either of the two ways.
+            Check::Is { at: low(1), value: libc::TIOCSTI as u32, answer: EPERM },
+            Check::Is { at: low(1), value: TIOCLINUX, answer: EPERM },
+            Check::Is { at: low(1), value: libc::TIOCSETD as u32, answer: EPERM },
+        ],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_socket,
+        checks: &[
+            Check::Is { at: low(0), value: libc::AF_UNIX.cast_unsigned(), answer: ALLOW },
+            Check::Is { at: low(0), value: libc::AF_INET.cast_unsigned(), answer: ALLOW },
+            Check::Is { at: low(0), value: libc::AF_INET6.cast_unsigned(), answer: ALLOW },
+            // What is left is AF_NETLINK or refused; of netlink, only the protocol that lists interfaces.
+            Check::Has { at: low(0), bits: !libc::AF_NETLINK.cast_unsigned(), answer: EAFNOSUPPORT },
+            Check::Has { at: low(2), bits: u32::MAX, answer: EPERM },
+            Check::Is { at: low(0), value: libc::AF_NETLINK.cast_unsigned(), answer: ALLOW },
+        ],
+        otherwise: EAFNOSUPPORT,
+    },
+    // ATTACK(core-pattern): a limit of 0 makes the kernel pipe the dump to the host's handler all the same; ours is 1,
+    // which does not, and has to stay.
+    Inspected {
+        call: libc::SYS_setrlimit,
+        checks: &[Check::Is { at: low(0), value: libc::RLIMIT_CORE, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_prlimit64,
+        checks: &[
+            Check::Is { at: low(1), value: 0, answer: ALLOW },
+            Check::Has { at: low(1), bits: !libc::RLIMIT_CORE, answer: ALLOW },
+            // The core limit may be read (no new value), not set.
+            Check::Has { at: low(2), bits: u32::MAX, answer: EPERM },
+            Check::Has { at: high(2), bits: u32::MAX, answer: EPERM },
+        ],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_personality,
+        checks: &[
+            Check::Is { at: low(0), value: 0, answer: ALLOW },
+            Check::Is { at: low(0), value: ADDR_NO_RANDOMIZE, answer: ALLOW },
+            Check::Is { at: low(0), value: u32::MAX, answer: ALLOW },
+        ],
+        otherwise: EPERM,
+    },
+];
+
+/// What a call number leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Return(u32),
+    Inspect(usize),
+}
+
+/// A run of call numbers with one answer; it reaches to the start of the next.
+struct Run {
+    first: u32,
+    answer: Answer,
+}
+
+fn compile() -> Vec<sock_filter> {
+    let mut program = Program(Vec::with_capacity(512));
+    program.load(4); // seccomp_data.arch
+    program.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
+    program.answer(ENOSYS);
+    program.load(0); // seccomp_data.nr
+    program.jump(BPF_JGE, X32_BIT, 0, 1);
+    program.answer(ENOSYS);
+    program.search(&runs());
+    program.0
+}
+
+/// The answers of all call numbers, neighbours with the same answer joined.
+fn runs() -> Vec<Run> {
+    let highest = ALLOWED.iter().chain(REFUSED).copied().max().unwrap_or_default();
+    let mut runs: Vec<Run> = Vec::new();
+    for number in 0..=highest + 1 {
+        let answer = answer_for(number);
+        if runs.last().is_none_or(|run| run.answer != answer) {
+            runs.push(Run { first: u32::try_from(number).unwrap_or(X32_BIT), answer });
+        }
+    }
+    runs
+}
+
+fn answer_for(number: libc::c_long) -> Answer {
+    if let Some(index) = INSPECTED.iter().position(|inspected| inspected.call == number) {
+        Answer::Inspect(index)
+    } else if ALLOWED.contains(&number) {
+        Answer::Return(ALLOW)
+    } else if REFUSED.contains(&number) {
+        Answer::Return(EPERM)
+    } else {
+        Answer::Return(ENOSYS)
+    }
+}
+
+struct Program(Vec<sock_filter>);
+
+impl Program {
+    /// Halves the runs until one is left. Jumps reach 255 instructions at most, so the upper half is reached by a
+    /// long jump.
+    fn search(&mut self, runs: &[Run]) {
+        let (lower, upper) = runs.split_at(runs.len() / 2);
+        match (lower, upper) {
+            ([], [only]) => self.leaf(only.answer),
+            (_, [first, ..]) => {
+                self.jump(BPF_JGE, first.first, 0, 1);
+                let long_jump = self.0.len();
+                self.push(BPF_JMP, 0);
+                self.search(lower);
+                let distance = self.0.len() - long_jump - 1;
+                if let Some(jump) = self.0.get_mut(long_jump) {
+                    jump.k = u32::try_from(distance).unwrap_or_default();
+                }
+                self.search(upper);
+            }
+            (_, []) => self.answer(ENOSYS),
+        }
+    }
+
+    fn leaf(&mut self, answer: Answer) {
+        match answer {
+            Answer::Return(value) => self.answer(value),
+            Answer::Inspect(index) => match INSPECTED.get(index) {
+                Some(inspected) => self.inspect(inspected),
+                None => self.answer(ENOSYS),
+            },
+        }
+    }
+
+    fn inspect(&mut self, inspected: &Inspected) {
+        for check in inspected.checks {
+            let answer = match check {
+                Check::Is { at, value, answer } => {
+                    self.load(*at);
+                    self.jump(BPF_JEQ, *value, 0, 1);
+                    answer
+                }
+                Check::Has { at, bits, answer } => {
+                    self.load(*at);
+                    self.push(BPF_ALU | BPF_AND | BPF_K, *bits);
+                    self.jump(BPF_JEQ, 0, 1, 0);
+                    answer
+                }
+            };
+            self.answer(*answer);
+        }
+        self.answer(inspected.otherwise);
+    }
+
+    fn load(&mut self, offset: u32) {
+        self.push(BPF_LD | BPF_W | BPF_ABS, offset);
+    }
+
+    fn answer(&mut self, value: u32) {
+        self.push(BPF_RET | BPF_K, value);
+    }
+
+    fn jump(&mut self, comparison: u32, value: u32, if_true: u8, if_false: u8) {
+        let code = u16::try_from(BPF_JMP | comparison | BPF_K).unwrap_or_default();
+        self.0.push(sock_filter { code, jt: if_true, jf: if_false, k: value });
+    }
+
+    fn push(&mut self, code: u32, value: u32) {
+        self.0.push(sock_filter { code: u16::try_from(code).unwrap_or_default(), jt: 0, jf: 0, k: value });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel would answer, and in how many steps.
+    fn ask(arch: u32, number: u32, arguments: [u32; 3]) -> (u32, usize) {
+        let data = |offset: u32| match offset {
+            0 => number,
+            4 => arch,
+            16 => arguments[0],
+            24 => arguments[1],
+            32 => arguments[2],
+            20 | 28 | 36 => 0,
+            _ => panic!("the filter looks at offset {offset}"),
+        };
+        let program = filter();
+        let (mut at, mut accumulator, mut steps) = (0, 0, 0);
+        loop {
+            let instruction = program[at];
+            steps += 1;
+            at += 1;
+            match u32::from(instruction.code) {
+                code if code == BPF_LD | BPF_W | BPF_ABS => accumulator = data(instruction.k),
+                code if code == BPF_ALU | BPF_AND | BPF_K => accumulator &= instruction.k,
+                code if code == BPF_RET | BPF_K => return (instruction.k, steps),
+                BPF_JMP => at += instruction.k as usize,
+                code => {
+                    let taken = match code & 0xf0 {
+                        BPF_JEQ => accumulator == instruction.k,
+                        BPF_JGE => accumulator >= instruction.k,
+                        other => panic!("unexpected jump {other:x}"),
+                    };
+                    at += usize::from(if taken { instruction.jt } else { instruction.jf });
+                }
+            }
+        }
+    }
+
+    fn call(number: libc::c_long, arguments: [u32; 3]) -> u32 {
+        ask(AUDIT_ARCH_X86_64, u32::try_from(number).unwrap(), arguments).0
+    }
+
+    #[test]
+    fn every_number_gets_the_answer_of_the_list_in_a_few_steps() {
+        for number in 0..2000 {
+            let expected = match answer_for(number) {
+                Answer::Return(value) => value,
+                Answer::Inspect(_) => continue,
+            };
+            let (answer, steps) = ask(AUDIT_ARCH_X86_64, u32::try_from(number).unwrap(), [0; 3]);
+            assert_eq!(answer, expected, "call {number}");
+            assert!(steps < 32, "call {number} takes {steps} steps");
+        }
+    }
+
+    #[test]
+    fn no_call_is_both_allowed_and_refused_or_inspected() {
+        for number in REFUSED.iter().chain(INSPECTED.iter().map(|i| &i.call)) {
+            assert!(!ALLOWED.contains(number), "call {number}");
+        }
+    }
+
+    #[test]
+    fn another_architecture_has_no_calls_at_all() {
+        let i386 = 0x4000_0003;
+        assert_eq!(ask(i386, 4, [0; 3]).0, ENOSYS);
+        assert_eq!(ask(AUDIT_ARCH_X86_64, X32_BIT | 1, [0; 3]).0, ENOSYS);
+    }
+
+    #[test]
+    fn arguments_decide_where_they_must() {
+        assert_eq!(call(libc::SYS_clone, [libc::SIGCHLD as u32, 0, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_clone, [libc::CLONE_NEWUSER as u32, 0, 0]), EPERM);
+        assert_eq!(call(libc::SYS_clone3, [0; 3]), ENOSYS);
+        assert_eq!(call(libc::SYS_unshare, [libc::CLONE_NEWNS as u32, 0, 0]), EPERM);
+        assert_eq!(call(libc::SYS_ioctl, [0, libc::TIOCSTI as u32, 0]), EPERM);
+        assert_eq!(call(libc::SYS_ioctl, [0, libc::TCGETS as u32, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_socket, [libc::AF_UNIX as u32, 1, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_socket, [libc::AF_INET6 as u32, 1, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_socket, [libc::AF_NETLINK as u32, 3, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_socket, [libc::AF_NETLINK as u32, 3, 9]), EPERM);
+        assert_eq!(call(libc::SYS_socket, [0, 3, 0]), EAFNOSUPPORT);
+        for family in [libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG, libc::AF_BLUETOOTH] {
+            assert_ne!(call(libc::SYS_socket, [family as u32, 3, 0]), ALLOW, "family {family}");
+        }
+        assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE, 8]), EPERM);
+        assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CPU, 8]), ALLOW);
+        assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_personality, [0x0008, 0, 0]), EPERM);
+    }
+}

@@ -1,0 +1,324 @@
+//! Stage one: everything that needs no plan. A pool can keep a sandbox waiting after it.
+//!
+//! Runs in the init, before any wall of stage two. Leaves a half-built root, attached but not yet entered.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
+use rustix::thread::UnshareFlags;
+
+use crate::control::{Control, Controls};
+use crate::environment::HOME;
+use crate::identity::Identity;
+use crate::mounts::{
+    Use, attach_at, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem, restrict,
+    write_file,
+};
+use crate::orders::Step;
+use crate::sys;
+use crate::tree::Kind;
+
+/// A wall that could not be raised.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) step: Step,
+    pub(crate) error: i32,
+}
+
+impl Failure {
+    /// For `map_err`: which step failed.
+    pub(crate) fn at<E: Into<io::Error>>(step: Step) -> impl FnOnce(E) -> Failure {
+        move |error| Failure { step, error: error.into().raw_os_error().unwrap_or(libc::EIO) }
+    }
+}
+
+/// Host directories that make up the system, shown read-only where they exist.
+const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// What programs expect of `/etc`. The rest of it is not there: it tells about the host, or holds secrets.
+const ETC: [&str; 18] = [
+    "alternatives",
+    "ca-certificates",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "ld.so.cache",
+    "localtime",
+    "magic",
+    "mime.types",
+    "os-release",
+    "perl",
+    "pki",
+    "protocols",
+    "python3",
+    "services",
+    "ssl",
+    "terminfo",
+    "timezone",
+];
+
+/// Small files are copied: cheaper than a mount, and as good.
+const COPIED_BYTES: i64 = 256 * 1024;
+
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const DEVICE_LINKS: [(&str, &str); 5] = [
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("dev/ptmx", "pts/ptmx"),
+];
+
+/// Files of `/proc` that everyone may read and that tell about the host or its other users. Those that only root may
+/// read need no cover: the sandbox is never host root.
+const MASKED: [&str; 13] = [
+    "acpi",
+    "asound",
+    "bus",
+    "cmdline",
+    "interrupts",
+    "irq",
+    "kallsyms",
+    "key-users",
+    "keys",
+    "modules",
+    "scsi",
+    "sched_debug",
+    "timer_list",
+];
+
+/// A root under construction.
+pub(crate) struct HalfBuilt {
+    /// The new root, attached somewhere in the old one.
+    pub(crate) root: OwnedFd,
+}
+
+impl HalfBuilt {
+    /// Something empty and unreadable to put over something else.
+    pub(crate) fn cover(&self, kind: Kind) -> Result<OwnedFd, Errno> {
+        let tree = copy_of(
+            &self.root,
+            Path::new(match kind {
+                Kind::File => ".cover/file",
+                Kind::Directory => ".cover/directory",
+            }),
+        )?;
+        restrict(&tree, Use::Cover).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        Ok(tree)
+    }
+}
+
+/// The init must not outlive its launcher, nor be readable by the tool.
+pub(crate) fn bind_life_to_parent() -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(Step::Identity))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at(Step::Identity))
+}
+
+/// Namespaces that do not depend on the id maps. The launcher writes those meanwhile.
+pub(crate) fn enter_namespaces(without: Controls) -> Result<(), Failure> {
+    let mut wanted = UnshareFlags::NEWNS;
+    for (control, namespace) in [
+        (Control::Network, UnshareFlags::NEWNET),
+        (Control::Ipc, UnshareFlags::NEWIPC),
+        (Control::Hostname, UnshareFlags::NEWUTS),
+    ] {
+        if !without.contains(control) {
+            wanted |= namespace;
+        }
+    }
+    sys::enter_new_namespaces(wanted).map_err(Failure::at(Step::Namespaces))
+}
+
+/// Becomes the sandbox's one user. The maps must have been written.
+pub(crate) fn take_identity(identity: &Identity) -> Result<(), Failure> {
+    let (uid, gid) = (
+        rustix::process::Uid::from_raw(identity.inside_uid),
+        rustix::process::Gid::from_raw(identity.inside_gid),
+    );
+    let become_it = || {
+        if identity.caller == crate::identity::Caller::Root {
+            rustix::thread::set_thread_groups(&[])?;
+        }
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)
+    };
+    become_it().map_err(Failure::at(Step::Identity))?;
+    // Changing ids has cleared both.
+    bind_life_to_parent()
+}
+
+/// Makes the network usable inside and names the host.
+pub(crate) fn settle_namespaces(without: Controls) -> Result<(), Failure> {
+    if !without.contains(Control::Network) {
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+            .map_err(Failure::at(Step::Loopback))?;
+        sys::raise_loopback(&socket).map_err(Failure::at(Step::Loopback))?;
+    }
+    if !without.contains(Control::Hostname) {
+        rustix::system::sethostname(b"toolgate").map_err(Failure::at(Step::Hostname))?;
+    }
+    Ok(())
+}
+
+/// Builds the part of the root that is the same for every plan.
+pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfBuilt, Failure> {
+    let root = new_filesystem(
+        "tmpfs",
+        &[("mode", "0755"), ("size", "8M"), ("nr_inodes", "16384")],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )
+    .and_then(attach_somewhere)
+    .map_err(Failure::at(Step::Root))?;
+    make_skeleton(&root, identity).map_err(Failure::at(Step::Root))?;
+    let built = HalfBuilt { root };
+    show_system(&built.root)?;
+    mount_proc(&built, without)?;
+    make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
+    Ok(built)
+}
+
+/// `pivot_root` wants a mount point; any directory of the old root will do, for it is left behind.
+fn attach_somewhere(root: OwnedFd) -> Result<OwnedFd, Errno> {
+    let mut last = Errno::NOENT;
+    for place in ["/tmp", "/mnt", "/usr", "/proc"] {
+        match openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|place| attach_over(&root, place))
+        {
+            Ok(()) => return Ok(root),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
+    for directory in
+        [".cover", ".cover/directory", "proc", "dev", "dev/pts", "dev/shm", "etc", "tmp", "run", "var"]
+    {
+        make_directory(root, Path::new(directory))?;
+    }
+    make_directory(root, Path::new(HOME))?;
+    make_link(root, Path::new("/var/tmp"), Path::new("/tmp"))?;
+    write_file(root, Path::new(".cover/file"), b"")?;
+    for covered in [".cover/file", ".cover/directory"] {
+        rustix::fs::chmodat(root, covered, Mode::empty(), rustix::fs::AtFlags::empty())?;
+    }
+    let (uid, gid) = (identity.inside_uid, identity.inside_gid);
+    let passwd = format!(
+        "agent:x:{uid}:{gid}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    );
+    let files = [
+        ("etc/passwd", passwd.as_str()),
+        ("etc/group", &format!("agent:x:{gid}:\nnogroup:x:65534:\n")),
+        ("etc/hosts", "127.0.0.1 localhost toolgate\n::1 localhost\n"),
+        ("etc/hostname", "toolgate\n"),
+        (
+            "etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+        ),
+        ("etc/resolv.conf", ""),
+    ];
+    files.iter().try_for_each(|(path, text)| write_file(root, Path::new(path), text.as_bytes()))
+}
+
+fn show_system(root: &OwnedFd) -> Result<(), Failure> {
+    let host = |name: &str, parent: &str| (PathBuf::from(parent).join(name), name.to_owned());
+    let wanted = SYSTEM.iter().map(|name| host(name, "/")).chain(ETC.iter().map(|name| host(name, "/etc")));
+    for (path, name) in wanted {
+        show(root, &path).map_err(Failure::at(Step::System(name)))?;
+    }
+    Ok(())
+}
+
+/// Shows one part of the host read-only at the same path: a link as a link, a small file as a copy, the rest mounted.
+fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
+    let status = match kind_of(path) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    let mounted = |kind| -> io::Result<()> {
+        let tree = copy_of(CWD, path)?;
+        restrict(&tree, Use::ReadOnly)?;
+        Ok(attach_at(&tree, root, path, kind)?)
+    };
+    match FileType::from_raw_mode(status.st_mode) {
+        FileType::Symlink => {
+            let target = readlinkat(CWD, path, Vec::new())?;
+            Ok(make_link(root, path, Path::new(std::ffi::OsStr::from_bytes(target.to_bytes())))?)
+        }
+        FileType::Directory => mounted(Kind::Directory),
+        FileType::RegularFile if status.st_size <= COPIED_BYTES => match std::fs::read(path) {
+            Ok(content) => Ok(write_file(root, path, &content)?),
+            // What a stranger may not read is not for the sandbox either.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            Err(error) => Err(error),
+        },
+        FileType::RegularFile => mounted(Kind::File),
+        _ => Ok(()),
+    }
+}
+
+/// A `/proc` of the sandbox's own processes. Read-only as a whole: that covers `/proc/sys`, `sysrq-trigger`, and every
+/// other file in it that changes something, in one stroke.
+fn mount_proc(built: &HalfBuilt, without: Controls) -> Result<(), Failure> {
+    if without.contains(Control::Processes) {
+        let host = copy_of(CWD, Path::new("/proc")).map_err(Failure::at(Step::Proc))?;
+        return attach_at(&host, &built.root, Path::new("proc"), Kind::Directory)
+            .map_err(Failure::at(Step::Proc));
+    }
+    let guarded = !without.contains(Control::ProcFiles);
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    if guarded {
+        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    let failed = || Failure::at(Step::Proc);
+    let proc = new_filesystem("proc", &[], attributes).map_err(failed())?;
+    attach_at(&proc, &built.root, Path::new("proc"), Kind::Directory).map_err(failed())?;
+    if !guarded {
+        return Ok(());
+    }
+    for name in MASKED {
+        let status = match rustix::fs::statat(&proc, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(status) if status.st_mode & 0o004 != 0 => status,
+            _ => continue,
+        };
+        let kind = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        let target = openat(&proc, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+        built.cover(kind).and_then(|cover| attach_over(cover, target?)).map_err(failed())?;
+    }
+    Ok(())
+}
+
+fn make_devices(root: &OwnedFd, without: Controls) -> io::Result<()> {
+    if without.contains(Control::Devices) {
+        let host = copy_of(CWD, Path::new("/dev"))?;
+        return Ok(attach_at(&host, root, Path::new("dev"), Kind::Directory)?);
+    }
+    for name in DEVICES {
+        let device = copy_of(CWD, &Path::new("/dev").join(name))?;
+        restrict(&device, Use::Devices)?;
+        attach_at(device, root, &Path::new("dev").join(name), Kind::File)?;
+    }
+    for (link, target) in DEVICE_LINKS {
+        make_link(root, Path::new(link), Path::new(target))?;
+    }
+    let terminals = new_filesystem(
+        "devpts",
+        &[("mode", "0620"), ("ptmxmode", "0666")],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+    )?;
+    Ok(attach_at(&terminals, root.as_fd(), Path::new("dev/pts"), Kind::Directory)?)
+}

@@ -1,0 +1,260 @@
+//! Stage two: the plan's directories, then the walls that can only be raised when everything is in its place.
+//!
+//! Runs in the init. The order matters: a process behind Landlock or the filter can no longer mount.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::vec;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
+use rustix::process::{Resource, Rlimit, chdir, fchdir, pivot_root, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+
+use crate::control::{Control, Enforcement, Level};
+use crate::environment::HOME;
+use crate::landlock::{self, Allowed};
+use crate::mounts::{Use, attach_at, attach_over, copy_of, new_filesystem, restrict, restrict_only};
+use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
+use crate::plan::Access;
+use crate::stage_one::{Failure, HalfBuilt};
+use crate::tree::{Kind, open_beneath};
+use crate::{seccomp, sys};
+
+/// Where a program brought from the host stands.
+pub(crate) const BROUGHT: &str = "/.tool";
+
+/// Mounts made by the launcher, in the order of the orders.
+pub(crate) type Sent = vec::IntoIter<OwnedFd>;
+
+/// Mounts what the plan grants, and leaves the host's root for good.
+pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result<(), Failure> {
+    make_scratch(&built.root, orders.scratch_bytes).map_err(Failure::at(Step::Scratch))?;
+    for directory in &orders.directories {
+        show_directory(&built, directory, orders, &mut sent)?;
+    }
+    if let OrderedProgram::Brought(source) = &orders.program {
+        let mut bring = || -> io::Result<()> {
+            let tree = take(source, &mut sent)?;
+            restrict(&tree, Use::ReadOnly)?;
+            Ok(attach_at(&tree, &built.root, Path::new(BROUGHT), Kind::File)?)
+        };
+        bring().map_err(Failure::at(Step::Program))?;
+    }
+    let leave = || -> Result<(), Errno> {
+        fchdir(&built.root)?;
+        pivot_root(".", ".")?;
+        // The old root now lies over the new one at the same place; taking it off leaves only ours.
+        unmount(".", UnmountFlags::DETACH)?;
+        chdir("/")
+    };
+    leave().map_err(Failure::at(Step::Pivot))?;
+    // Only the root's own mount: what is mounted on it has its attributes already.
+    seal_root().map_err(Failure::at(Step::Root))
+}
+
+/// Raises every wall that is left, around this process and all it will start.
+pub(crate) fn raise_walls(orders: &Orders) -> Result<Enforcement, Failure> {
+    let mut enforcement = Enforcement::absent("left out");
+    note_namespaces(orders, &mut enforcement);
+    if orders.keeps(Control::CgroupView) {
+        sys::enter_new_namespaces(UnshareFlags::NEWCGROUP).map_err(Failure::at(Step::Namespaces))?;
+        enforcement.set(Control::CgroupView, Level::Enforced, "cgroup namespace");
+    }
+    chdir(&orders.working_directory)
+        .map_err(Failure::at(Step::WorkingDirectory(orders.working_directory.clone())))?;
+    set_limits(&orders.rlimits).map_err(Failure::at(Step::Rlimits))?;
+    if orders.keeps(Control::Privileges) {
+        drop_privileges().map_err(Failure::at(Step::Privileges))?;
+        enforcement.set(
+            Control::Privileges,
+            Level::Enforced,
+            "no capabilities, empty bounding set, no_new_privs, nosuid mounts",
+        );
+    }
+    let scratch = [Path::new("/tmp"), Path::new(HOME), Path::new("/dev/shm")];
+    let granted = orders.directories.iter().filter(|d| d.access == Access::Write).map(|d| d.path.as_path());
+    let allowed =
+        Allowed { writable: scratch.into_iter().chain(granted).collect(), loopback: orders.loopback };
+    landlock::raise(&allowed, orders.without, &mut enforcement)
+        .map_err(|_| Failure { step: Step::Landlock, error: libc::EPERM })?;
+    if orders.keeps(Control::Seccomp) {
+        // A filter needs one of the two; the capability is gone.
+        set_no_new_privs(true).map_err(Failure::at(Step::Seccomp))?;
+        sys::install_filter(seccomp::filter()).map_err(Failure::at(Step::Seccomp))?;
+        enforcement.set(Control::Seccomp, Level::Enforced, "allowlist of system calls");
+    }
+    Ok(enforcement)
+}
+
+/// One filesystem for everything that may be written and is thrown away, so that one limit counts it all.
+fn make_scratch(root: &OwnedFd, bytes: u64) -> io::Result<()> {
+    let size = bytes.to_string();
+    let scratch = new_filesystem(
+        "tmpfs",
+        &[("mode", "0755"), ("size", &size)],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
+    for (name, mode) in [("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)] {
+        rustix::fs::mkdirat(&scratch, name, Mode::from_raw_mode(mode))?;
+        rustix::fs::chmodat(&scratch, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
+    }
+    // Only an attached filesystem can be copied from. Its own root ends up covered by its `tmp`.
+    attach_at(&scratch, root, Path::new("tmp"), Kind::Directory)?;
+    for (name, place) in [("home", HOME), ("shm", "dev/shm"), ("tmp", "tmp")] {
+        let part = copy_of(&scratch, Path::new(name))?;
+        attach_at(&part, root, Path::new(place), Kind::Directory)?;
+    }
+    Ok(())
+}
+
+fn show_directory(
+    built: &HalfBuilt,
+    directory: &OrderedDirectory,
+    orders: &Orders,
+    sent: &mut Sent,
+) -> Result<(), Failure> {
+    let path = || directory.path.clone();
+    let tree = take(&directory.source, sent).map_err(Failure::at(Step::Directory(path())))?;
+    check_identity(&tree, directory)?;
+    let wanted = match directory.access {
+        Access::Read => Use::ReadOnly,
+        Access::Write => Use::ReadWrite,
+    };
+    restrict(&tree, wanted).map_err(Failure::at(Step::Directory(path())))?;
+    attach_at(&tree, &built.root, &directory.path, Kind::Directory)
+        .map_err(Failure::at(Step::Directory(path())))?;
+    guard_names(built, &tree, directory, orders)
+}
+
+/// ATTACK(bind-target-race): what was surveyed is what is mounted, or nothing is.
+fn check_identity(tree: &OwnedFd, directory: &OrderedDirectory) -> Result<(), Failure> {
+    let status = rustix::fs::fstat(tree).map_err(Failure::at(Step::Directory(directory.path.clone())))?;
+    if (status.st_dev, status.st_ino) == directory.identity {
+        Ok(())
+    } else {
+        Err(Failure { step: Step::Replaced(directory.path.clone()), error: libc::ESTALE })
+    }
+}
+
+fn guard_names(
+    built: &HalfBuilt,
+    tree: &OwnedFd,
+    directory: &OrderedDirectory,
+    orders: &Orders,
+) -> Result<(), Failure> {
+    let name = |path: &Path| Failure::at::<io::Error>(Step::Name(directory.path.join(path)));
+    if directory.access == Access::Write && orders.keeps(Control::ProtectedNames) {
+        let own = directory.pinned.iter().map(|path| (path, Use::ReadWrite));
+        let read_only = directory.protected.iter().map(|path| (path, Use::ReadOnly));
+        for (path, wanted) in own.chain(read_only) {
+            remount(tree, path, wanted).map_err(name(path))?;
+        }
+    }
+    for covered in &directory.covered {
+        let cover = || -> io::Result<()> {
+            match open_beneath(tree, &covered.path, OFlags::PATH) {
+                // It went away since the survey: nothing to hide.
+                Err(Errno::NOENT) => Ok(()),
+                target => Ok(attach_over(built.cover(covered.kind)?, target?)?),
+            }
+        };
+        cover().map_err(name(&covered.path))?;
+    }
+    Ok(())
+}
+
+/// Mounts something over itself: it cannot be renamed or replaced from then on, and can have attributes of its own.
+fn remount(tree: &OwnedFd, path: &Path, wanted: Use) -> io::Result<()> {
+    let target = match open_beneath(tree, path, OFlags::PATH) {
+        Err(Errno::NOENT) => return Ok(()),
+        // A link with a protected name: what it leads to has its own place.
+        Err(Errno::LOOP) => return Ok(()),
+        other => other?,
+    };
+    let copy = copy_of(&target, Path::new(""))?;
+    restrict(&copy, wanted)?;
+    Ok(attach_over(copy, target)?)
+}
+
+fn take(source: &Source, sent: &mut Sent) -> Result<OwnedFd, Errno> {
+    match source {
+        Source::Sent => sent.next().ok_or(Errno::BADF),
+        Source::Copy(path) => {
+            let handle = open_beneath_root(path)?;
+            copy_of(handle, Path::new(""))
+        }
+    }
+}
+
+fn open_beneath_root(path: &PathBuf) -> Result<OwnedFd, Errno> {
+    let resolve = rustix::fs::ResolveFlags::NO_SYMLINKS | rustix::fs::ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+fn seal_root() -> io::Result<()> {
+    let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    restrict_only(root, Use::ReadOnly)
+}
+
+fn set_limits(limits: &Rlimits) -> Result<(), Errno> {
+    let set = |resource, value| setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) });
+    set(Resource::Nofile, limits.open_files)?;
+    if let Some(pids) = limits.pids {
+        set(Resource::Nproc, pids)?;
+    }
+    if let Some(bytes) = limits.file_bytes {
+        set(Resource::Fsize, bytes)?;
+        // A write past the limit then fails with an error, instead of ending the program as if it had crashed.
+        sys::ignore_signal(libc::SIGXFSZ);
+    }
+    if limits.no_core_dumps {
+        // Not 0: a handler in `core_pattern` would still be started. 1 stops both kinds.
+        set(Resource::Core, 1)?;
+    }
+    // No queue of pending signals or messages, nor locked memory, that the host would miss.
+    set(Resource::Memlock, 8 * 1024 * 1024)
+}
+
+fn drop_privileges() -> Result<(), Errno> {
+    for bit in 0..64 {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+            Ok(()) => {}
+            // The kernel has no more capabilities than this.
+            Err(Errno::INVAL) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    set_no_new_privs(true)
+}
+
+fn note_namespaces(orders: &Orders, enforcement: &mut Enforcement) {
+    let held = [
+        (Control::Filesystem, "mount namespace, read-only root of its own, pivot_root"),
+        (Control::Processes, "pid namespace, private /proc"),
+        (Control::Network, "network namespace with loopback only"),
+        (Control::Ipc, "ipc namespace"),
+        (Control::Hostname, "uts namespace"),
+        (Control::ProcFiles, "read-only /proc, host files in it covered"),
+        (Control::Devices, "six devices, nodev everywhere else"),
+        (Control::Descriptors, "all closed before the root is left"),
+        (Control::Environment, "only what the plan names"),
+        (Control::Session, "session of its own, pipes instead of the caller's terminal"),
+        (Control::HiddenNames, "covered by mounts"),
+        (Control::ProtectedNames, "read-only mounts; new ones quarantined"),
+        (Control::HostSockets, "covered by mounts"),
+    ];
+    for (control, how) in held {
+        if orders.keeps(control) {
+            enforcement.set(control, Level::Enforced, how);
+        }
+    }
+}

@@ -1,0 +1,550 @@
+//! Watches one sandbox until its end: moves bytes, forwards signals, keeps time, kills.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::process::{Signal, pidfd_send_signal};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+
+use crate::control::{Control, Enforcement};
+use crate::launch::{Running, StartError};
+use crate::orders::{NotStarted, Said, receive};
+use crate::plan::Plan;
+use crate::report::{Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
+use crate::stream::{Capture, Feed, Flow, Streams, drain};
+use crate::sys::{self, Ended, Wait};
+use crate::watch::Watch;
+
+/// Passed on to the tool. Everything else keeps its usual meaning for the launcher.
+const FORWARDED: [i32; 7] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH];
+
+const BUFFER: usize = 64 * 1024;
+/// As much as a pipe that is ready takes without blocking.
+const PASSED_AT_ONCE: usize = 4096;
+
+/// What was seen of a sandbox that has ended.
+pub(crate) struct Supervised {
+    outcome: Outcome,
+    walls: Enforcement,
+    stdout: Capture,
+    stderr: Capture,
+    timings: Timings,
+    ended: Ended,
+    watched_peak: u64,
+}
+
+impl Supervised {
+    pub(crate) fn into_report(
+        self,
+        running: Running,
+        changes: Changes,
+        quarantined: Vec<Quarantined>,
+    ) -> Report {
+        let memory = match (running.cgroup.peak_memory(), self.watched_peak) {
+            (Some(bytes), _) => Memory::Total(bytes),
+            (None, _) => Memory::LargestProcess(self.ended.largest.max(self.watched_peak)),
+        };
+        let mut enforcement = self.walls;
+        for finding in running.held.findings() {
+            enforcement.set(finding.control, finding.level, finding.how.clone());
+        }
+        Report {
+            outcome: self.outcome,
+            stdout: self.stdout.finish(),
+            stderr: self.stderr.finish(),
+            timings: self.timings,
+            usage: Usage { cpu_user: self.ended.cpu_user, cpu_system: self.ended.cpu_system, memory },
+            enforcement,
+            changes,
+            quarantined,
+        }
+    }
+}
+
+/// Waits for the end of a sandbox that has its orders.
+pub(crate) fn supervise(
+    running: &Running,
+    plan: &Plan,
+    streams: Streams,
+    lifeline: Option<BorrowedFd<'_>>,
+    begun: Instant,
+) -> Result<Supervised, StartError> {
+    let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
+    let signals = match streams {
+        Streams::Collect { input: Feed::Bytes(_) } => None,
+        Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
+            Some(sys::signals_as_descriptor(&FORWARDED).map_err(channel)?)
+        }
+    };
+    let limits = &plan.draft().limits;
+    let cap = if plan.keeps(Control::Output) { limits.output } else { u64::MAX };
+    let mut supervisor = Supervisor {
+        running,
+        lifeline,
+        signals,
+        tool: None,
+        deadline: plan.keeps(Control::Timeout).then(|| begun + limits.timeout),
+        watch: Watch::new(plan, running),
+        begun,
+        started: None,
+        walls: Enforcement::default(),
+        said: None,
+        stopped: None,
+        input: Input::new(&streams),
+        outputs: [
+            Output::new(&running.stdout, &streams, Passed::Stdout, cap),
+            Output::new(&running.stderr, &streams, Passed::Stderr, cap),
+        ],
+        stdin: None,
+        terminal: None,
+        buffer: vec![0; BUFFER],
+    };
+    supervisor.run(plan).map_err(channel)?;
+    supervisor.conclude()
+}
+
+/// How the init's side ended.
+enum LastWord {
+    Ended(i32),
+    NotStarted(NotStarted),
+    Failed(StartError),
+}
+
+struct Supervisor<'a> {
+    running: &'a Running,
+    lifeline: Option<BorrowedFd<'a>>,
+    signals: Option<OwnedFd>,
+    tool: Option<OwnedFd>,
+    deadline: Option<Instant>,
+    watch: Watch,
+    begun: Instant,
+    started: Option<Instant>,
+    walls: Enforcement,
+    said: Option<LastWord>,
+    stopped: Option<Limit>,
+    input: Input,
+    outputs: [Output; 2],
+    stdin: Option<OwnedFd>,
+    terminal: Option<Terminal>,
+    buffer: Vec<u8>,
+}
+
+/// Which descriptor of the poll set is which.
+#[derive(Clone, Copy)]
+enum Source {
+    Channel,
+    Lifeline,
+    Signals,
+    /// The tool's output can be read, or ours written.
+    Output(usize),
+    /// Our own input can be read.
+    OwnInput,
+    /// The tool's input can be written.
+    ToolInput,
+}
+
+impl Supervisor<'_> {
+    fn run(&mut self, plan: &Plan) -> io::Result<()> {
+        self.stdin = self.running.stdin.as_ref().map(|fd| fd.try_clone()).transpose()?;
+        if let Some(stdin) = &self.stdin {
+            rustix::fs::fcntl_setfl(stdin, OFlags::NONBLOCK)?;
+        }
+        let mut channel_open = true;
+        while channel_open || self.outputs.iter().any(Output::is_open) {
+            self.stop_if_due(plan);
+            let ready = self.wait(channel_open)?;
+            for source in ready {
+                match source {
+                    Source::Channel => channel_open = self.hear()?,
+                    Source::Lifeline => self.stop(Limit::Abandoned),
+                    Source::Signals => self.forward_signals()?,
+                    Source::Output(index) => self.move_output(index)?,
+                    Source::OwnInput => self.read_own_input()?,
+                    Source::ToolInput => self.write_tool_input()?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until something can be done, or a deadline or the watch is due.
+    fn wait(&self, channel_open: bool) -> io::Result<Vec<Source>> {
+        let mut sources = Vec::with_capacity(8);
+        let mut fds = Vec::with_capacity(8);
+        if channel_open {
+            sources.push(Source::Channel);
+            fds.push(PollFd::new(&self.running.socket, PollFlags::IN));
+        }
+        if let (Some(lifeline), None) = (self.lifeline, self.stopped) {
+            sources.push(Source::Lifeline);
+            fds.push(PollFd::from_borrowed_fd(lifeline, PollFlags::RDHUP));
+        }
+        if let Some(signals) = &self.signals {
+            sources.push(Source::Signals);
+            fds.push(PollFd::new(signals, PollFlags::IN));
+        }
+        for (index, output) in self.outputs.iter().enumerate() {
+            if let Some(fd) = output.wants() {
+                sources.push(Source::Output(index));
+                fds.push(fd);
+            }
+        }
+        if self.input.reads_own() && self.stdin.is_some() {
+            sources.push(Source::OwnInput);
+            fds.push(PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN));
+        }
+        if let (Some(stdin), true) = (&self.stdin, self.input.has_something()) {
+            sources.push(Source::ToolInput);
+            fds.push(PollFd::new(stdin, PollFlags::OUT));
+        }
+        let timeout = self.timeout();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(sources.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(s, _)| s).collect())
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let now = Instant::now();
+        let due = |at: Instant| at.saturating_duration_since(now);
+        let deadline = self.deadline.filter(|_| self.stopped.is_none()).map(due);
+        let watch = self.watch.next_look().filter(|_| self.stopped.is_none()).map(due);
+        let soonest = [deadline, watch].into_iter().flatten().min()?;
+        // Rounded up, so that the deadline has passed when the wait is over.
+        Timespec::try_from(soonest + Duration::from_micros(200)).ok()
+    }
+
+    fn stop_if_due(&mut self, plan: &Plan) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.stop(Limit::Timeout);
+        } else if let Some(limit) = self.watch.look(now, plan, self.running) {
+            self.stop(limit);
+        }
+    }
+
+    /// Ends every process of the sandbox: the kernel takes them all when process 1 dies.
+    fn stop(&mut self, limit: Limit) {
+        if self.stopped.is_none() {
+            self.stopped = Some(limit);
+            let _ = pidfd_send_signal(&self.running.pidfd, Signal::KILL);
+        }
+    }
+
+    /// Takes one message of the init. False when it is gone.
+    fn hear(&mut self) -> io::Result<bool> {
+        let (said, descriptors) = match receive::<Said>(&self.running.socket) {
+            Ok(heard) => heard,
+            Err(error) if is_hang_up(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match said {
+            Said::Started(walls) => {
+                let mut descriptors = descriptors.into_iter();
+                self.started = Some(Instant::now());
+                self.walls = walls;
+                self.tool = descriptors.next();
+                if let Some(master) = descriptors.next() {
+                    self.attach_terminal(master)?;
+                }
+            }
+            Said::NotStarted(why) => self.said = Some(LastWord::NotStarted(why)),
+            Said::Failed { step, error } => {
+                let source = io::Error::from_raw_os_error(error);
+                self.said = Some(LastWord::Failed(StartError::Wall { step, source }));
+            }
+            Said::Ended { status } => self.said = Some(LastWord::Ended(status)),
+        }
+        Ok(true)
+    }
+
+    fn attach_terminal(&mut self, master: OwnedFd) -> io::Result<()> {
+        rustix::fs::fcntl_setfl(&master, OFlags::NONBLOCK)?;
+        self.stdin = Some(master.try_clone()?);
+        let [stdout, _] = &mut self.outputs;
+        stdout.from = Some(master.try_clone()?);
+        self.terminal = Some(Terminal::take(master));
+        Ok(())
+    }
+
+    fn forward_signals(&mut self) -> io::Result<()> {
+        let Some(signals) = &self.signals else { return Ok(()) };
+        let mut record = [0; sys::SIGNAL_RECORD];
+        while let Ok(sys::SIGNAL_RECORD) = rustix::io::read(signals, &mut record) {
+            let number = record.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+            if number == libc::SIGWINCH {
+                if let Some(terminal) = &self.terminal {
+                    terminal.copy_size();
+                }
+                continue;
+            }
+            match (&self.tool, Signal::from_named_raw(number)) {
+                (Some(tool), Some(signal)) => {
+                    let _ = pidfd_send_signal(tool, signal);
+                }
+                // Nothing runs yet: whoever signals us wants it to stay so.
+                _ => {
+                    let _ = pidfd_send_signal(&self.running.pidfd, Signal::KILL);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn move_output(&mut self, index: usize) -> io::Result<()> {
+        match self.outputs.get_mut(index) {
+            Some(output) => output.advance(&mut self.buffer),
+            None => Ok(()),
+        }
+    }
+
+    fn read_own_input(&mut self) -> io::Result<()> {
+        match rustix::io::read(rustix::stdio::stdin(), &mut self.buffer) {
+            Ok(0) | Err(rustix::io::Errno::IO) => self.input.end(),
+            Ok(count) => self.input.push(self.buffer.get(..count).unwrap_or_default()),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.close_input_if_done();
+        Ok(())
+    }
+
+    fn write_tool_input(&mut self) -> io::Result<()> {
+        let Some(stdin) = &self.stdin else { return Ok(()) };
+        match rustix::io::write(stdin, self.input.waiting()) {
+            Ok(count) => self.input.advance(count),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            // The tool does not want any more of it.
+            Err(_) => self.stdin = None,
+        }
+        self.close_input_if_done();
+        Ok(())
+    }
+
+    /// The end of our input is the end of the tool's, except on a terminal, where it is a key.
+    fn close_input_if_done(&mut self) {
+        if self.input.is_done() && self.terminal.is_none() {
+            self.stdin = None;
+        }
+    }
+
+    fn conclude(mut self) -> Result<Supervised, StartError> {
+        self.terminal = None;
+        let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
+        let (_, ended) = sys::wait_for(Some(self.running.pid), Wait::Block)
+            .map_err(channel)?
+            .ok_or(StartError::InitDied)?;
+        let finished = Instant::now();
+        let outcome = match (self.stopped, self.said) {
+            (_, Some(LastWord::Failed(error))) => return Err(error),
+            (Some(limit), _) => Outcome::Stopped(limit),
+            (None, Some(LastWord::NotStarted(NotStarted::NotFound))) => Outcome::NotFound,
+            (None, Some(LastWord::NotStarted(NotStarted::CannotExecute(error)))) => {
+                Outcome::CannotExecute(error)
+            }
+            (None, Some(LastWord::Ended(status))) => outcome_of(status, self.running),
+            (None, None) if self.running.cgroup.ran_out_of_memory() => Outcome::Stopped(Limit::Memory),
+            (None, None) if self.started.is_some() => Outcome::Signal(libc::SIGKILL),
+            (None, None) => return Err(StartError::InitDied),
+        };
+        let started = self.started.unwrap_or(finished);
+        let [stdout, stderr] = self.outputs;
+        Ok(Supervised {
+            outcome,
+            walls: self.walls,
+            stdout: stdout.capture,
+            stderr: stderr.capture,
+            timings: Timings { setup: started - self.begun, run: finished - started },
+            ended,
+            watched_peak: self.watch.peak(),
+        })
+    }
+}
+
+fn outcome_of(status: i32, running: &Running) -> Outcome {
+    match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
+        (true, libc::SIGKILL) if running.cgroup.ran_out_of_memory() => Outcome::Stopped(Limit::Memory),
+        (true, signal) => Outcome::Signal(signal),
+        (false, _) => Outcome::Exit(libc::WEXITSTATUS(status)),
+    }
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
+
+/// What is still to be given to the tool.
+struct Input {
+    waiting: Vec<u8>,
+    at: usize,
+    more: bool,
+}
+
+impl Input {
+    fn new(streams: &Streams) -> Input {
+        match streams {
+            Streams::Collect { input: Feed::Bytes(bytes) } => {
+                Input { waiting: bytes.clone(), at: 0, more: false }
+            }
+            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
+                Input { waiting: Vec::new(), at: 0, more: true }
+            }
+        }
+    }
+
+    /// One piece at a time: what the tool does not read is not read from us either.
+    fn reads_own(&self) -> bool {
+        self.more && self.waiting().is_empty()
+    }
+
+    /// Something to write, or the end to pass on.
+    fn has_something(&self) -> bool {
+        !self.waiting().is_empty() || !self.more
+    }
+
+    fn waiting(&self) -> &[u8] {
+        self.waiting.get(self.at..).unwrap_or_default()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.waiting = bytes.to_vec();
+        self.at = 0;
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    fn end(&mut self) {
+        self.more = false;
+    }
+
+    fn is_done(&self) -> bool {
+        !self.more && self.waiting().is_empty()
+    }
+}
+
+/// Which of our own streams an output is passed to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    Stdout,
+    Stderr,
+}
+
+/// One output of the tool, and what waits to be passed on.
+struct Output {
+    from: Option<OwnedFd>,
+    to: Option<Passed>,
+    capture: Capture,
+    waiting: Vec<u8>,
+}
+
+impl Output {
+    fn new(from: &OwnedFd, streams: &Streams, passed: Passed, cap: u64) -> Output {
+        let to = match streams {
+            Streams::Collect { .. } => None,
+            Streams::Pass | Streams::Terminal => Some(passed),
+        };
+        Output { from: from.try_clone().ok(), to, capture: Capture::new(cap), waiting: Vec::new() }
+    }
+
+    fn is_open(&self) -> bool {
+        self.from.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Room on our side comes first: a reader that is slow slows the tool, not the clock.
+    fn wants(&self) -> Option<PollFd<'_>> {
+        match (self.to, &self.from) {
+            (Some(to), _) if !self.waiting.is_empty() => {
+                Some(PollFd::from_borrowed_fd(to.fd(), PollFlags::OUT))
+            }
+            (_, Some(from)) => Some(PollFd::new(from, PollFlags::IN)),
+            _ => None,
+        }
+    }
+
+    fn advance(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        if let (Some(to), false) = (self.to, self.waiting.is_empty()) {
+            return self.pass_on(to);
+        }
+        let Some(from) = &self.from else { return Ok(()) };
+        let (capture, waiting, to) = (&mut self.capture, &mut self.waiting, self.to);
+        let flow = drain(from, buffer, |bytes| match to {
+            Some(_) => waiting.extend_from_slice(capture.take(bytes)),
+            None => capture.keep(bytes),
+        })?;
+        if flow == Flow::Ended {
+            self.from = None;
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, to: Passed) -> io::Result<()> {
+        let piece = self.waiting.get(..self.waiting.len().min(PASSED_AT_ONCE)).unwrap_or_default();
+        match rustix::io::write(to.fd(), piece) {
+            Ok(count) => {
+                self.waiting.drain(..count);
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            // Nobody reads us any more: then nobody reads the tool, and it learns that the usual way.
+            Err(_) => {
+                self.waiting = Vec::new();
+                self.from = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Passed {
+    fn fd(self) -> BorrowedFd<'static> {
+        match self {
+            Passed::Stdout => rustix::stdio::stdout(),
+            Passed::Stderr => rustix::stdio::stderr(),
+        }
+    }
+}
+
+/// The caller's terminal in raw mode, and the sandbox's own behind it. Restored when dropped.
+struct Terminal {
+    master: OwnedFd,
+    before: Option<Termios>,
+}
+
+impl Terminal {
+    fn take(master: OwnedFd) -> Terminal {
+        let own = rustix::stdio::stdin();
+        let before = tcgetattr(own).ok();
+        if let Some(mut raw) = before.clone() {
+            raw.make_raw();
+            let _ = tcsetattr(own, OptionalActions::Now, &raw);
+        }
+        let terminal = Terminal { master, before };
+        terminal.copy_size();
+        terminal
+    }
+
+    fn copy_size(&self) {
+        if let Ok(size) = tcgetwinsize(rustix::stdio::stdin()) {
+            let _ = tcsetwinsize(self.master.as_fd(), size);
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(before) = mem::take(&mut self.before) {
+            let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Flush, &before);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The system calls that no safe library offers, one wrapper each, and no policy.
+//!
+//! This is the only file of Toolgate with `unsafe` in it.
+#![expect(unsafe_code, reason = "the one place for it; every block states why it holds")]
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+
+/// Which side of [`clone_process`] this is.
+pub(crate) enum Cloned {
+    /// The caller; the new process by number and by descriptor.
+    Parent {
+        /// Its number as the caller sees it.
+        pid: Pid,
+        /// A descriptor for it.
+        pidfd: OwnedFd,
+    },
+    /// The new process.
+    Child,
+}
+
+/// Namespaces for [`clone_process`], as the kernel numbers them.
+pub(crate) const NEW_USER: u64 = libc::CLONE_NEWUSER as u64;
+/// See [`NEW_USER`].
+pub(crate) const NEW_PID: u64 = libc::CLONE_NEWPID as u64;
+
+/// `clone3(2)` as a fork into new namespaces.
+///
+/// The caller must have one thread: the child of a threaded process may find any lock taken, the allocator's among
+/// them. [`is_single_threaded`] tells.
+pub(crate) fn clone_process(namespaces: u64) -> io::Result<Cloned> {
+    let mut pidfd: libc::c_int = -1;
+    // SAFETY: `clone_args` is a plain structure of integers; all zero is a valid value of it.
+    let mut arguments: libc::clone_args = unsafe { mem::zeroed() };
+    arguments.flags = namespaces | libc::CLONE_PIDFD as u64;
+    arguments.pidfd = (&raw mut pidfd) as u64;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: without CLONE_VM this is a fork: the child gets its own copy of memory and stack, and both pointers in
+    // `arguments` are null or point to a live local. The size passed is that of the structure.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>()) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Cloned::Child),
+        pid => {
+            // SAFETY: the kernel has stored a new descriptor there, and nobody else owns it.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            Ok(Cloned::Parent { pid: pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?, pidfd })
+        }
+    }
+}
+
+/// `unshare(2)`, for namespaces only.
+pub(crate) fn enter_new_namespaces(namespaces: UnshareFlags) -> io::Result<()> {
+    let namespaces = namespaces.difference(UnshareFlags::FILES);
+    // SAFETY: what is unsafe about `unshare` is a descriptor table of one's own, and that flag is removed.
+    Ok(unsafe { rustix::thread::unshare_unsafe(namespaces) }?)
+}
+
+/// Ends the process at once: no destructors, no flushing. For children of [`clone_process`].
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` takes any integer and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// How far [`set_mount_attributes`] reaches.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The mount and all mounts beneath it.
+    #[default]
+    Tree,
+    /// The one mount.
+    One,
+}
+
+/// Attributes for [`set_mount_attributes`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MountAttributes<'fd> {
+    /// How far it reaches.
+    pub(crate) reach: Reach,
+    /// `MOUNT_ATTR_*` to turn on.
+    pub(crate) set: u64,
+    /// `MS_PRIVATE` and the like, or 0 to leave it.
+    pub(crate) propagation: u64,
+    /// The user namespace whose map translates owners.
+    pub(crate) id_map: Option<BorrowedFd<'fd>>,
+}
+
+/// `mount_setattr(2)` on the mount that `fd` is the root of.
+pub(crate) fn set_mount_attributes(fd: impl AsFd, wanted: MountAttributes<'_>) -> io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: wanted.set | wanted.id_map.map_or(0, |_| libc::MOUNT_ATTR_IDMAP),
+        attr_clr: 0,
+        propagation: wanted.propagation,
+        userns_fd: wanted.id_map.map_or(0, |fd| u64::try_from(fd.as_raw_fd()).unwrap_or_default()),
+    };
+    let flags = libc::AT_EMPTY_PATH | if wanted.reach == Reach::Tree { libc::AT_RECURSIVE } else { 0 };
+    let path = c"";
+    // SAFETY: the path is NUL-terminated, the structure is initialised and its size is passed; the kernel keeps neither.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            fd.as_fd().as_raw_fd(),
+            path.as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// `seccomp(2)`: puts the calling thread behind a filter for good.
+pub(crate) fn install_filter(filter: &[libc::sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(filter.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let program = libc::sock_fprog { len: length, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: `program` points to `len` instructions that live until the call returns; the kernel copies and only reads
+    // them.
+    let result =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0_u64, &raw const program) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The kernel's Landlock version, or a negative number.
+pub(crate) fn landlock_version() -> i32 {
+    const VERSION: u32 = 1;
+    // SAFETY: with this flag the call takes no structure and makes nothing; it only answers.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION)
+    };
+    i32::try_from(answer).unwrap_or(-1)
+}
+
+/// Sets the flags of the loopback interface in this network namespace, so that it works.
+pub(crate) fn raise_loopback(socket: impl AsFd) -> io::Result<()> {
+    // SAFETY: `ifreq` is plain data; all zero is a valid value of it.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
+    // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which lives until the call returns.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What `wait4(2)` says of a process that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// The raw wait status.
+    pub(crate) status: i32,
+    /// Processor time in user code, its waited-for children included.
+    pub(crate) cpu_user: Duration,
+    /// Processor time in the kernel, its waited-for children included.
+    pub(crate) cpu_system: Duration,
+    /// Largest resident size of any one of them, in bytes.
+    pub(crate) largest: u64,
+}
+
+/// Whether [`wait_for`] may wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Until somebody ends.
+    Block,
+    /// Only look.
+    Look,
+}
+
+/// `wait4(2)`: for one child, or any with `None`.
+pub(crate) fn wait_for(child: Option<Pid>, wait: Wait) -> io::Result<Option<(Pid, Ended)>> {
+    let pid = child.map_or(-1, |pid| pid.as_raw_nonzero().get());
+    let flags = libc::__WALL | if wait == Wait::Look { libc::WNOHANG } else { 0 };
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let ended = loop {
+        // SAFETY: both pointers are to live locals of the right type, which the kernel only writes.
+        let ended = unsafe { libc::wait4(pid, &raw mut status, flags, usage.as_mut_ptr()) };
+        if ended != -1 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break ended;
+        }
+    };
+    if ended == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `rusage` is plain integers and was zeroed, so it is initialised whether or not the kernel wrote it.
+    let usage = unsafe { usage.assume_init() };
+    Ok(Pid::from_raw(ended).map(|pid| {
+        let ended = Ended {
+            status,
+            cpu_user: duration_of(usage.ru_utime),
+            cpu_system: duration_of(usage.ru_stime),
+            largest: u64::try_from(usage.ru_maxrss).unwrap_or_default() * 1024,
+        };
+        (pid, ended)
+    }))
+}
+
+fn duration_of(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let micros = u64::try_from(time.tv_usec).unwrap_or_default();
+    Duration::from_secs(seconds) + Duration::from_micros(micros)
+}
+
+/// Blocks these signals and returns a descriptor from which they are read instead.
+pub(crate) fn signals_as_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = signal_set(signals);
+    // SAFETY: `set` is an initialised signal set; the old mask is not asked for.
+    let result = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    if result == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: -1 asks for a new descriptor; `set` is read only.
+    let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    if fd == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, valid, and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the pointer is to a live local.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals {
+        // SAFETY: the set is initialised by now; a number that is no signal is refused by the call and harmless.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
+    }
+    // SAFETY: `sigemptyset` has initialised it.
+    unsafe { set.assume_init() }
+}
+
+/// The bytes of one record read from [`signals_as_descriptor`].
+pub(crate) const SIGNAL_RECORD: usize = size_of::<libc::signalfd_siginfo>();
+
+/// Ignores a signal, here and in every program started from here.
+pub(crate) fn ignore_signal(signal: i32) {
+    // SAFETY: SIG_IGN is a valid disposition for every signal this is called with.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Zeroes the caller's arguments and environment in this process's own memory.
+///
+/// For a fresh child of [`clone_process`] that will never read them: `/proc/1/environ` shows that memory.
+pub(crate) fn blank_environment() {
+    unsafe extern "C" {
+        static mut environ: *mut *mut libc::c_char;
+    }
+    // SAFETY: this process has one thread (see `clone_process`), so nobody reads or changes `environ` meanwhile.
+    let mut entry = unsafe { environ };
+    while !entry.is_null() {
+        // SAFETY: `environ` is an array that ends with a null pointer; `entry` has not passed it.
+        let text = unsafe { *entry };
+        if text.is_null() {
+            break;
+        }
+        // SAFETY: each entry is a NUL-terminated string.
+        let length = unsafe { libc::strlen(text) };
+        // SAFETY: the string's own bytes are writable memory of this process, the initial stack or the heap.
+        unsafe { std::ptr::write_bytes(text, 0, length) };
+        // SAFETY: still within the array, because this entry was not the last.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// Closes every descriptor from 3 on except this one.
+///
+/// For a fresh child of [`clone_process`], which never drops what it inherited.
+pub(crate) fn close_all_but(kept: impl AsFd) -> io::Result<()> {
+    let kept = u32::try_from(kept.as_fd().as_raw_fd()).unwrap_or_default();
+    close_range(3, kept.saturating_sub(1))?;
+    close_range(kept + 1, u32::MAX)
+}
+
+/// Closes 0, 1 and 2, so that the tool's readers see the end when the tool ends.
+pub(crate) fn close_standard_streams() {
+    // It can only fail for an empty range.
+    let _ = close_range(0, 2);
+}
+
+fn close_range(first: u32, last: u32) -> io::Result<()> {
+    if first > last {
+        return Ok(());
+    }
+    // SAFETY: closes descriptors only. The caller's child owns them all and uses none of them again.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Makes a terminal the controlling one of this session.
+pub(crate) fn take_terminal(terminal: impl AsFd) -> io::Result<()> {
+    // SAFETY: TIOCSCTTY takes an integer argument and no pointer.
+    let result = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCSCTTY, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this process has exactly one thread.
+pub(crate) fn is_single_threaded() -> bool {
+    // The link count of `task` is two more than the number of threads; no directory has to be read.
+    rustix::fs::stat("/proc/self/task").is_ok_and(|task| task.st_nlink == 3)
+}

@@ -1,0 +1,159 @@
+//! Looks at what the kernel does not hold for us: total memory without a cgroup, bytes in granted directories.
+//!
+//! A watch sees afterwards. The report says so: `partly`.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, fstatvfs, statat};
+use rustix::process::Pid;
+
+use crate::control::Control;
+use crate::launch::{Running, has_no_more_processors_than, processors};
+use crate::plan::{Access, Plan};
+use crate::report::Limit;
+use crate::tree::{Detail, survey};
+
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What has to be looked at, and what was seen so far.
+pub(crate) struct Watch {
+    next: Option<Instant>,
+    memory: bool,
+    /// Free bytes of each writable directory's filesystem when the run began.
+    disk: Vec<(usize, u64)>,
+    peak: u64,
+    began: std::time::SystemTime,
+}
+
+impl Watch {
+    #[expect(clippy::disallowed_methods, reason = "compared with change times that the kernel's clock wrote")]
+    pub(crate) fn new(plan: &Plan, running: &Running) -> Watch {
+        let memory = plan.keeps(Control::Memory) && running.cgroup.holds_memory().is_none();
+        if plan.keeps(Control::Cpu) && running.cgroup.holds_cpu().is_none() {
+            confine_to_processors(running.pid, plan.draft().limits.cpu_millis);
+        }
+        let writable = running.opened.iter().enumerate().filter(|(_, d)| d.access == Access::Write);
+        let disk: Vec<(usize, u64)> = if plan.keeps(Control::Disk) {
+            writable.map(|(index, directory)| (index, free_bytes(&directory.handle))).collect()
+        } else {
+            Vec::new()
+        };
+        let needed = memory || !disk.is_empty();
+        Watch {
+            next: needed.then(|| Instant::now() + INTERVAL),
+            memory,
+            disk,
+            peak: 0,
+            began: std::time::SystemTime::now(),
+        }
+    }
+
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// The most memory seen at once.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Looks, if it is time. Says which limit was passed.
+    pub(crate) fn look(&mut self, now: Instant, plan: &Plan, running: &Running) -> Option<Limit> {
+        if self.next.is_none_or(|next| now < next) {
+            return None;
+        }
+        self.next = Some(now + INTERVAL);
+        let limits = &plan.draft().limits;
+        if self.memory {
+            let used: u64 = processes_of(running.pid).into_iter().map(memory_of).sum();
+            self.peak = self.peak.max(used);
+            if used > limits.memory {
+                return Some(Limit::Memory);
+            }
+        }
+        let passed = self.disk.iter().any(|(index, before)| {
+            running.opened.get(*index).is_some_and(|directory| {
+                let lost = before.saturating_sub(free_bytes(&directory.handle));
+                // Others use the disk too: only when that much is gone is it worth finding out who took it.
+                lost > limits.disk && self.written_by(running, &directory.handle, plan) > limits.disk
+            })
+        });
+        passed.then_some(Limit::Disk)
+    }
+
+    /// Bytes in files of a directory that changed since the run began, and in files that are open but unlinked.
+    fn written_by(&self, running: &Running, directory: &impl AsFd, plan: &Plan) -> u64 {
+        let found = survey(directory, &plan.draft().names, Detail::Stamps);
+        let since = self.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let linked: u64 = found
+            .stamps
+            .keys()
+            .filter_map(|path| statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).ok())
+            .filter(|status| u64::try_from(status.st_ctime).unwrap_or_default() >= since)
+            .map(|status| u64::try_from(status.st_blocks).unwrap_or_default() * 512)
+            .sum();
+        let unlinked: u64 = processes_of(running.pid).into_iter().map(unlinked_bytes_of).sum();
+        linked + unlinked
+    }
+}
+
+/// The best there is without a cgroup: as many processors as the limit allows, at least one.
+fn confine_to_processors(pid: Pid, cpu_millis: u32) {
+    if has_no_more_processors_than(cpu_millis) {
+        return;
+    }
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
+    let wanted = usize::try_from(cpu_millis.div_ceil(1000).min(processors())).unwrap_or(1);
+    let mut set = rustix::thread::CpuSet::new();
+    let own = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    for cpu in own.take(wanted) {
+        set.set(cpu);
+    }
+    let _ = rustix::thread::sched_setaffinity(Some(pid), &set);
+}
+
+fn free_bytes(directory: &impl AsFd) -> u64 {
+    fstatvfs(directory).map_or(0, |status| status.f_bfree.saturating_mul(status.f_frsize))
+}
+
+/// The sandbox's processes, found from its init downwards: orphans become the init's own children.
+fn processes_of(init: Pid) -> Vec<i32> {
+    let mut found = vec![init.as_raw_nonzero().get()];
+    let mut at = 0;
+    while let Some(pid) = found.get(at).copied() {
+        at += 1;
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|child| child.parse::<i32>().ok()));
+        }
+        if found.len() > 100_000 {
+            break;
+        }
+    }
+    found
+}
+
+/// Its share of memory: what it has alone, and its part of what it shares.
+fn memory_of(pid: i32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let kilobytes = |name: &str| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+    };
+    (kilobytes("Pss:") + kilobytes("SwapPss:")) * 1024
+}
+
+fn unlinked_bytes_of(pid: i32) -> u64 {
+    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| rustix::fs::stat(Path::new(&entry.path())).ok())
+        .filter(|status| status.st_nlink == 0)
+        .map(|status| u64::try_from(status.st_blocks).unwrap_or_default() * 512)
+        .sum()
+}

@@ -1,0 +1,77 @@
+//! What to do when a wall cannot be raised: the exact command, where there is one.
+
+use std::fs;
+
+use jail::{StartError, Step};
+
+use crate::host::sysctl;
+
+/// The fix for a sandbox that could not be built, if it is known.
+pub fn fix_for(error: &StartError) -> Option<String> {
+    match error {
+        StartError::Link { path } => {
+            let real = path.canonicalize().ok()?;
+            Some(format!("name the directory itself: `{}`", real.display()))
+        }
+        StartError::Owners { .. } => Some(
+            "run toolgate as the ordinary user who owns the directory, or move it to a filesystem with id-mapped mounts (ext4, xfs, btrfs, tmpfs from Linux 6.3)"
+                .to_owned(),
+        ),
+        StartError::Partly { .. } => Some(delegate_cgroup()),
+        StartError::Wall { step, source } => fix_for_step(step, source.raw_os_error()),
+        _ => None,
+    }
+}
+
+/// The fix for a step that failed.
+pub(crate) fn fix_for_step(step: &Step, error: Option<i32>) -> Option<String> {
+    match (step, error) {
+        (Step::Clone | Step::IdMap | Step::Namespaces | Step::Identity | Step::Root | Step::Loopback, _) => {
+            fix_for_walls()
+        }
+        (Step::Proc, _) => Some(
+            "this /proc is masked, as in a container: run the container with `--security-opt systempaths=unconfined` (Docker), `procMount: Unmasked` with a user namespace (Kubernetes), or use the docker backend from outside"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// The fix for missing walls: most often, user namespaces are turned off.
+pub(crate) fn fix_for_walls() -> Option<String> {
+    if sysctl("user/max_user_namespaces").as_deref() == Some("0") {
+        return Some("user namespaces are off: `sudo sysctl user.max_user_namespaces=15000`".to_owned());
+    }
+    if sysctl("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+        return Some(
+            "user namespaces are off for ordinary users: `sudo sysctl kernel.unprivileged_userns_clone=1`"
+                .to_owned(),
+        );
+    }
+    if sysctl("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+        return Some(
+            "AppArmor keeps ordinary users from using user namespaces: give toolgate a profile with `userns,` (docs/hosts.md has one), or `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+                .to_owned(),
+        );
+    }
+    if is_filtered() {
+        return Some(
+            "this process is behind a system call filter, as in a container: run it with `--security-opt seccomp=unconfined` (Docker) or `seccompProfile: Unconfined` (Kubernetes)"
+                .to_owned(),
+        );
+    }
+    None
+}
+
+/// How to get a cgroup of one's own.
+pub(crate) fn delegate_cgroup() -> String {
+    "no cgroup is delegated to this process: start it with `systemd-run --user --scope -p Delegate=yes toolgate …`, or as a service with `Delegate=yes`"
+        .to_owned()
+}
+
+fn is_filtered() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .unwrap_or_default()
+        .lines()
+        .any(|line| line.starts_with("Seccomp:") && !line.ends_with('0'))
+}

@@ -1,0 +1,27 @@
+//! Runs commands behind walls, and proves that the walls stand.
+//!
+//! Mechanism only: it obeys a plan and does not know who asked or whether they may.
+//!
+//! # Invariants
+//! - A backend whose required walls are not proved on this host refuses to run anything.
+//! - Nothing configured means [`Deny`].
+
+mod backend;
+mod canary;
+mod deny;
+mod fix;
+mod host;
+mod native;
+mod profile;
+mod proof;
+mod subprocess;
+
+pub use backend::{Backend, BackendName, Job, Refusal};
+pub use canary::{CANARY_ARGUMENT, serve_if_asked};
+pub use deny::Deny;
+pub use fix::fix_for;
+pub use host::{Capability, host_facts};
+pub use native::Native;
+pub use profile::{Host, PlanRequest, Profile};
+pub use proof::{Proof, Proofs, ProvedControl};
+pub use subprocess::Subprocess;
