@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 use crate::control::{Control, Controls};
 use crate::identity::Identity;
 use crate::orders::{NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
-use crate::stage_one::{self, Failure};
+use crate::stage_one::{self, Aside, Failure};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Wait};
 
@@ -72,7 +72,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         sys::blank_environment();
     }
     stage_one::bind_life_to_parent()?;
-    stage_one::enter_namespaces(without)?;
+    let namespaces = Aside::begin(without)?;
     if receive::<()>(socket).is_err() {
         return Ok(Started::Abandoned);
     }
@@ -81,13 +81,17 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     if is_hung_up(socket) {
         return Ok(Started::Abandoned);
     }
-    stage_one::settle_namespaces(without)?;
     let keeps_root = without.contains(Control::Filesystem);
     let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
+    namespaces.enter()?;
 
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
     if let Some(built) = built {
         stage_two::enter(built, &orders, sent.into_iter())?;
+    }
+    // Limits come from outside; nothing may run before they hold.
+    if receive::<()>(socket).is_err() {
+        return Ok(Started::Abandoned);
     }
     if !without.contains(Control::Session) {
         setsid().map_err(Failure::at(Step::Terminal))?;

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::cgroup::{Cgroup, Wanted};
@@ -149,20 +150,20 @@ fn start(plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
     let unborn = Unborn { pid, pidfd: Some(pidfd) };
 
     identity.write_maps(pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
-    send(&ours, &(), &[]).map_err(|source| StartError::Wall { step: Step::Channel, source })?;
+    tell(&ours, &(), &[])?;
 
-    let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: plan.keeps(Control::Cpu) };
-    let cgroup = Cgroup::create(&plan.draft().limits, wanted, pid);
     let opened = open_directories(plan)?;
-    let held = held_by_launcher(plan, &identity, &cgroup, &opened);
-    refuse_partly(plan, &held)?;
     let (orders, mounts) = give_orders(plan, &identity, &opened, matches!(streams, Streams::Terminal))?;
     let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
-    match send(&ours, &orders, &mounts) {
-        // The init has failed already; what it said is on the socket.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        other => other.map_err(|source| StartError::Wall { step: Step::Channel, source })?,
-    }
+    tell(&ours, &orders, &mounts)?;
+
+    // Joining a cgroup waits for the kernel, so it comes while the init is busy with its orders.
+    let limits = &plan.draft().limits;
+    let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
+    let cgroup = Cgroup::create(limits, Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu }, pid);
+    let held = held_by_launcher(plan, &identity, &cgroup, &opened);
+    refuse_partly(plan, &held)?;
+    tell(&ours, &(), &[])?;
     Ok(Running {
         pid,
         pidfd: unborn.deliver(),
@@ -174,6 +175,18 @@ fn start(plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
         held,
         opened,
     })
+}
+
+fn tell(
+    socket: &OwnedFd,
+    message: &impl Serialize,
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), StartError> {
+    match send(socket, message, descriptors) {
+        // The init has failed already; what it said is on the socket.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|source| StartError::Wall { step: Step::Channel, source }),
+    }
 }
 
 /// An init that has no orders yet; it is ended if they never come.
