@@ -109,10 +109,9 @@ impl HalfBuilt {
     }
 }
 
-/// The init must not outlive its launcher, nor be readable by the tool.
+/// The init must not outlive its launcher.
 pub(crate) fn bind_life_to_parent() -> Result<(), Failure> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(Step::Identity))?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at(Step::Identity))
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(Step::Identity))
 }
 
 /// Namespaces in the making. A network namespace takes the kernel as long as all our mounts together, so a thread of
@@ -187,7 +186,10 @@ pub(crate) fn take_identity(identity: &Identity) -> Result<(), Failure> {
         rustix::thread::set_thread_res_uid(uid, uid, uid)
     };
     become_it().map_err(Failure::at(Step::Identity))?;
-    // Changing ids has cleared both.
+    // Nothing in the sandbox may read the launcher's memory through its copy. Not earlier: an ordinary user's launcher
+    // could not have written the maps.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Failure::at(Step::Identity))?;
+    // Changing ids has cleared it.
     bind_life_to_parent()
 }
 
