@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> i32 {
 fn prove() -> anyhow::Result<Result<Proof, Refusal>> {
     let prober = std::env::current_exe().context("cannot find the toolgate binary")?;
     let proofs = Proofs { folder: config::state_folder(), prober };
-    Ok(Native::single_threaded(proofs).prove())
+    Ok(Native::single_threaded(proofs, None).prove())
 }
 
 fn chain(error: &anyhow::Error) -> String {

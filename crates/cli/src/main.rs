@@ -8,6 +8,7 @@ mod size;
 mod talk;
 
 use clap::{Parser, Subcommand};
+use jail::Prepared;
 
 /// The gate between an AI agent and the world: runs commands behind walls that were proved on this host.
 #[derive(Parser)]
@@ -29,9 +30,12 @@ fn main() {
     // Both end the process if it was started for that. They come first, before any thread can exist.
     jail::serve_if_asked();
     sandbox::serve_if_asked();
+    // The kernel needs longer to make namespaces than we need to understand the arguments, so it begins first.
+    let begun =
+        std::env::args_os().nth(1).filter(|command| command == "run").and_then(|_| Prepared::new().ok());
     let arguments = Arguments::parse();
     let code = match arguments.command {
-        Command::Run(arguments) => run::run(*arguments),
+        Command::Run(arguments) => run::run(*arguments, begun),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };
     std::process::exit(code);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use jail::{
-    ChangeReport, Feed, Limit, Limits, Names, Outcome, Pattern, PlanError, Program, Report, Streams,
-    Strictness,
+    ChangeReport, Feed, Limit, Limits, Names, Outcome, Pattern, PlanError, Prepared, Program, Report,
+    Streams, Strictness,
 };
 use sandbox::{Backend, BackendName, Deny, Job, Native, PlanRequest, Profile, Proofs, Refusal, Subprocess};
 
@@ -129,10 +129,10 @@ impl Failed {
     }
 }
 
-/// Runs the command; returns the exit code.
-pub(crate) fn run(arguments: Arguments) -> i32 {
+/// Runs the command, in the sandbox that was begun if there is one; returns the exit code.
+pub(crate) fn run(arguments: Arguments, begun: Option<Prepared>) -> i32 {
     let json = arguments.json;
-    match try_run(arguments) {
+    match try_run(arguments, begun) {
         Ok(code) => code,
         Err(failed) => {
             if json {
@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: Arguments) -> i32 {
     }
 }
 
-fn try_run(arguments: Arguments) -> Result<i32, Failed> {
+fn try_run(arguments: Arguments, begun: Option<Prepared>) -> Result<i32, Failed> {
     let json = arguments.json;
     let streams = match (json, arguments.tty) {
         (true, _) => Streams::Collect { input: Feed::Own },
@@ -162,7 +162,7 @@ fn try_run(arguments: Arguments) -> Result<i32, Failed> {
     })?;
     let wanted = arguments.command.first().cloned().unwrap_or_default();
     let plan = request_of(arguments)?.into_plan(&config::host()).map_err(bad_plan)?;
-    let report = run_in(backend, Job { plan, streams })?;
+    let report = run_in(backend, Job { plan, streams }, begun)?;
     if json {
         talk::data(&serde_json::to_string_pretty(&Shown::from(&report)).unwrap_or_default());
     } else {
@@ -290,11 +290,11 @@ fn thousandths(cpus: f64) -> u32 {
     if millis.is_finite() && (0.0..=f64::from(u32::MAX)).contains(&millis) { millis as u32 } else { 0 }
 }
 
-fn run_in(backend: BackendName, job: Job) -> Result<Report, Failed> {
+fn run_in(backend: BackendName, job: Job, begun: Option<Prepared>) -> Result<Report, Failed> {
     let prober = std::env::current_exe()
         .context("cannot find the toolgate binary")
         .map_err(|error| Failed { error, hint: None, code: CODE_SANDBOX, name: "sandbox_cannot_build" })?;
-    let native = Native::single_threaded(Proofs { folder: config::state_folder(), prober });
+    let native = Native::single_threaded(Proofs { folder: config::state_folder(), prober }, begun);
     let report = match backend {
         BackendName::Native => native.run(job),
         BackendName::Subprocess => Subprocess::new(native).run(job),

@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 use crate::control::{Control, Controls};
 use crate::identity::Identity;
 use crate::orders::{NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
-use crate::stage_one::{self, Aside, Failure};
+use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Wait};
 
@@ -72,7 +72,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         sys::blank_environment();
     }
     stage_one::bind_life_to_parent()?;
-    let namespaces = Aside::begin(without)?;
+    stage_one::enter_namespaces(without)?;
     if receive::<()>(socket).is_err() {
         return Ok(Started::Abandoned);
     }
@@ -83,7 +83,6 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     }
     let keeps_root = without.contains(Control::Filesystem);
     let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
-    namespaces.enter()?;
 
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
     if let Some(built) = built {

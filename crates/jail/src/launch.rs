@@ -27,7 +27,7 @@ use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, S
 use crate::plan::{Access, ChangeReport, Content, Directory, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::stream::Streams;
-use crate::supervise::{Supervised, supervise};
+use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
 use crate::tree::{self, Detail, Survey};
 
@@ -89,15 +89,111 @@ pub enum StartError {
     InitDied,
 }
 
-/// Runs one plan and waits for its end. `lifeline`, if given, ends the sandbox when its other side hangs up.
-pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> Result<Report, StartError> {
-    if !sys::is_single_threaded() {
-        return Err(StartError::Threads);
+/// A sandbox after stage one, waiting for a plan. It is good for one run, and ends when dropped.
+pub struct Prepared {
+    init: Unborn,
+    identity: Identity,
+    without: Controls,
+    socket: OwnedFd,
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+impl Prepared {
+    /// Begins a sandbox before its plan is known: the kernel makes namespaces while the caller makes up its mind.
+    pub fn new() -> Result<Prepared, StartError> {
+        Prepared::without(Controls::NONE)
     }
-    let begun = Instant::now();
-    let started = start(plan, &streams)?;
-    let supervised = supervise(&started, plan, streams, lifeline, begun)?;
-    finish(plan, started, supervised)
+
+    fn without(without: Controls) -> Result<Prepared, StartError> {
+        if !sys::is_single_threaded() {
+            return Err(StartError::Threads);
+        }
+        let channel = |error: Errno| StartError::Wall { step: Step::Channel, source: error.into() };
+        let identity = Identity::choose(without.contains(Control::Identity));
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(channel)?;
+        let (stdin_read, stdin_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
+        let (stdout_read, stdout_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
+        let (stderr_read, stderr_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
+        let namespaces = if without.contains(Control::Processes) { NEW_USER } else { NEW_USER | NEW_PID };
+        let cloned = sys::clone_process(namespaces)
+            .map_err(|source| StartError::Wall { step: Step::Clone, source })?;
+        let init = match cloned {
+            Cloned::Child => init::live(Inherited {
+                socket: theirs,
+                stdin: stdin_read,
+                stdout: stdout_write,
+                stderr: stderr_write,
+                identity,
+                without,
+            }),
+            Cloned::Parent { pid, pidfd } => Unborn { pid, pidfd: Some(pidfd) },
+        };
+        identity.write_maps(init.pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
+        tell(&ours, &(), &[])?;
+        Ok(Prepared {
+            init,
+            identity,
+            without,
+            socket: ours,
+            stdin: stdin_write,
+            stdout: stdout_read,
+            stderr: stderr_read,
+        })
+    }
+
+    /// Runs one plan in it and waits for the end. `lifeline`, if given, ends the sandbox when its other side hangs up.
+    pub fn run(
+        self,
+        plan: &Plan,
+        streams: Streams,
+        lifeline: Option<BorrowedFd<'_>>,
+    ) -> Result<Report, StartError> {
+        if self.without != plan.without() {
+            drop(self);
+            return run(plan, streams, lifeline);
+        }
+        let begun = Instant::now();
+        let running = self.order(plan, &streams)?;
+        let supervised = supervise(&running, plan, streams, lifeline, begun)?;
+        let (changes, quarantined) = changes::after(plan, &running.opened);
+        Ok(supervised.into_report(running, changes, quarantined))
+    }
+
+    fn order(self, plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
+        let opened = open_directories(plan)?;
+        let terminal = matches!(streams, Streams::Terminal);
+        let (orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
+        let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
+        tell(&self.socket, &orders, &mounts)?;
+
+        // Joining a cgroup waits for the kernel, so it comes while the init is busy with its orders.
+        let limits = &plan.draft().limits;
+        let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
+        let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
+        let cgroup = Cgroup::create(limits, wanted, self.init.pid);
+        let held = held_by_launcher(plan, &self.identity, &cgroup, &opened);
+        refuse_partly(plan, &held)?;
+        tell(&self.socket, &(), &[])?;
+        Ok(Running {
+            pid: self.init.pid,
+            pidfd: self.init.deliver(),
+            socket: self.socket,
+            stdin: Some(self.stdin),
+            stdout: self.stdout,
+            stderr: self.stderr,
+            cgroup,
+            held,
+            opened,
+        })
+    }
+}
+
+/// Runs one plan in a fresh sandbox and waits for the end. See [`Prepared`].
+pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> Result<Report, StartError> {
+    Prepared::without(plan.without())?.run(plan, streams, lifeline)
 }
 
 /// A sandbox whose init has its orders.
@@ -120,61 +216,6 @@ pub(crate) struct Opened {
     pub(crate) access: Access,
     pub(crate) handle: OwnedFd,
     pub(crate) survey: Survey,
-}
-
-fn start(plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
-    let wall = |step: Step| move |error: Errno| StartError::Wall { step, source: error.into() };
-    let identity = Identity::choose(!plan.keeps(Control::Identity));
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .map_err(wall(Step::Channel))?;
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(wall(Step::Channel));
-    let (stdin_read, stdin_write) = pipe()?;
-    let (stdout_read, stdout_write) = pipe()?;
-    let (stderr_read, stderr_write) = pipe()?;
-
-    let namespaces = if plan.keeps(Control::Processes) { NEW_USER | NEW_PID } else { NEW_USER };
-    let cloned =
-        sys::clone_process(namespaces).map_err(|source| StartError::Wall { step: Step::Clone, source })?;
-    let (pid, pidfd) = match cloned {
-        Cloned::Child => init::live(Inherited {
-            socket: theirs,
-            stdin: stdin_read,
-            stdout: stdout_write,
-            stderr: stderr_write,
-            identity,
-            without: plan.without(),
-        }),
-        Cloned::Parent { pid, pidfd } => (pid, pidfd),
-    };
-    drop((theirs, stdin_read, stdout_write, stderr_write));
-    let unborn = Unborn { pid, pidfd: Some(pidfd) };
-
-    identity.write_maps(pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
-    tell(&ours, &(), &[])?;
-
-    let opened = open_directories(plan)?;
-    let (orders, mounts) = give_orders(plan, &identity, &opened, matches!(streams, Streams::Terminal))?;
-    let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
-    tell(&ours, &orders, &mounts)?;
-
-    // Joining a cgroup waits for the kernel, so it comes while the init is busy with its orders.
-    let limits = &plan.draft().limits;
-    let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
-    let cgroup = Cgroup::create(limits, Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu }, pid);
-    let held = held_by_launcher(plan, &identity, &cgroup, &opened);
-    refuse_partly(plan, &held)?;
-    tell(&ours, &(), &[])?;
-    Ok(Running {
-        pid,
-        pidfd: unborn.deliver(),
-        socket: ours,
-        stdin: Some(stdin_write),
-        stdout: stdout_read,
-        stderr: stderr_read,
-        cgroup,
-        held,
-        opened,
-    })
 }
 
 fn tell(
@@ -440,9 +481,4 @@ pub(crate) fn has_no_more_processors_than(cpu_millis: u32) -> bool {
 /// Processors this process may use.
 pub(crate) fn processors() -> u32 {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
-}
-
-fn finish(plan: &Plan, running: Running, supervised: Supervised) -> Result<Report, StartError> {
-    let (changes, quarantined) = changes::after(plan, &running.opened);
-    Ok(supervised.into_report(running, changes, quarantined))
 }

@@ -42,7 +42,7 @@ pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
 pub use helper::{HELPER_ARGUMENT, Helper, HelperError, Request, Response, serve_if_asked};
 pub use identity::Caller;
 pub use landlock::landlock_version;
-pub use launch::{StartError, run};
+pub use launch::{Prepared, StartError, run};
 pub use limits::{Limits, LimitsError};
 pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;

@@ -6,14 +6,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::thread::{self, JoinHandle};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
-use rustix::thread::{UnshareFlags, move_into_link_name_space};
+use rustix::thread::UnshareFlags;
 
 use crate::control::{Control, Controls};
 use crate::environment::HOME;
@@ -43,12 +42,11 @@ impl Failure {
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What programs expect of `/etc`. The rest of it is not there: it tells about the host, or holds secrets.
-const ETC: [&str; 11] = [
+const ETC: [&str; 10] = [
     "alternatives",
     "crypto-policies",
     "ld.so.cache",
     "localtime",
-    "mime.types",
     "os-release",
     "pki",
     "protocols",
@@ -114,62 +112,28 @@ pub(crate) fn bind_life_to_parent() -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Failure::at(Step::Identity))
 }
 
-/// Namespaces in the making. A network namespace takes the kernel as long as all our mounts together, so a thread of
-/// its own makes it meanwhile.
-pub(crate) struct Aside(Option<JoinHandle<Result<Vec<OwnedFd>, Failure>>>);
-
-impl Aside {
-    /// Enters a mount and a host name namespace, and begins with the rest.
-    pub(crate) fn begin(without: Controls) -> Result<Aside, Failure> {
-        let keeps = |control| !without.contains(control);
-        let mut here = UnshareFlags::NEWNS;
-        if keeps(Control::Hostname) {
-            here |= UnshareFlags::NEWUTS;
+/// Namespaces that do not depend on the id maps. The launcher writes those meanwhile.
+pub(crate) fn enter_namespaces(without: Controls) -> Result<(), Failure> {
+    let mut wanted = UnshareFlags::NEWNS;
+    for (control, namespace) in [
+        (Control::Network, UnshareFlags::NEWNET),
+        (Control::Ipc, UnshareFlags::NEWIPC),
+        (Control::Hostname, UnshareFlags::NEWUTS),
+    ] {
+        if !without.contains(control) {
+            wanted |= namespace;
         }
-        let mut aside = UnshareFlags::empty();
-        let mut names = Vec::new();
-        if keeps(Control::Network) {
-            aside |= UnshareFlags::NEWNET;
-            names.push("net");
-        }
-        if keeps(Control::Ipc) {
-            aside |= UnshareFlags::NEWIPC;
-            names.push("ipc");
-        }
-        let thread = thread::Builder::new().stack_size(64 * 1024);
-        let thread =
-            thread.spawn(move || make_namespaces(aside, &names)).map_err(Failure::at(Step::Namespaces))?;
-        sys::enter_new_namespaces(here).map_err(Failure::at(Step::Namespaces))?;
-        if keeps(Control::Hostname) {
-            rustix::system::sethostname(b"toolgate").map_err(Failure::at(Step::Hostname))?;
-        }
-        Ok(Aside(Some(thread)))
     }
-
-    /// Enters what was made. This process has one thread again afterwards.
-    pub(crate) fn enter(mut self) -> Result<(), Failure> {
-        let Some(thread) = self.0.take() else { return Ok(()) };
-        let made = thread.join().map_err(|_| Failure { step: Step::Namespaces, error: libc::EIO })??;
-        for namespace in made {
-            move_into_link_name_space(namespace.as_fd(), None).map_err(Failure::at(Step::Namespaces))?;
-        }
-        Ok(())
-    }
-}
-
-fn make_namespaces(wanted: UnshareFlags, names: &[&str]) -> Result<Vec<OwnedFd>, Failure> {
     sys::enter_new_namespaces(wanted).map_err(Failure::at(Step::Namespaces))?;
     if wanted.contains(UnshareFlags::NEWNET) {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
             .map_err(Failure::at(Step::Loopback))?;
         sys::raise_loopback(&socket).map_err(Failure::at(Step::Loopback))?;
     }
-    let open = |name: &&str| {
-        let path = format!("/proc/thread-self/ns/{name}");
-        openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(Failure::at(Step::Namespaces))
-    };
-    names.iter().map(open).collect()
+    if wanted.contains(UnshareFlags::NEWUTS) {
+        rustix::system::sethostname(b"toolgate").map_err(Failure::at(Step::Hostname))?;
+    }
+    Ok(())
 }
 
 /// Becomes the sandbox's one user. The maps must have been written.
@@ -226,9 +190,20 @@ fn attach_somewhere(root: OwnedFd) -> Result<OwnedFd, Errno> {
 
 fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
     let home = HOME.trim_start_matches('/');
-    for directory in
-        [".cover", ".cover/directory", "proc", "dev", "dev/pts", "dev/shm", "etc", "tmp", "run", "var", "home", home]
-    {
+    for directory in [
+        ".cover",
+        ".cover/directory",
+        "proc",
+        "dev",
+        "dev/pts",
+        "dev/shm",
+        "etc",
+        "tmp",
+        "run",
+        "var",
+        "home",
+        home,
+    ] {
         mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
     }
     make_link(root, Path::new("/var/tmp"), Path::new("/tmp"))?;

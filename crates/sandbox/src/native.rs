@@ -1,30 +1,30 @@
 //! Linux namespaces and what belongs to them, from the `jail` crate, once they are proved on this host.
 
-use jail::{Feed, Helper, Report, Request, Response, Streams};
+use std::cell::Cell;
+
+use jail::{Feed, Helper, Prepared, Report, Request, Response, Streams};
 
 use crate::backend::{Backend, BackendName, Job, Refusal};
 use crate::fix::{fix_for_step, fix_for_walls};
 use crate::proof::{Proof, Proofs};
 
 /// Runs jobs in Linux namespaces.
-#[derive(Debug)]
 pub struct Native {
     launcher: Launcher,
     proofs: Proofs,
 }
 
-#[derive(Debug)]
 enum Launcher {
-    /// This process has one thread and may fork.
-    Own,
+    /// This process has one thread and may fork. It may have begun already.
+    Own(Cell<Option<Prepared>>),
     /// A helper forks instead.
     Helper(Helper),
 }
 
 impl Native {
-    /// For a process with one thread, such as a command line: no helper is needed.
-    pub fn single_threaded(proofs: Proofs) -> Native {
-        Native { launcher: Launcher::Own, proofs }
+    /// For a process with one thread, such as a command line: no helper is needed. `begun` serves the first job.
+    pub fn single_threaded(proofs: Proofs, begun: Option<Prepared>) -> Native {
+        Native { launcher: Launcher::Own(Cell::new(begun)), proofs }
     }
 
     /// For a process with threads.
@@ -39,7 +39,10 @@ impl Native {
 
     fn launch(&self, job: Job) -> Result<Report, Refusal> {
         match (&self.launcher, job.streams) {
-            (Launcher::Own, streams) => Ok(jail::run(&job.plan, streams, None)?),
+            (Launcher::Own(begun), streams) => match begun.take() {
+                Some(prepared) => Ok(prepared.run(&job.plan, streams, None)?),
+                None => Ok(jail::run(&job.plan, streams, None)?),
+            },
             (Launcher::Helper(helper), Streams::Collect { input: Feed::Bytes(input) }) => {
                 match helper.run(&Request { plan: job.plan, input })? {
                     Response::Report(report) => Ok(*report),

@@ -17,7 +17,6 @@ use crate::backend::{Backend, BackendName, Job, Refusal};
 use crate::native::Native;
 
 /// Runs jobs as plain processes, or behind native walls where those work.
-#[derive(Debug)]
 pub struct Subprocess {
     native: Native,
 }
