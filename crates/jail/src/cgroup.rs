@@ -1,12 +1,16 @@
 //! A cgroup for one sandbox: totals of memory, processor and processes, held by the kernel.
 //!
 //! Version 2 where it is delegated to us, else version 1, else nothing, and the launcher watches instead.
+//!
+//! Moving a process from one cgroup to another waits for every processor of the machine, ten milliseconds at worst.
+//! Nobody is moved here: under version 2 the init is born in its cgroup, under version 1 it enters by itself, which the
+//! kernel lets a single thread do without waiting.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-use rustix::process::Pid;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::limits::Limits;
 
@@ -15,7 +19,7 @@ const PREFIX: &str = "toolgate-";
 const PERIOD_MICROS: u64 = 100_000;
 
 /// Which totals are wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) memory: bool,
     pub(crate) cpu: bool,
@@ -24,14 +28,22 @@ pub(crate) struct Wanted {
 /// The cgroups of one sandbox; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
+    /// Where cgroups are mounted, and what this process is in.
+    root: PathBuf,
+    own: String,
+    name: String,
     memory: Option<Part>,
     cpu: Option<Part>,
+    /// Whether limits were written, so that the kernel holds them.
+    holds: Wanted,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Part {
     path: PathBuf,
     version: Version,
+    /// Version 2: the directory to be born in. Version 1: the file through which a thread enters.
+    door: OwnedFd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,78 +53,85 @@ enum Version {
 }
 
 impl Cgroup {
-    /// Makes what can be made. `pid` is the sandbox's init, which is put in.
-    pub(crate) fn create(limits: &Limits, wanted: Wanted, pid: Pid) -> Cgroup {
+    /// An empty cgroup without limits, before there is a plan.
+    pub(crate) fn begin() -> Cgroup {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Cgroup::create_in(Path::new(ROOT), &own, limits, wanted, pid)
+        Cgroup::begin_in(Path::new(ROOT), own)
     }
 
-    fn create_in(root: &Path, own: &str, limits: &Limits, wanted: Wanted, pid: Pid) -> Cgroup {
-        let name = format!("{PREFIX}{}-{}", std::process::id(), pid.as_raw_nonzero());
-        let mut made = Cgroup { memory: None, cpu: None };
-        if root.join("cgroup.controllers").exists() {
-            made.create_two(root, own, &name, limits, wanted, pid);
+    fn begin_in(root: &Path, own: String) -> Cgroup {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let memory = if root.join("cgroup.controllers").exists() {
+            parent_in_two(root, &own).and_then(|parent| make_two(&parent, &name).ok())
         } else {
-            made.create_one(root, own, &name, limits, wanted, pid);
-        }
-        made
+            make_one(root, &own, "memory", &name)
+        };
+        let holds = Wanted { memory: false, cpu: false };
+        Cgroup { root: root.to_owned(), own, name, memory, cpu: None, holds }
     }
 
-    fn create_two(&mut self, root: &Path, own: &str, name: &str, limits: &Limits, wanted: Wanted, pid: Pid) {
-        let Some(parent) = parent_in_two(root, own) else { return };
-        reclaim_orphans(&parent);
-        // Fails harmlessly where the controllers are on already or are not ours to turn on.
-        let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory +pids +cpu");
-        let path = parent.join(name);
-        if fs::create_dir(&path).is_err() {
-            return;
+    /// No cgroup at all.
+    pub(crate) fn none() -> Cgroup {
+        let holds = Wanted { memory: false, cpu: false };
+        Cgroup {
+            root: PathBuf::new(),
+            own: String::new(),
+            name: String::new(),
+            memory: None,
+            cpu: None,
+            holds,
         }
-        let part = Part { path: path.clone(), version: Version::Two };
-        let write = |file: &str, value: String| fs::write(path.join(file), value);
-        let memory = write("memory.max", limits.memory.to_string()).is_ok();
-        if memory {
-            // Without swap accounting there is no such file, and nothing to limit.
-            let _ = write("memory.swap.max", "0".to_owned());
-            let _ = write("memory.oom.group", "1".to_owned());
-        }
-        let _ = write("pids.max", (u64::from(limits.pids) + 1).to_string());
-        let cpu = write("cpu.max", format!("{} {PERIOD_MICROS}", quota(limits))).is_ok();
-        let joined = write("cgroup.procs", pid.as_raw_nonzero().to_string()).is_ok();
-        if !joined || (!memory && !cpu) {
-            let _ = fs::remove_dir(&path);
-            return;
-        }
-        self.memory = (memory && wanted.memory).then(|| part.clone());
-        self.cpu = (cpu && wanted.cpu).then_some(part);
     }
 
-    fn create_one(&mut self, root: &Path, own: &str, name: &str, limits: &Limits, wanted: Wanted, pid: Pid) {
-        if wanted.memory {
-            self.memory = make_one(root, own, "memory", name, pid, |path| {
-                fs::write(path.join("memory.limit_in_bytes"), limits.memory.to_string())?;
-                // Only there when swap is accounted; without it, a swap file would be a way around.
-                match fs::write(path.join("memory.memsw.limit_in_bytes"), limits.memory.to_string()) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                    other => other,
-                }
-            });
+    /// Version 2: the cgroup to be born in.
+    pub(crate) fn birthplace(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.as_ref().filter(|part| part.version == Version::Two).map(|part| part.door.as_fd())
+    }
+
+    /// Version 1: the file through which the init enters.
+    pub(crate) fn door(&self) -> Option<&OwnedFd> {
+        self.memory.as_ref().filter(|part| part.version == Version::One).map(|part| &part.door)
+    }
+
+    /// Writes the limits.
+    pub(crate) fn limit(&mut self, limits: &Limits, wanted: Wanted) {
+        let version = self.memory.as_ref().map_or(Version::One, |part| part.version);
+        if let (Some(part), true) = (&self.memory, wanted.memory) {
+            self.holds.memory = limit_memory(part, limits).is_ok();
         }
-        if wanted.cpu {
-            self.cpu = make_one(root, own, "cpu", name, pid, |path| {
-                fs::write(path.join("cpu.cfs_period_us"), PERIOD_MICROS.to_string())?;
-                fs::write(path.join("cpu.cfs_quota_us"), quota(limits).to_string())
-            });
+        if let (Some(part), Version::Two) = (&self.memory, version) {
+            let _ = fs::write(part.path.join("pids.max"), (u64::from(limits.pids) + 1).to_string());
+            let cpu = format!("{} {PERIOD_MICROS}", quota(limits));
+            self.holds.cpu = wanted.cpu && fs::write(part.path.join("cpu.max"), cpu).is_ok();
+        }
+        if version == Version::One && wanted.cpu {
+            let made = make_one(&self.root, &self.own, "cpu", &self.name);
+            self.cpu = made.filter(|part| limit_cpu_one(part, limits).is_ok());
+            self.holds.cpu = self.cpu.is_some();
+        }
+    }
+
+    /// Version 1: the processor has a cgroup of its own, made only if it is needed; the door to that.
+    pub(crate) fn second_door(&self) -> Option<&OwnedFd> {
+        self.cpu.as_ref().map(|part| &part.door)
+    }
+
+    /// Removes cgroups whose launcher was killed before it could.
+    pub(crate) fn reclaim_orphans(&self) {
+        for part in self.memory.iter().chain(&self.cpu) {
+            part.path.parent().into_iter().for_each(reclaim_orphans);
         }
     }
 
     /// By what memory is held, if it is.
     pub(crate) fn holds_memory(&self) -> Option<&'static str> {
-        self.memory.as_ref().map(Part::describe)
+        self.memory.as_ref().filter(|_| self.holds.memory).map(Part::describe)
     }
 
     /// By what processor time is held, if it is.
     pub(crate) fn holds_cpu(&self) -> Option<&'static str> {
-        self.cpu.as_ref().map(Part::describe)
+        self.cpu.as_ref().or(self.memory.as_ref()).filter(|_| self.holds.cpu).map(Part::describe)
     }
 
     /// The most memory the sandbox ever had, if the kernel counted.
@@ -179,31 +198,62 @@ fn parent_in_two(root: &Path, own: &str) -> Option<PathBuf> {
     if path == "/" { Some(here) } else { here.parent().map(Path::to_owned) }
 }
 
+fn make_two(parent: &Path, name: &str) -> io::Result<Part> {
+    // Fails harmlessly where the controllers are on already or are not ours to turn on.
+    let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory +pids +cpu");
+    let path = parent.join(name);
+    fs::create_dir(&path)?;
+    match File::open(&path) {
+        Ok(door) => Ok(Part { path, version: Version::Two, door: door.into() }),
+        Err(error) => {
+            let _ = fs::remove_dir(&path);
+            Err(error)
+        }
+    }
+}
+
 /// Version 1: beneath our own cgroup of that controller.
-fn make_one(
-    root: &Path,
-    own: &str,
-    controller: &str,
-    name: &str,
-    pid: Pid,
-    limit: impl FnOnce(&Path) -> io::Result<()>,
-) -> Option<Part> {
+fn make_one(root: &Path, own: &str, controller: &str, name: &str) -> Option<Part> {
     let here = own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         controllers.split(',').any(|c| c == controller).then_some(path)
     })?;
-    let parent = root.join(controller).join(here.trim_start_matches('/'));
-    reclaim_orphans(&parent);
-    let path = parent.join(name);
+    let path = root.join(controller).join(here.trim_start_matches('/')).join(name);
     fs::create_dir(&path).ok()?;
-    let joined =
-        limit(&path).and_then(|()| fs::write(path.join("cgroup.procs"), pid.as_raw_nonzero().to_string()));
-    if joined.is_err() {
-        let _ = fs::remove_dir(&path);
-        return None;
+    match OpenOptions::new().write(true).open(path.join("tasks")) {
+        Ok(door) => Some(Part { path, version: Version::One, door: door.into() }),
+        Err(_) => {
+            let _ = fs::remove_dir(&path);
+            None
+        }
     }
-    Some(Part { path, version: Version::One })
+}
+
+fn limit_memory(part: &Part, limits: &Limits) -> io::Result<()> {
+    let write = |file: &str, value: &str| fs::write(part.path.join(file), value);
+    let bytes = limits.memory.to_string();
+    // Without swap accounting there is no such file, and nothing to limit.
+    let if_there = |result: io::Result<()>| match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    };
+    match part.version {
+        Version::Two => {
+            write("memory.max", &bytes)?;
+            if_there(write("memory.oom.group", "1"))?;
+            if_there(write("memory.swap.max", "0"))
+        }
+        Version::One => {
+            write("memory.limit_in_bytes", &bytes)?;
+            if_there(write("memory.memsw.limit_in_bytes", &bytes))
+        }
+    }
+}
+
+fn limit_cpu_one(part: &Part, limits: &Limits) -> io::Result<()> {
+    fs::write(part.path.join("cpu.cfs_period_us"), PERIOD_MICROS.to_string())?;
+    fs::write(part.path.join("cpu.cfs_quota_us"), quota(limits).to_string())
 }
 
 /// Removes cgroups whose launcher was killed before it could. One that still has processes stays.
@@ -223,10 +273,6 @@ mod tests {
 
     const BOTH: Wanted = Wanted { memory: true, cpu: true };
 
-    fn me() -> Pid {
-        rustix::process::getpid()
-    }
-
     #[test]
     fn version_two_gets_a_sibling_with_every_limit() {
         let tree = tempfile::tempdir().unwrap();
@@ -234,7 +280,11 @@ mod tests {
         fs::create_dir_all(tree.path().join("app.slice/me.scope")).unwrap();
         let limits = Limits { memory: 64 << 20, cpu_millis: 500, pids: 7, ..Limits::default() };
 
-        let made = Cgroup::create_in(tree.path(), "0::/app.slice/me.scope\n", &limits, BOTH, me());
+        let mut made = Cgroup::begin_in(tree.path(), "0::/app.slice/me.scope\n".to_owned());
+        assert_eq!((made.holds_memory(), made.holds_cpu()), (None, None));
+        assert!(made.birthplace().is_some() && made.door().is_none());
+        made.limit(&limits, BOTH);
+        assert!(made.second_door().is_none());
 
         assert_eq!(made.holds_memory(), Some("cgroup version 2"));
         assert_eq!(made.holds_cpu(), Some("cgroup version 2"));
@@ -245,7 +295,6 @@ mod tests {
         assert_eq!(written("memory.swap.max"), "0");
         assert_eq!(written("pids.max"), "8");
         assert_eq!(written("cpu.max"), "50000 100000");
-        assert_eq!(written("cgroup.procs"), me().as_raw_nonzero().to_string());
         fs::write(path.join("memory.events"), "low 0\noom 1\noom_kill 1\n").unwrap();
         fs::write(path.join("memory.peak"), "1234\n").unwrap();
         assert!(made.ran_out_of_memory());
@@ -255,7 +304,8 @@ mod tests {
     #[test]
     fn a_tree_that_is_not_ours_gives_nothing_rather_than_half() {
         let tree = tempfile::tempdir().unwrap();
-        let made = Cgroup::create_in(tree.path(), "4:memory:/nowhere\n", &Limits::default(), BOTH, me());
+        let mut made = Cgroup::begin_in(tree.path(), "4:memory:/nowhere\n".to_owned());
+        made.limit(&Limits::default(), BOTH);
         assert_eq!((made.holds_memory(), made.holds_cpu()), (None, None));
     }
 

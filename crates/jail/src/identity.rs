@@ -97,7 +97,7 @@ impl Identity {
     /// A user namespace that translates files of this owner and group to the sandbox's host id and back.
     pub(crate) fn translation_from(&self, owner: u32, group: u32) -> io::Result<OwnedFd> {
         let launcher = rustix::process::getpid();
-        let (pid, pidfd) = match sys::clone_process(NEW_USER)? {
+        let (pid, pidfd) = match sys::clone_process(NEW_USER, None)? {
             Cloned::Child => wait_to_be_killed_by(launcher),
             Cloned::Parent { pid, pidfd } => (pid, pidfd),
         };

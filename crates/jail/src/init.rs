@@ -22,9 +22,11 @@ use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Wait};
 
 /// What the init gets from the launcher by being its copy.
-pub(crate) struct Inherited {
+pub(crate) struct Inherited<'a> {
     /// To and from the launcher.
     pub(crate) socket: OwnedFd,
+    /// The door of the cgroup to enter.
+    pub(crate) cgroup: Option<&'a OwnedFd>,
     /// The tool's standard streams.
     pub(crate) stdin: OwnedFd,
     pub(crate) stdout: OwnedFd,
@@ -34,11 +36,8 @@ pub(crate) struct Inherited {
 }
 
 /// Runs as process 1 until the tool ends. Never returns to the launcher's code.
-pub(crate) fn live(inherited: Inherited) -> ! {
-    let socket = match take_descriptors(&inherited) {
-        Ok(()) => &inherited.socket,
-        Err(_) => sys::exit_now(1),
-    };
+pub(crate) fn live(inherited: Inherited<'_>) -> ! {
+    let socket = &inherited.socket;
     let code = match build_and_start(socket, &inherited) {
         Ok(Started::Tool(tool)) => reap_until(tool, socket),
         Ok(Started::Nothing(why)) => report(socket, &Said::NotStarted(why)),
@@ -56,7 +55,7 @@ enum Started {
 }
 
 /// The tool's streams become 0, 1 and 2; everything else but the socket is closed.
-fn take_descriptors(inherited: &Inherited) -> io::Result<()> {
+fn take_descriptors(inherited: &Inherited<'_>) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&inherited.stdin)?;
     rustix::stdio::dup2_stdout(&inherited.stdout)?;
     rustix::stdio::dup2_stderr(&inherited.stderr)?;
@@ -66,8 +65,12 @@ fn take_descriptors(inherited: &Inherited) -> io::Result<()> {
     sys::close_all_but(&inherited.socket)
 }
 
-fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, Failure> {
+fn build_and_start(socket: &OwnedFd, inherited: &Inherited<'_>) -> Result<Started, Failure> {
     let (identity, without) = (&inherited.identity, inherited.without);
+    if let Some(door) = inherited.cgroup {
+        enter_cgroup(door)?;
+    }
+    take_descriptors(inherited).map_err(Failure::at(Step::Channel))?;
     if !without.contains(Control::Environment) {
         sys::blank_environment();
     }
@@ -85,12 +88,13 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
 
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
-    if let Some(built) = built {
-        stage_two::enter(built, &orders, sent.into_iter())?;
+    let mut sent = sent.into_iter();
+    if orders.enters_cgroup {
+        let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
+        enter_cgroup(&door)?;
     }
-    // Limits come from outside; nothing may run before they hold.
-    if receive::<()>(socket).is_err() {
-        return Ok(Started::Abandoned);
+    if let Some(built) = built {
+        stage_two::enter(built, &orders, sent)?;
     }
     if !without.contains(Control::Session) {
         setsid().map_err(Failure::at(Step::Terminal))?;
@@ -155,6 +159,11 @@ fn reap_until(tool: Pid, socket: &OwnedFd) -> i32 {
 
 fn report(socket: &OwnedFd, said: &Said) -> i32 {
     i32::from(send(socket, said, &[]).is_err())
+}
+
+/// Moves this one thread, which it is all there is.
+fn enter_cgroup(door: &OwnedFd) -> Result<(), Failure> {
+    rustix::io::write(door, b"0").map(drop).map_err(Failure::at(Step::Cgroup))
 }
 
 fn is_hung_up(socket: &OwnedFd) -> bool {

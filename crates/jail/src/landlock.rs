@@ -75,7 +75,7 @@ fn file_rules<'a>(allowed: &Allowed<'a>, abi: ABI) -> Vec<(&'a Path, BitFlags<Ac
     // Device files may not be made, wherever one may write; a unix socket may be made and reached where one may write.
     let write = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let mut rules: Vec<(&Path, BitFlags<AccessFs>)> = vec![(Path::new("/"), look)];
-    for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"] {
+    for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"] {
         rules.push((Path::new(path), device));
     }
     rules.push((Path::new("/dev/tty"), terminal));

@@ -94,6 +94,7 @@ pub struct Prepared {
     init: Unborn,
     identity: Identity,
     without: Controls,
+    cgroup: Cgroup,
     socket: OwnedFd,
     stdin: OwnedFd,
     stdout: OwnedFd,
@@ -118,11 +119,20 @@ impl Prepared {
         let (stdout_read, stdout_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
         let (stderr_read, stderr_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
         let namespaces = if without.contains(Control::Processes) { NEW_USER } else { NEW_USER | NEW_PID };
-        let cloned = sys::clone_process(namespaces)
-            .map_err(|source| StartError::Wall { step: Step::Clone, source })?;
+        let mut cgroup = Cgroup::begin();
+        let cloned = match sys::clone_process(namespaces, cgroup.birthplace()) {
+            // A cgroup that we may make but not put anyone into is of no use.
+            Err(_) if cgroup.birthplace().is_some() => {
+                cgroup = Cgroup::none();
+                sys::clone_process(namespaces, None)
+            }
+            other => other,
+        };
+        let cloned = cloned.map_err(|source| StartError::Wall { step: Step::Clone, source })?;
         let init = match cloned {
             Cloned::Child => init::live(Inherited {
                 socket: theirs,
+                cgroup: cgroup.door(),
                 stdin: stdin_read,
                 stdout: stdout_write,
                 stderr: stderr_write,
@@ -137,6 +147,7 @@ impl Prepared {
             init,
             identity,
             without,
+            cgroup,
             socket: ours,
             stdin: stdin_write,
             stdout: stdout_read,
@@ -162,21 +173,22 @@ impl Prepared {
         Ok(supervised.into_report(running, changes, quarantined))
     }
 
-    fn order(self, plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
-        let opened = open_directories(plan)?;
-        let terminal = matches!(streams, Streams::Terminal);
-        let (orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
-        let mounts: Vec<BorrowedFd<'_>> = mounts.iter().map(AsFd::as_fd).collect();
-        tell(&self.socket, &orders, &mounts)?;
-
-        // Joining a cgroup waits for the kernel, so it comes while the init is busy with its orders.
+    fn order(mut self, plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
+        let opened = open_directories(plan)?;
+        let terminal = matches!(streams, Streams::Terminal);
+        let (mut orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
-        let cgroup = Cgroup::create(limits, wanted, self.init.pid);
-        let held = held_by_launcher(plan, &self.identity, &cgroup, &opened);
+        self.cgroup.limit(limits, wanted);
+        let door = self.cgroup.second_door();
+        orders.enters_cgroup = door.is_some();
+        let descriptors: Vec<BorrowedFd<'_>> = door.into_iter().chain(&mounts).map(AsFd::as_fd).collect();
+        let held = held_by_launcher(plan, &self.identity, &self.cgroup, &opened);
         refuse_partly(plan, &held)?;
-        tell(&self.socket, &(), &[])?;
+        // INVARIANT(limits-first): the init gets its orders, and can start anything, only after every limit is written.
+        tell(&self.socket, &orders, &descriptors)?;
+        self.cgroup.reclaim_orphans();
         Ok(Running {
             pid: self.init.pid,
             pidfd: self.init.deliver(),
@@ -184,7 +196,7 @@ impl Prepared {
             stdin: Some(self.stdin),
             stdout: self.stdout,
             stderr: self.stderr,
-            cgroup,
+            cgroup: self.cgroup,
             held,
             opened,
         })
@@ -328,6 +340,7 @@ fn give_orders(
             open_files: u64::from(limits.open_files),
             no_core_dumps: plan.keeps(Control::CoreDumps),
         },
+        enters_cgroup: false,
         scratch_bytes: if disk { limits.disk } else { 1 << 40 },
         terminal,
         without: plan.without(),

@@ -35,6 +35,8 @@ pub(crate) struct Orders {
     pub(crate) directories: Vec<OrderedDirectory>,
     pub(crate) loopback: Loopback,
     pub(crate) rlimits: Rlimits,
+    /// The first descriptor is the door of one more cgroup to enter.
+    pub(crate) enters_cgroup: bool,
     pub(crate) scratch_bytes: u64,
     pub(crate) terminal: bool,
     pub(crate) without: Controls,

@@ -42,25 +42,26 @@ impl Failure {
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What programs expect of `/etc`. The rest of it is not there: it tells about the host, or holds secrets.
-const ETC: [&str; 10] = [
+const ETC: [&str; 9] = [
     "alternatives",
     "crypto-policies",
     "ld.so.cache",
     "localtime",
     "os-release",
     "pki",
-    "protocols",
     "services",
     "ssl",
     "timezone",
 ];
 
 /// Small files are copied: cheaper than a mount, and as good.
-const COPIED_BYTES: i64 = 256 * 1024;
+const COPIED_BYTES: i64 = 4096;
 
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICES: [&str; 5] = ["null", "zero", "full", "urandom", "tty"];
 
-const DEVICE_LINKS: [(&str, &str); 5] = [
+const DEVICE_LINKS: [(&str, &str); 6] = [
+    // The same to the kernel, but for its first seconds.
+    ("dev/random", "urandom"),
     ("dev/fd", "/proc/self/fd"),
     ("dev/stdin", "/proc/self/fd/0"),
     ("dev/stdout", "/proc/self/fd/1"),
@@ -70,19 +71,17 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 
 /// Files of `/proc` that everyone may read and that tell about the host or its other users. Those that only root may
 /// read need no cover: the sandbox is never host root.
-const MASKED: [&str; 13] = [
+const MASKED: [&str; 11] = [
     "acpi",
     "asound",
-    "bus",
     "cmdline",
     "interrupts",
-    "irq",
     "kallsyms",
     "key-users",
     "keys",
     "modules",
-    "scsi",
     "sched_debug",
+    "scsi",
     "timer_list",
 ];
 
@@ -119,6 +118,8 @@ pub(crate) fn enter_namespaces(without: Controls) -> Result<(), Failure> {
         (Control::Network, UnshareFlags::NEWNET),
         (Control::Ipc, UnshareFlags::NEWIPC),
         (Control::Hostname, UnshareFlags::NEWUTS),
+        // Its own cgroup, which it has entered already, becomes all it can see.
+        (Control::CgroupView, UnshareFlags::NEWCGROUP),
     ] {
         if !without.contains(control) {
             wanted |= namespace;
@@ -219,12 +220,10 @@ fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
         ("etc/passwd", passwd.as_str()),
         ("etc/group", &format!("agent:x:{gid}:\nnogroup:x:65534:\n")),
         ("etc/hosts", "127.0.0.1 localhost toolgate\n::1 localhost\n"),
-        ("etc/hostname", "toolgate\n"),
         (
             "etc/nsswitch.conf",
             "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
         ),
-        ("etc/resolv.conf", ""),
     ];
     files.iter().try_for_each(|(path, text)| write_file(root, Path::new(path), text.as_bytes()))
 }

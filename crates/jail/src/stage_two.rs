@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{Resource, Rlimit, chdir, fchdir, pivot_root, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, UnshareFlags, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs,
 };
 
 use crate::control::{Control, Enforcement, Level};
@@ -62,10 +62,6 @@ pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result
 pub(crate) fn raise_walls(orders: &Orders) -> Result<Enforcement, Failure> {
     let mut enforcement = Enforcement::absent("left out");
     note_namespaces(orders, &mut enforcement);
-    if orders.keeps(Control::CgroupView) {
-        sys::enter_new_namespaces(UnshareFlags::NEWCGROUP).map_err(Failure::at(Step::Namespaces))?;
-        enforcement.set(Control::CgroupView, Level::Enforced, "cgroup namespace");
-    }
     chdir(&orders.working_directory)
         .map_err(Failure::at(Step::WorkingDirectory(orders.working_directory.clone())))?;
     set_limits(&orders.rlimits).map_err(Failure::at(Step::Rlimits))?;
@@ -243,8 +239,9 @@ fn note_namespaces(orders: &Orders, enforcement: &mut Enforcement) {
         (Control::Network, "network namespace with loopback only"),
         (Control::Ipc, "ipc namespace"),
         (Control::Hostname, "uts namespace"),
+        (Control::CgroupView, "cgroup namespace"),
         (Control::ProcFiles, "read-only /proc, host files in it covered"),
-        (Control::Devices, "six devices, nodev everywhere else"),
+        (Control::Devices, "harmless devices only, nodev everywhere else"),
         (Control::Descriptors, "all closed before the root is left"),
         (Control::Environment, "only what the plan names"),
         (Control::Session, "session of its own, pipes instead of the caller's terminal"),

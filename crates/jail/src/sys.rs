@@ -11,6 +11,9 @@ use std::time::Duration;
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
+/// As in the kernel's headers; `libc` has it in a type that is too narrow.
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
 /// Which side of [`clone_process`] this is.
 pub(crate) enum Cloned {
     /// The caller; the new process by number and by descriptor.
@@ -29,17 +32,21 @@ pub(crate) const NEW_USER: u64 = libc::CLONE_NEWUSER as u64;
 /// See [`NEW_USER`].
 pub(crate) const NEW_PID: u64 = libc::CLONE_NEWPID as u64;
 
-/// `clone3(2)` as a fork into new namespaces.
+/// `clone3(2)` as a fork into new namespaces, straight into a cgroup if one is given.
 ///
 /// The caller must have one thread: the child of a threaded process may find any lock taken, the allocator's among
 /// them. [`is_single_threaded`] tells.
-pub(crate) fn clone_process(namespaces: u64) -> io::Result<Cloned> {
+pub(crate) fn clone_process(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     let mut pidfd: libc::c_int = -1;
     // SAFETY: `clone_args` is a plain structure of integers; all zero is a valid value of it.
     let mut arguments: libc::clone_args = unsafe { mem::zeroed() };
     arguments.flags = namespaces | libc::CLONE_PIDFD as u64;
     arguments.pidfd = (&raw mut pidfd) as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        arguments.flags |= INTO_CGROUP;
+        arguments.cgroup = u64::try_from(cgroup.as_raw_fd()).unwrap_or_default();
+    }
     // SAFETY: without CLONE_VM this is a fork: the child gets its own copy of memory and stack, and both pointers in
     // `arguments` are null or point to a live local. The size passed is that of the structure.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>()) };
