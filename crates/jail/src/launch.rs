@@ -96,9 +96,14 @@ pub struct Prepared {
     without: Controls,
     cgroup: Cgroup,
     socket: OwnedFd,
-    stdin: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+    pipes: Pipes,
+}
+
+/// The launcher's ends of the tool's standard streams.
+pub(crate) struct Pipes {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
 }
 
 impl Prepared {
@@ -149,9 +154,7 @@ impl Prepared {
             without,
             cgroup,
             socket: ours,
-            stdin: stdin_write,
-            stdout: stdout_read,
-            stderr: stderr_read,
+            pipes: Pipes { stdin: stdin_write, stdout: stdout_read, stderr: stderr_read },
         })
     }
 
@@ -167,13 +170,13 @@ impl Prepared {
             return run(plan, streams, lifeline);
         }
         let begun = Instant::now();
-        let running = self.order(plan, &streams)?;
-        let supervised = supervise(&running, plan, streams, lifeline, begun)?;
+        let (running, pipes) = self.order(plan, &streams)?;
+        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun)?;
         let (changes, quarantined) = changes::after(plan, &running.opened);
         Ok(supervised.into_report(running, changes, quarantined))
     }
 
-    fn order(mut self, plan: &Plan, streams: &Streams) -> Result<Running, StartError> {
+    fn order(mut self, plan: &Plan, streams: &Streams) -> Result<(Running, Pipes), StartError> {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let opened = open_directories(plan)?;
@@ -189,17 +192,15 @@ impl Prepared {
         // INVARIANT(limits-first): the init gets its orders, and can start anything, only after every limit is written.
         tell(&self.socket, &orders, &descriptors)?;
         self.cgroup.reclaim_orphans();
-        Ok(Running {
+        let running = Running {
             pid: self.init.pid,
-            pidfd: self.init.deliver(),
+            pidfd: self.init.deliver().ok_or(StartError::InitDied)?,
             socket: self.socket,
-            stdin: Some(self.stdin),
-            stdout: self.stdout,
-            stderr: self.stderr,
             cgroup: self.cgroup,
             held,
             opened,
-        })
+        };
+        Ok((running, self.pipes))
     }
 }
 
@@ -213,9 +214,6 @@ pub(crate) struct Running {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
     pub(crate) socket: OwnedFd,
-    pub(crate) stdin: Option<OwnedFd>,
-    pub(crate) stdout: OwnedFd,
-    pub(crate) stderr: OwnedFd,
     pub(crate) cgroup: Cgroup,
     /// What the launcher itself holds; the init adds the walls.
     pub(crate) held: Enforcement,
@@ -249,11 +247,8 @@ struct Unborn {
 }
 
 impl Unborn {
-    fn deliver(mut self) -> OwnedFd {
-        match self.pidfd.take() {
-            Some(pidfd) => pidfd,
-            None => unreachable!("an init is delivered once"),
-        }
+    fn deliver(mut self) -> Option<OwnedFd> {
+        self.pidfd.take()
     }
 }
 

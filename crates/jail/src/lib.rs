@@ -4,13 +4,14 @@
 //!
 //! Three processes take part. The *launcher* is the caller: it makes what only it has the authority for (id maps,
 //! id-mapped mounts, cgroups), watches limits and moves bytes. The *init* is process 1 of the sandbox: it raises the
-//! walls in two stages ([`stage_one`] needs no plan, so that a pool can keep it waiting; [`stage_two`] obeys the plan),
+//! walls in two stages (stage one needs no plan, so that a pool can keep it waiting; stage two obeys the plan),
 //! puts itself behind them, starts the tool, and reaps. The *tool* is the command.
 //!
 //! # Invariants
 //! - A wall of the plan that cannot be raised is an error, and nothing is executed.
 //! - Nothing of a sandbox outlives its launcher: the init dies with it, and the namespace with the init.
 //! - `unsafe` appears only in `sys.rs`.
+#![deny(unsafe_code)]
 
 mod cgroup;
 mod changes;

@@ -11,7 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
 use crate::control::{Control, Enforcement};
-use crate::launch::{Running, StartError};
+use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
 use crate::report::{Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
@@ -69,6 +69,7 @@ impl Supervised {
 /// Waits for the end of a sandbox that has its orders.
 pub(crate) fn supervise(
     running: &Running,
+    pipes: Pipes,
     plan: &Plan,
     streams: Streams,
     lifeline: Option<BorrowedFd<'_>>,
@@ -97,10 +98,10 @@ pub(crate) fn supervise(
         stopped: None,
         input: Input::new(&streams),
         outputs: [
-            Output::new(&running.stdout, &streams, Passed::Stdout, cap),
-            Output::new(&running.stderr, &streams, Passed::Stderr, cap),
+            Output::new(pipes.stdout, &streams, Passed::Stdout, cap),
+            Output::new(pipes.stderr, &streams, Passed::Stderr, cap),
         ],
-        stdin: None,
+        stdin: Some(pipes.stdin),
         terminal: None,
         buffer: vec![0; BUFFER],
     };
@@ -150,7 +151,6 @@ enum Source {
 
 impl Supervisor<'_> {
     fn run(&mut self, plan: &Plan) -> io::Result<()> {
-        self.stdin = self.running.stdin.as_ref().map(|fd| fd.try_clone()).transpose()?;
         if let Some(stdin) = &self.stdin {
             rustix::fs::fcntl_setfl(stdin, OFlags::NONBLOCK)?;
         }
@@ -450,12 +450,12 @@ struct Output {
 }
 
 impl Output {
-    fn new(from: &OwnedFd, streams: &Streams, passed: Passed, cap: u64) -> Output {
+    fn new(from: OwnedFd, streams: &Streams, passed: Passed, cap: u64) -> Output {
         let to = match streams {
             Streams::Collect { .. } => None,
             Streams::Pass | Streams::Terminal => Some(passed),
         };
-        Output { from: from.try_clone().ok(), to, capture: Capture::new(cap), waiting: Vec::new() }
+        Output { from: Some(from), to, capture: Capture::new(cap), waiting: Vec::new() }
     }
 
     fn is_open(&self) -> bool {

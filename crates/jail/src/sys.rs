@@ -251,7 +251,7 @@ pub(crate) fn ignore_signal(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Zeroes the caller's arguments and environment in this process's own memory.
+/// Zeroes the caller's environment in this process's own memory.
 ///
 /// For a fresh child of [`clone_process`] that will never read them: `/proc/1/environ` shows that memory.
 pub(crate) fn blank_environment() {

@@ -229,7 +229,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         }
         self.found.pinned.push(path.to_owned());
         self.protect_git(path);
-        let mut waiting = vec![path.join("modules")];
+        // ATTACK(git-commondir): a submodule or worktree has files of its own that decide.
+        let mut waiting = vec![path.join("modules"), path.join("worktrees")];
         while let Some(directory) = waiting.pop() {
             for (name, kind) in self.list(&directory).unwrap_or_default() {
                 let inner = directory.join(&name);
