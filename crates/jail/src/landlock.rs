@@ -70,16 +70,13 @@ pub(crate) fn raise(
 
 fn file_rules<'a>(allowed: &Allowed<'a>, abi: ABI) -> Vec<(&'a Path, BitFlags<AccessFs>)> {
     let look = AccessFs::from_read(abi);
-    let device = AccessFs::ReadFile | AccessFs::WriteFile;
-    let terminal = if abi >= ABI::V5 { device | AccessFs::IoctlDev } else { device };
+    // The devices there are harmless, and the directory that holds them is read-only.
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir;
+    let device = if abi >= ABI::V5 { device | AccessFs::IoctlDev } else { device };
     // Device files may not be made, wherever one may write; a unix socket may be made and reached where one may write.
     let write = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
-    let mut rules: Vec<(&Path, BitFlags<AccessFs>)> = vec![(Path::new("/"), look)];
-    for path in ["/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"] {
-        rules.push((Path::new(path), device));
-    }
-    rules.push((Path::new("/dev/tty"), terminal));
-    rules.push((Path::new("/dev/pts"), terminal | AccessFs::ReadDir));
+    let mut rules: Vec<(&Path, BitFlags<AccessFs>)> =
+        vec![(Path::new("/"), look), (Path::new("/dev"), device)];
     rules.extend(allowed.writable.iter().map(|path| (*path, write)));
     rules
 }

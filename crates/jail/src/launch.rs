@@ -31,7 +31,7 @@ use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
 use crate::tree::{self, Detail, Survey};
 
-/// System directories are shown with a stranger's eyes: root's grant of `/etc` does not open `/etc/shadow`.
+/// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
 
 /// Why a plan could not be carried out. Nothing was executed.
@@ -395,11 +395,10 @@ fn detached_for_root(
     let path = || directory.path.clone();
     let failed = |source: io::Error| StartError::Directory { path: path(), source };
     let tree = copy_of(&directory.handle, Path::new("")).map_err(|error| failed(error.into()))?;
-    let is_system = SYSTEM.iter().any(|system| directory.path.starts_with(system));
-    if is_system || identity.is_host_root() {
+    let status = rustix::fs::fstat(&tree).map_err(|error| failed(error.into()))?;
+    if identity.is_host_root() || needs_no_translation(directory, status.st_mode) {
         return Ok(tree);
     }
-    let status = rustix::fs::fstat(&tree).map_err(|error| failed(error.into()))?;
     let namespace = translations.from(identity, (status.st_uid, status.st_gid)).map_err(failed)?;
     match (translate_owners(&tree, namespace), directory.access) {
         (Ok(()), _) => Ok(tree),
@@ -409,6 +408,14 @@ fn detached_for_root(
         }
         (Err(source), Access::Write) => Err(StartError::Owners { path: path(), source }),
     }
+}
+
+/// What is only shown is shown with a stranger's eyes, so that root's `--ro` does not open what only root may read:
+/// always for the system, elsewhere if strangers may enter at all.
+fn needs_no_translation(directory: &Opened, mode: u32) -> bool {
+    let is_system = SYSTEM.iter().any(|system| directory.path.starts_with(system));
+    let is_open = mode & 0o005 == 0o005;
+    directory.access == Access::Read && (is_system || is_open)
 }
 
 /// What the launcher holds by itself, by cgroup, by limits or by watching.
