@@ -33,7 +33,13 @@ fn main() {
     // The kernel needs longer to make namespaces than we need to understand the arguments, so it begins first.
     let begun =
         std::env::args_os().nth(1).filter(|command| command == "run").and_then(|_| Prepared::new().ok());
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            drop(begun);
+            error.exit()
+        }
+    };
     let code = match arguments.command {
         Command::Run(arguments) => run::run(*arguments, begun),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -92,6 +92,9 @@ pub enum Refusal {
         /// What would change that.
         fix: Option<String>,
     },
+    /// The canaries could not be prepared.
+    #[error("cannot prepare the canaries that prove the walls")]
+    Canaries(#[source] std::io::Error),
     /// A plain process could not be started.
     #[error("cannot start the command")]
     Spawn(#[source] std::io::Error),
@@ -110,6 +113,7 @@ impl Refusal {
             Refusal::Start(StartError::Partly { .. }) => "sandbox_partly_enforced",
             Refusal::Start(_) | Refusal::Told { .. } => "sandbox_cannot_build",
             Refusal::Helper(_) => "sandbox_helper",
+            Refusal::Canaries(_) => "sandbox_canaries",
             Refusal::Spawn(_) => "sandbox_spawn",
         }
     }

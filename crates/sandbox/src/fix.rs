@@ -17,6 +17,9 @@ pub fn fix_for(error: &StartError) -> Option<String> {
             "run toolgate as the ordinary user who owns the directory, or move it to a filesystem with id-mapped mounts (ext4, xfs, btrfs, tmpfs from Linux 6.3)"
                 .to_owned(),
         ),
+        StartError::Directory { source, .. } if source.raw_os_error() == Some(1) => {
+            Some("root without CAP_SYS_ADMIN, as in a container, cannot mount: add it, or run as an ordinary user".to_owned())
+        }
         StartError::Partly { .. } => Some(delegate_cgroup()),
         StartError::Wall { step, source } => fix_for_step(step, source.raw_os_error()),
         _ => None,
@@ -65,7 +68,7 @@ pub(crate) fn fix_for_walls() -> Option<String> {
 
 /// How to get a cgroup of one's own.
 pub(crate) fn delegate_cgroup() -> String {
-    "no cgroup is delegated to this process: start it with `systemd-run --user --scope -p Delegate=yes toolgate …`, or as a service with `Delegate=yes`"
+    "no cgroup is delegated to this process: start it with `systemd-run --user --scope -p Delegate=yes toolgate …`, or as a service with `Delegate=yes` and `DelegateSubgroup=gate`"
         .to_owned()
 }
 

@@ -5,6 +5,7 @@
 //! # Invariants
 //! - A backend whose required walls are not proved on this host refuses to run anything.
 //! - Nothing configured means [`Deny`].
+#![forbid(unsafe_code)]
 
 mod backend;
 mod canary;

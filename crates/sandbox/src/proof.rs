@@ -143,7 +143,7 @@ fn prove(
     folder: Option<&Path>,
     launch: impl Fn(Job) -> Result<Report, Refusal>,
 ) -> Result<Proof, Refusal> {
-    let plant = Planted::new(folder).map_err(Refusal::Spawn)?;
+    let plant = Planted::new(folder).map_err(Refusal::Canaries)?;
     let run = |probe: &Probe, limits: Limits| launch(job(prober, probe, &plant, limits)?);
 
     let walls = run(&Probe::Walls(plant.targets()), Limits::default())?;
@@ -203,7 +203,7 @@ fn told(report: &Report, asked: &[Control]) -> Attempts {
 }
 
 fn job(prober: &Path, probe: &Probe, plant: &Planted, limits: Limits) -> Result<Job, Refusal> {
-    let probe = serde_json::to_string(probe).map_err(|error| Refusal::Spawn(error.into()))?;
+    let probe = serde_json::to_string(probe).map_err(|error| Refusal::Canaries(error.into()))?;
     let directory = |path: PathBuf, access| Directory { path, access, content: Content::Work };
     let plan = Plan::try_from(Draft {
         program: Program::Brought(prober.to_owned()),
