@@ -72,7 +72,56 @@ const fn high(argument: u32) -> u32 {
     20 + 8 * argument
 }
 
+/// A call that must not set the setuid or setgid bit.
+///
+/// ATTACK(setuid-left-behind): a file made in a granted directory belongs to the directory's owner on the host, root
+/// perhaps; with the bit set, whoever runs it there becomes that owner. `openat2` takes its mode by pointer, where no
+/// filter can look, so it does not exist here.
+const fn without_setuid(call: libc::c_long, mode: u32) -> Inspected {
+    // One list per position of the mode, because the lists must be constants.
+    const FIRST: &[Check] = &[Check::Has { at: low(1), bits: SETUID_BITS, answer: EPERM }];
+    const SECOND: &[Check] = &[Check::Has { at: low(2), bits: SETUID_BITS, answer: EPERM }];
+    const THIRD: &[Check] = &[Check::Has { at: low(3), bits: SETUID_BITS, answer: EPERM }];
+    let checks = match mode {
+        1 => FIRST,
+        2 => SECOND,
+        _ => THIRD,
+    };
+    Inspected { call, checks, otherwise: ALLOW }
+}
+
+const SETUID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// ATTACK(landlock-tcp-detours): sending with this flag connects, and Landlock is not asked.
+const FAST_OPEN: u32 = libc::MSG_FASTOPEN.cast_unsigned();
+
 const INSPECTED: &[Inspected] = &[
+    without_setuid(libc::SYS_chmod, 1),
+    without_setuid(libc::SYS_creat, 1),
+    without_setuid(libc::SYS_fchmod, 1),
+    without_setuid(libc::SYS_fchmodat, 2),
+    without_setuid(libc::SYS_fchmodat2, 2),
+    without_setuid(libc::SYS_mkdir, 1),
+    without_setuid(libc::SYS_mkdirat, 2),
+    without_setuid(libc::SYS_mknod, 1),
+    without_setuid(libc::SYS_mknodat, 2),
+    without_setuid(libc::SYS_open, 2),
+    without_setuid(libc::SYS_openat, 3),
+    Inspected {
+        call: libc::SYS_sendto,
+        checks: &[Check::Has { at: low(3), bits: FAST_OPEN, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_sendmsg,
+        checks: &[Check::Has { at: low(2), bits: FAST_OPEN, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_sendmmsg,
+        checks: &[Check::Has { at: low(3), bits: FAST_OPEN, answer: EPERM }],
+        otherwise: ALLOW,
+    },
     // `clone3` takes its flags by pointer, where no filter can look: ENOSYS makes the C library use `clone`.
     Inspected {
         call: libc::SYS_clone,
@@ -97,6 +146,8 @@ const INSPECTED: &[Inspected] = &[
     Inspected {
         call: libc::SYS_socket,
         checks: &[
+            // ATTACK(landlock-tcp-detours): Landlock does not know this one as TCP.
+            Check::Is { at: low(2), value: libc::IPPROTO_MPTCP.cast_unsigned(), answer: EPERM },
             Check::Is { at: low(0), value: libc::AF_UNIX.cast_unsigned(), answer: ALLOW },
             Check::Is { at: low(0), value: libc::AF_INET.cast_unsigned(), answer: ALLOW },
             Check::Is { at: low(0), value: libc::AF_INET6.cast_unsigned(), answer: ALLOW },
@@ -270,7 +321,7 @@ mod tests {
             16 => arguments[0],
             24 => arguments[1],
             32 => arguments[2],
-            20 | 28 | 36 => 0,
+            20 | 28 | 36 | 40 => 0,
             _ => panic!("the filter looks at offset {offset}"),
         };
         let program = filter();
@@ -358,6 +409,12 @@ mod tests {
         assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE, 0]), ALLOW);
         assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CPU, 8]), ALLOW);
         assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_chmod, [0, 0o755, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_chmod, [0, 0o4755, 0]), EPERM);
+        assert_eq!(call(libc::SYS_fchmodat, [0, 0, 0o2755]), EPERM);
+        assert_eq!(call(libc::SYS_openat2, [0; 3]), ENOSYS);
+        assert_eq!(call(libc::SYS_sendmsg, [0, 0, FAST_OPEN]), EPERM);
+        assert_eq!(call(libc::SYS_socket, [libc::AF_INET as u32, 1, 262]), EPERM);
         assert_eq!(call(libc::SYS_personality, [0x0008, 0, 0]), EPERM);
     }
 }

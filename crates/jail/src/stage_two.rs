@@ -97,9 +97,11 @@ pub(crate) fn raise_walls(orders: &Orders) -> Result<Enforcement, Failure> {
 /// One filesystem for everything that may be written and is thrown away, so that one limit counts it all.
 fn make_scratch(root: &OwnedFd, bytes: u64) -> io::Result<()> {
     let size = bytes.to_string();
+    // An empty file takes no bytes here, but it takes the kernel's memory.
+    let inodes = (bytes / 4096).clamp(1024, 1 << 20).to_string();
     let scratch = new_filesystem(
         "tmpfs",
-        &[("mode", "0755"), ("size", &size)],
+        &[("mode", "0755"), ("size", &size), ("nr_inodes", &inodes)],
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     )?;
     for (name, mode) in [("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)] {
