@@ -1,10 +1,10 @@
 //! `toolgate`: the gate between an AI agent and the world, as one command.
 #![forbid(unsafe_code)]
 
+mod amount;
 mod config;
 mod doctor;
 mod run;
-mod size;
 mod talk;
 
 use clap::{Parser, Subcommand};
@@ -37,7 +37,7 @@ fn main() {
         Ok(arguments) => arguments,
         Err(error) => {
             drop(begun);
-            error.exit()
+            talk::usage(&error)
         }
     };
     let code = match arguments.command {

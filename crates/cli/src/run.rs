@@ -15,7 +15,7 @@ use sandbox::{Backend, BackendName, Deny, Job, Native, PlanRequest, Profile, Pro
 
 use serde::Serialize;
 
-use crate::{config, size, talk};
+use crate::{amount, config, talk};
 
 const CODE_USAGE: i32 = 2;
 const CODE_REFUSED: i32 = 3;
@@ -74,27 +74,27 @@ pub(crate) struct Arguments {
     show: Vec<String>,
 
     /// Seconds before everything is killed
-    #[arg(long, value_name = "S", default_value = "30")]
-    timeout: f64,
+    #[arg(long, value_name = "S", default_value = "30", value_parser = amount::seconds, allow_hyphen_values = true)]
+    timeout: Duration,
 
     /// Memory for all its processes together
-    #[arg(long, value_name = "SIZE", default_value = "2g", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "2g", value_parser = amount::bytes, allow_hyphen_values = true)]
     memory: u64,
 
     /// Processes and threads at once
-    #[arg(long, value_name = "N", default_value = "512")]
+    #[arg(long, value_name = "N", default_value = "512", allow_hyphen_values = true)]
     pids: u32,
 
     /// Processors it may keep busy, such as 1.5
-    #[arg(long, value_name = "N", default_value = "4")]
-    cpus: f64,
+    #[arg(long, value_name = "N", default_value = "4", value_parser = amount::thousandths, allow_hyphen_values = true)]
+    cpus: u32,
 
     /// Bytes it may write to scratch space or to granted directories
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = amount::bytes, allow_hyphen_values = true)]
     disk: u64,
 
     /// Bytes of each output stream that are passed on
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = amount::bytes, allow_hyphen_values = true)]
     output: u64,
 
     /// Give it a terminal
@@ -137,10 +137,7 @@ pub(crate) fn run(arguments: Arguments, begun: Option<Prepared>) -> i32 {
         Err(failed) => {
             if json {
                 let causes: Vec<String> = failed.error.chain().map(ToString::to_string).collect();
-                let refusal = serde_json::json!({
-                    "error": { "code": failed.name, "message": causes.join(": "), "hint": failed.hint }
-                });
-                talk::data(&refusal.to_string());
+                talk::failure(failed.name, &causes.join(": "), failed.hint.as_deref());
             } else {
                 talk::error(&failed.error, failed.hint.as_deref());
             }
@@ -196,10 +193,10 @@ fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
         limits: Limits {
             memory: arguments.memory,
             pids: arguments.pids,
-            cpu_millis: thousandths(arguments.cpus),
+            cpu_millis: arguments.cpus,
             disk: arguments.disk,
             output: arguments.output,
-            timeout: Duration::try_from_secs_f64(arguments.timeout).unwrap_or(Duration::ZERO),
+            timeout: arguments.timeout,
             ..Limits::default()
         },
         changes: if arguments.json { ChangeReport::List } else { ChangeReport::Skip },
@@ -284,12 +281,6 @@ fn names_of(hide: &[String], show: &[String]) -> Result<Names, Failed> {
     Ok(names)
 }
 
-/// Out of range becomes 0, which is refused with the range.
-fn thousandths(cpus: f64) -> u32 {
-    let millis = (cpus * 1000.0).round();
-    if millis.is_finite() && (0.0..=f64::from(u32::MAX)).contains(&millis) { millis as u32 } else { 0 }
-}
-
 fn run_in(backend: BackendName, job: Job, begun: Option<Prepared>) -> Result<Report, Failed> {
     let prober = std::env::current_exe()
         .context("cannot find the toolgate binary")
@@ -315,6 +306,9 @@ fn bad_plan(error: PlanError) -> Failed {
         PlanError::DeniedVariable { .. } => {
             Some("credentials do not enter a sandbox; put what is not secret under another name".to_owned())
         }
+        PlanError::BadVariable { .. } => Some("write it as NAME=VALUE".to_owned()),
+        PlanError::NoCommand => Some("write it after `--`, such as `toolgate run -- ls -la`".to_owned()),
+        PlanError::TooLarge { .. } => Some("put large input into a file or standard input".to_owned()),
         _ => None,
     };
     Failed { error: error.into(), hint, code: CODE_USAGE, name: "usage" }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 /// Prints an error, its causes, and what to do about it.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
@@ -11,14 +13,33 @@ pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     }
 }
 
+/// Prints what is wrong with the arguments, or the help that was asked for, and ends the process.
+pub(crate) fn usage(error: &clap::Error) -> ! {
+    let own = std::env::args_os().skip(1).take_while(|argument| argument != "--");
+    if error.use_stderr() && own.into_iter().any(|argument| argument == "--json") {
+        failure("usage", error.render().to_string().trim_end(), None);
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// Prints a failure as data.
+pub(crate) fn failure(code: &str, message: &str, hint: Option<&str>) {
+    data(&serde_json::json!({ "error": { "code": code, "message": message, "hint": hint } }).to_string());
+}
+
 /// Prints a warning.
 pub(crate) fn warning(text: &str) {
     say(&format!("warning: {text}"));
 }
 
-/// Prints a line of talk. If nobody listens, it is lost.
+/// Prints a line of talk. If nobody listens, or nobody reads, it is lost: talk does not keep us.
 pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let mut stderr = [PollFd::from_borrowed_fd(rustix::stdio::stderr(), PollFlags::OUT)];
+    let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    if poll(&mut stderr, Some(&moment)).is_ok_and(|ready| ready > 0) {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
 }
 
 /// Prints data.

@@ -60,19 +60,25 @@ fn unsafe_code_is_where_it_belongs() {
 #[test]
 fn every_crate_without_a_place_for_unsafe_code_forbids_it() {
     let forbids = |name: &str| {
-        let root = ["src/lib.rs", "src/main.rs"].map(|file| repository().join("crates").join(name).join(file));
+        let root =
+            ["src/lib.rs", "src/main.rs"].map(|file| repository().join("crates").join(name).join(file));
         let mut roots = root.iter().filter(|file| file.is_file());
         roots.all(|file| fs::read_to_string(file).unwrap().contains("#![forbid(unsafe_code)]"))
     };
-    let lax: Vec<String> =
-        crates().into_iter().filter(|name| !UNSAFE_CRATES.contains(&name.as_str()) && !forbids(name)).collect();
+    let lax: Vec<String> = crates()
+        .into_iter()
+        .filter(|name| !UNSAFE_CRATES.contains(&name.as_str()) && !forbids(name))
+        .collect();
     assert_eq!(lax, Vec::<String>::new(), "these lack #![forbid(unsafe_code)]");
 }
 
 #[test]
 fn every_attack_named_in_the_code_has_a_case() {
-    let suite: String =
-        sources().into_iter().filter(|(path, _)| path.starts_with("crates/attacks/")).map(|(_, text)| text).collect();
+    let suite: String = sources()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("crates/attacks/"))
+        .map(|(_, text)| text)
+        .collect();
     let named = tags("ATTACK(", |path| path.contains("/src/") && !path.starts_with("crates/attacks/"));
     assert!(!named.is_empty(), "the search must find what it looks for");
     let without_case: Vec<_> =
@@ -82,8 +88,10 @@ fn every_attack_named_in_the_code_has_a_case() {
 
 #[test]
 fn every_decision_named_in_the_code_is_written_down() {
-    let records: BTreeSet<String> =
-        entries("docs/decisions").iter().filter_map(|path| file_name(path).get(..4).map(str::to_owned)).collect();
+    let records: BTreeSet<String> = entries("docs/decisions")
+        .iter()
+        .filter_map(|path| file_name(path).get(..4).map(str::to_owned))
+        .collect();
     let missing: Vec<_> =
         tags("DECISION(", |_| true).into_iter().filter(|(number, _)| !records.contains(number)).collect();
     assert_eq!(missing, []);
@@ -115,7 +123,9 @@ fn exceptions_to_lints_are_expected_with_a_reason_never_allowed() {
     let (outer, inner) = (concat!("#[", "allow("), concat!("#![", "allow("));
     let allowed: Vec<String> = sources()
         .into_iter()
-        .flat_map(|(path, text)| lines_where(&path, &text, |line| line.contains(outer) || line.contains(inner)))
+        .flat_map(|(path, text)| {
+            lines_where(&path, &text, |line| line.contains(outer) || line.contains(inner))
+        })
         .collect();
     assert_eq!(allowed, Vec::<String>::new());
 }
@@ -186,8 +196,10 @@ fn sources() -> Vec<(String, String)> {
 
 /// Which of our crates each of them is built with. Dependencies of tests are no arrows.
 fn arrows() -> BTreeMap<String, BTreeSet<String>> {
-    let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version=1"])).unwrap();
-    let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    let metadata: Value =
+        serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version=1"])).unwrap();
+    let list =
+        |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(PathBuf::from);
     list(&metadata, "packages")
         .iter()
@@ -227,7 +239,8 @@ fn tags(opening: &str, is_searched: impl Fn(&str) -> bool) -> Vec<(String, Strin
     for (path, text) in sources().into_iter().filter(|(path, _)| is_searched(path)) {
         let names = text.split(opening).skip(1).filter_map(|rest| rest.split_once(')')).map(|(name, _)| name);
         let is_name = |name: &&str| {
-            !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            !name.is_empty()
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         };
         found.extend(names.filter(is_name).map(|name| (name.to_owned(), path.clone())));
     }
@@ -239,7 +252,8 @@ fn has_unsafe_code(line: &str) -> bool {
     let is_comment = line.trim_start().starts_with("//");
     let opens = |rest: &str| {
         let rest = rest.trim_start();
-        rest.is_empty() || ["{", "(", "fn ", "impl", "extern", "trait"].iter().any(|word| rest.starts_with(word))
+        rest.is_empty()
+            || ["{", "(", "fn ", "impl", "extern", "trait"].iter().any(|word| rest.starts_with(word))
     };
     let mut parts = line.split("unsafe");
     let mut before = parts.next().unwrap_or_default();

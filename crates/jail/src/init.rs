@@ -13,6 +13,7 @@ use std::process::Command;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, Mode, OFlags, access, openat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
+use rustix::termios::Winsize;
 
 use crate::control::{Control, Controls};
 use crate::identity::Identity;
@@ -99,8 +100,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited<'_>) -> Result<Starte
     if !without.contains(Control::Session) {
         setsid().map_err(Failure::at(Step::Terminal))?;
     }
-    let terminal =
-        if orders.terminal { Some(open_terminal().map_err(Failure::at(Step::Terminal))?) } else { None };
+    let terminal = orders.terminal.map(open_terminal).transpose().map_err(Failure::at(Step::Terminal))?;
     let enforcement = stage_two::raise_walls(&orders)?;
     start(socket, &orders, enforcement, terminal)
 }
@@ -174,10 +174,12 @@ fn is_hung_up(socket: &OwnedFd) -> bool {
 }
 
 /// A terminal in the sandbox's own `/dev/pts`: this session's, and the tool's standard streams. Returns its other end.
-fn open_terminal() -> io::Result<OwnedFd> {
+fn open_terminal((rows, columns): (u16, u16)) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master = openat(rustix::fs::CWD, "/dev/pts/ptmx", flags, Mode::empty())?;
     rustix::pty::unlockpt(&master)?;
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size)?;
     let name = rustix::pty::ptsname(&master, Vec::new())?;
     let slave = openat(rustix::fs::CWD, name, flags, Mode::empty())?;
     rustix::stdio::dup2_stdin(&slave)?;

@@ -180,7 +180,7 @@ impl Prepared {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let opened = open_directories(plan)?;
-        let terminal = matches!(streams, Streams::Terminal);
+        let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
         let (mut orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
         self.cgroup.limit(limits, wanted);
@@ -286,7 +286,7 @@ fn give_orders(
     plan: &Plan,
     identity: &Identity,
     opened: &[Opened],
-    terminal: bool,
+    terminal: Option<(u16, u16)>,
 ) -> Result<(Orders, Vec<OwnedFd>), StartError> {
     let draft = plan.draft();
     let mut mounts = Vec::new();
@@ -362,6 +362,11 @@ fn order_for(plan: &Plan, directory: &Opened, source: Source) -> Result<OrderedD
         pinned: directory.survey.pinned.clone(),
         protected: directory.survey.protected.clone(),
     })
+}
+
+/// The size of the caller's terminal; a caller without one gets the usual.
+fn own_terminal_size() -> (u16, u16) {
+    rustix::termios::tcgetwinsize(rustix::stdio::stdin()).map_or((24, 80), |size| (size.ws_row, size.ws_col))
 }
 
 /// User namespaces made for owners seen so far.

@@ -38,7 +38,8 @@ pub(crate) struct Orders {
     /// The first descriptor is the door of one more cgroup to enter.
     pub(crate) enters_cgroup: bool,
     pub(crate) scratch_bytes: u64,
-    pub(crate) terminal: bool,
+    /// Rows and columns of the terminal to make, if there is to be one.
+    pub(crate) terminal: Option<(u16, u16)>,
     pub(crate) without: Controls,
 }
 

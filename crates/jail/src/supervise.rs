@@ -2,11 +2,11 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{FileType, OFlags};
 use rustix::process::{Signal, pidfd_send_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
@@ -96,12 +96,14 @@ pub(crate) fn supervise(
         walls: Enforcement::default(),
         said: None,
         stopped: None,
+        early_signals: Vec::new(),
         input: Input::new(&streams),
         outputs: [
             Output::new(pipes.stdout, &streams, Passed::Stdout, cap),
             Output::new(pipes.stderr, &streams, Passed::Stderr, cap),
         ],
-        stdin: Some(pipes.stdin),
+        // A terminal has no use for the pipe; its own end comes with the tool.
+        stdin: Some(pipes.stdin).filter(|_| !matches!(streams, Streams::Terminal)),
         terminal: None,
         buffer: vec![0; BUFFER],
     };
@@ -128,6 +130,8 @@ struct Supervisor<'a> {
     walls: Enforcement,
     said: Option<LastWord>,
     stopped: Option<Limit>,
+    /// What came before there was a tool to have it.
+    early_signals: Vec<Signal>,
     input: Input,
     outputs: [Output; 2],
     stdin: Option<OwnedFd>,
@@ -157,6 +161,11 @@ impl Supervisor<'_> {
         let mut channel_open = true;
         while channel_open || self.outputs.iter().any(Output::is_open) {
             self.stop_if_due(plan);
+            if self.stopped.is_some() && !channel_open {
+                // Everything is dead. Whoever has not read by now does not keep us.
+                self.outputs.iter_mut().for_each(Output::give_up);
+                continue;
+            }
             let ready = self.wait(channel_open)?;
             for source in ready {
                 match source {
@@ -254,6 +263,11 @@ impl Supervisor<'_> {
                 self.started = Some(Instant::now());
                 self.walls = walls;
                 self.tool = descriptors.next();
+                if let Some(tool) = &self.tool {
+                    for signal in self.early_signals.drain(..) {
+                        let _ = pidfd_send_signal(tool, signal);
+                    }
+                }
                 if let Some(master) = descriptors.next() {
                     self.attach_terminal(master)?;
                 }
@@ -292,10 +306,8 @@ impl Supervisor<'_> {
                 (Some(tool), Some(signal)) => {
                     let _ = pidfd_send_signal(tool, signal);
                 }
-                // Nothing runs yet: whoever signals us wants it to stay so.
-                _ => {
-                    let _ = pidfd_send_signal(&self.running.pidfd, Signal::KILL);
-                }
+                (None, Some(signal)) => self.early_signals.push(signal),
+                (_, None) => {}
             }
         }
         Ok(())
@@ -310,7 +322,7 @@ impl Supervisor<'_> {
 
     fn read_own_input(&mut self) -> io::Result<()> {
         match rustix::io::read(rustix::stdio::stdin(), &mut self.buffer) {
-            Ok(0) | Err(rustix::io::Errno::IO) => self.input.end(),
+            Ok(0) | Err(rustix::io::Errno::IO) => self.input.end(self.terminal.is_some()),
             Ok(count) => self.input.push(self.buffer.get(..count).unwrap_or_default()),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -331,7 +343,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// The end of our input is the end of the tool's, except on a terminal, where it is a key.
+    /// The end of our input is the end of the tool's. On a terminal it was a key, and the terminal stays.
     fn close_input_if_done(&mut self) {
         if self.input.is_done() && self.terminal.is_none() {
             self.stdin = None;
@@ -347,6 +359,8 @@ impl Supervisor<'_> {
         let finished = Instant::now();
         let outcome = match (self.stopped, self.said) {
             (_, Some(LastWord::Failed(error))) => return Err(error),
+            // It had ended; only its output was still on its way.
+            (Some(Limit::Timeout), Some(LastWord::Ended(status))) => outcome_of(status, self.running),
             (Some(limit), _) => Outcome::Stopped(limit),
             (None, Some(LastWord::NotStarted(NotStarted::NotFound))) => Outcome::NotFound,
             (None, Some(LastWord::NotStarted(NotStarted::CannotExecute(error)))) => {
@@ -383,23 +397,26 @@ fn is_hang_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
+/// The key that ends input on a terminal.
+const END_OF_INPUT: u8 = 4;
+
 /// What is still to be given to the tool.
 struct Input {
     waiting: Vec<u8>,
     at: usize,
     more: bool,
+    /// Whether the end has to be passed on by closing.
+    closes: bool,
+    in_line: bool,
 }
 
 impl Input {
     fn new(streams: &Streams) -> Input {
-        match streams {
-            Streams::Collect { input: Feed::Bytes(bytes) } => {
-                Input { waiting: bytes.clone(), at: 0, more: false }
-            }
-            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
-                Input { waiting: Vec::new(), at: 0, more: true }
-            }
-        }
+        let (waiting, more) = match streams {
+            Streams::Collect { input: Feed::Bytes(bytes) } => (bytes.clone(), false),
+            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => (Vec::new(), true),
+        };
+        Input { waiting, at: 0, more, closes: true, in_line: false }
     }
 
     /// One piece at a time: what the tool does not read is not read from us either.
@@ -409,7 +426,7 @@ impl Input {
 
     /// Something to write, or the end to pass on.
     fn has_something(&self) -> bool {
-        !self.waiting().is_empty() || !self.more
+        !self.waiting().is_empty() || (!self.more && self.closes)
     }
 
     fn waiting(&self) -> &[u8] {
@@ -417,6 +434,7 @@ impl Input {
     }
 
     fn push(&mut self, bytes: &[u8]) {
+        self.in_line = bytes.last().is_some_and(|byte| *byte != b'\n');
         self.waiting = bytes.to_vec();
         self.at = 0;
     }
@@ -425,8 +443,14 @@ impl Input {
         self.at += count;
     }
 
-    fn end(&mut self) {
+    /// No more will come. On a terminal the end is typed: twice in the middle of a line, where once only sends it off.
+    fn end(&mut self, on_terminal: bool) {
         self.more = false;
+        if on_terminal {
+            self.closes = false;
+            let keys = if self.in_line { 2 } else { 1 };
+            self.push([END_OF_INPUT; 2].get(..keys).unwrap_or_default());
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -445,6 +469,8 @@ enum Passed {
 struct Output {
     from: Option<OwnedFd>,
     to: Option<Passed>,
+    /// Our own stream, opened again so that writing to it does not block. Made with the first byte.
+    own: Option<Own>,
     capture: Capture,
     waiting: Vec<u8>,
 }
@@ -455,18 +481,23 @@ impl Output {
             Streams::Collect { .. } => None,
             Streams::Pass | Streams::Terminal => Some(passed),
         };
-        Output { from: Some(from), to, capture: Capture::new(cap), waiting: Vec::new() }
+        Output { from: Some(from), to, own: None, capture: Capture::new(cap), waiting: Vec::new() }
     }
 
     fn is_open(&self) -> bool {
         self.from.is_some() || !self.waiting.is_empty()
     }
 
+    fn give_up(&mut self) {
+        self.from = None;
+        self.waiting = Vec::new();
+    }
+
     /// Room on our side comes first: a reader that is slow slows the tool, not the clock.
     fn wants(&self) -> Option<PollFd<'_>> {
-        match (self.to, &self.from) {
-            (Some(to), _) if !self.waiting.is_empty() => {
-                Some(PollFd::from_borrowed_fd(to.fd(), PollFlags::OUT))
+        match (&self.own, &self.from) {
+            (Some(own), _) if !self.waiting.is_empty() => {
+                Some(PollFd::from_borrowed_fd(own.fd(), PollFlags::OUT))
             }
             (_, Some(from)) => Some(PollFd::new(from, PollFlags::IN)),
             _ => None,
@@ -474,8 +505,9 @@ impl Output {
     }
 
     fn advance(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        if let (Some(to), false) = (self.to, self.waiting.is_empty()) {
-            return self.pass_on(to);
+        if !self.waiting.is_empty() {
+            self.pass_on();
+            return Ok(());
         }
         let Some(from) = &self.from else { return Ok(()) };
         let (capture, waiting, to) = (&mut self.capture, &mut self.waiting, self.to);
@@ -483,26 +515,25 @@ impl Output {
             Some(_) => waiting.extend_from_slice(capture.take(bytes)),
             None => capture.keep(bytes),
         })?;
+        if let (Some(to), false, None) = (to, waiting.is_empty(), &self.own) {
+            self.own = Some(Own::open(to));
+        }
         if flow == Flow::Ended {
             self.from = None;
         }
         Ok(())
     }
 
-    fn pass_on(&mut self, to: Passed) -> io::Result<()> {
-        let piece = self.waiting.get(..self.waiting.len().min(PASSED_AT_ONCE)).unwrap_or_default();
-        match rustix::io::write(to.fd(), piece) {
+    fn pass_on(&mut self) {
+        let Some(own) = &self.own else { return };
+        match own.write(&self.waiting) {
             Ok(count) => {
                 self.waiting.drain(..count);
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             // Nobody reads us any more: then nobody reads the tool, and it learns that the usual way.
-            Err(_) => {
-                self.waiting = Vec::new();
-                self.from = None;
-            }
+            Err(_) => self.give_up(),
         }
-        Ok(())
     }
 }
 
@@ -511,6 +542,44 @@ impl Passed {
         match self {
             Passed::Stdout => rustix::stdio::stdout(),
             Passed::Stderr => rustix::stdio::stderr(),
+        }
+    }
+}
+
+/// One of our own streams, to be written without blocking.
+enum Own {
+    /// Opened again: the caller shares the first one, and its flags are not ours to change.
+    Again(OwnedFd),
+    /// Never blocks, or cannot be opened again.
+    AsItIs(Passed),
+}
+
+impl Own {
+    fn open(stream: Passed) -> Own {
+        let kind = rustix::fs::fstat(stream.fd()).map(|status| FileType::from_raw_mode(status.st_mode));
+        // A regular file opened again would begin at its start.
+        if !matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice)) {
+            return Own::AsItIs(stream);
+        }
+        let path = format!("/proc/self/fd/{}", stream.fd().as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_or(Own::AsItIs(stream), Own::Again)
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Own::Again(fd) => fd.as_fd(),
+            Own::AsItIs(stream) => stream.fd(),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, rustix::io::Errno> {
+        match self {
+            Own::Again(fd) => rustix::io::write(fd, bytes),
+            Own::AsItIs(stream) => {
+                let piece = bytes.get(..bytes.len().min(PASSED_AT_ONCE)).unwrap_or_default();
+                rustix::io::write(stream.fd(), piece)
+            }
         }
     }
 }
@@ -530,6 +599,7 @@ impl Terminal {
             let _ = tcsetattr(own, OptionalActions::Now, &raw);
         }
         let terminal = Terminal { master, before };
+        // It may have changed since the orders were written.
         terminal.copy_size();
         terminal
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use jail::{StartError, Step};
+use jail::{Control, StartError, Step};
 
 use crate::host::sysctl;
 
@@ -20,7 +20,23 @@ pub fn fix_for(error: &StartError) -> Option<String> {
         StartError::Directory { source, .. } if source.raw_os_error() == Some(1) => {
             Some("root without CAP_SYS_ADMIN, as in a container, cannot mount: add it, or run as an ordinary user".to_owned())
         }
-        StartError::Partly { .. } => Some(delegate_cgroup()),
+        StartError::Directory { source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound => {
+                Some("check the path; a directory has to exist before it can be granted".to_owned())
+            }
+            std::io::ErrorKind::NotADirectory => Some("name the directory that the file is in".to_owned()),
+            std::io::ErrorKind::PermissionDenied => {
+                Some("only directories that you may read can be granted".to_owned())
+            }
+            _ => None,
+        },
+        StartError::Partly { missing } if missing.contains(Control::Memory) || missing.contains(Control::Cpu) => {
+            Some(delegate_cgroup())
+        }
+        StartError::Partly { missing } if missing.contains(Control::Disk) => {
+            Some("what is written to a granted directory can only be watched: leave out `--strict`, or `--rw`".to_owned())
+        }
+        StartError::Partly { .. } => Some("grant a smaller directory, so that all of it can be searched".to_owned()),
         StartError::Wall { step, source } => fix_for_step(step, source.raw_os_error()),
         _ => None,
     }

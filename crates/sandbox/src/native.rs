@@ -32,6 +32,11 @@ impl Native {
         Native { launcher: Launcher::Helper(helper), proofs }
     }
 
+    /// What is proved of this boot and this binary; the canaries run if that is nothing yet.
+    pub fn proof(&self) -> Result<Proof, Refusal> {
+        self.proofs.current(|job| self.launch(job))
+    }
+
     /// Runs the canaries anew and keeps what they prove.
     pub fn prove(&self) -> Result<Proof, Refusal> {
         self.proofs.renew(|job| self.launch(job))
@@ -65,8 +70,7 @@ impl Backend for Native {
     }
 
     fn run(&self, job: Job) -> Result<Report, Refusal> {
-        // INVARIANT(proved): without a proof of this boot and this binary, the canaries run first.
-        let proof = self.proofs.current(|job| self.launch(job))?;
+        let proof = self.proof()?;
         let missing = proof.missing_walls();
         if !missing.is_empty() {
             return Err(Refusal::NotProved { missing, fix: fix_for_walls() });

@@ -34,9 +34,10 @@ impl Backend for Subprocess {
     }
 
     fn run(&self, job: Job) -> Result<Report, Refusal> {
-        match self.native.run(job.clone()) {
-            Err(Refusal::NotProved { .. }) => run_plain(job),
-            other => other,
+        // Whatever keeps the walls from being proved, this backend was chosen knowing that there may be none.
+        match self.native.proof() {
+            Ok(proof) if proof.missing_walls().is_empty() => self.native.run(job),
+            _ => run_plain(job),
         }
     }
 }
@@ -56,11 +57,11 @@ pub(crate) fn run_plain(job: Job) -> Result<Report, Refusal> {
     if draft.directories.iter().any(|directory| directory.access == Access::Write) {
         return beyond("it cannot confine writing to the granted directories");
     }
-    let Streams::Collect { input: Feed::Bytes(input) } = job.streams else {
-        return beyond("it collects output, it does not pass it on");
+    let Streams::Collect { input } = job.streams else {
+        return beyond("it collects output, it does not pass it on: use `--json`");
     };
     let begun = Instant::now();
-    let child = spawn(program, &job.plan).map_err(Refusal::Spawn)?;
+    let child = spawn(program, &job.plan, &input).map_err(Refusal::Spawn)?;
     let started = Instant::now();
     let ended = wait_for_end(child, input, &job.plan, started).map_err(Refusal::Spawn)?;
     Ok(Report {
@@ -76,7 +77,7 @@ pub(crate) fn run_plain(job: Job) -> Result<Report, Refusal> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this backend is a plain process, and says so in its report")]
-fn spawn(program: &std::ffi::OsStr, plan: &jail::Plan) -> std::io::Result<Child> {
+fn spawn(program: &std::ffi::OsStr, plan: &jail::Plan, input: &Feed) -> std::io::Result<Child> {
     let draft = plan.draft();
     Command::new(program)
         .args(&draft.arguments)
@@ -84,7 +85,10 @@ fn spawn(program: &std::ffi::OsStr, plan: &jail::Plan) -> std::io::Result<Child>
         .envs(draft.environment.iter().map(|(name, value)| (name, value)))
         .current_dir(&draft.working_directory)
         .process_group(0)
-        .stdin(Stdio::piped())
+        .stdin(match input {
+            Feed::Bytes(_) => Stdio::piped(),
+            Feed::Own => Stdio::inherit(),
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -98,15 +102,18 @@ struct Ended {
 
 fn wait_for_end(
     mut child: Child,
-    input: Vec<u8>,
+    input: Feed,
     plan: &jail::Plan,
     started: Instant,
 ) -> std::io::Result<Ended> {
     let limits = &plan.draft().limits;
-    let feed = child.stdin.take().map(|mut stdin| {
+    let feed = match (child.stdin.take(), input) {
         // A tool that does not read its input ends, and so does this.
-        std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input))
-    });
+        (Some(mut stdin), Feed::Bytes(bytes)) => {
+            Some(std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &bytes)))
+        }
+        _ => None,
+    };
     let stdout = child.stdout.take().map(|stream| collect(stream, limits.output));
     let stderr = child.stderr.take().map(|stream| collect(stream, limits.output));
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

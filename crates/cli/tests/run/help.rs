@@ -1,0 +1,38 @@
+//! Help as people see it, whole. To accept a change, write it to the file: `toolgate run --help > run.txt`.
+
+use crate::toolgate::{Gate, Ran, finish, ran, start};
+
+#[test]
+fn help_is_as_kept() {
+    let cases: [(&[&str], &str); 5] = [
+        (&["--help"], include_str!("help/toolgate.txt")),
+        (&["-h"], include_str!("help/toolgate.txt")),
+        (&["run", "--help"], include_str!("help/run.txt")),
+        (&["run", "-h"], include_str!("help/run.txt")),
+        (&["doctor", "--help"], include_str!("help/doctor.txt")),
+    ];
+    for (arguments, kept) in cases {
+        let shown = toolgate(arguments);
+        assert_eq!(shown, ran(0, kept, ""), "{arguments:?} shows\n{}", shown.stdout);
+    }
+}
+
+#[test]
+fn nothing_asked_is_a_usage_error_that_shows_help() {
+    assert_eq!(toolgate(&[]), ran(2, "", include_str!("help/toolgate.txt")));
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_a_usage_error() {
+    let said = "error: unrecognized subcommand 'nonsense'\n\nUsage: toolgate <COMMAND>\n\nFor more information, try '--help'.\n";
+    assert_eq!(toolgate(&["nonsense"]), ran(2, "", said));
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    assert_eq!(toolgate(&["--version"]), ran(0, concat!("toolgate ", env!("CARGO_PKG_VERSION"), "\n"), ""));
+}
+
+fn toolgate(arguments: &[&str]) -> Ran {
+    finish(start(&mut Gate::new().command(arguments)))
+}

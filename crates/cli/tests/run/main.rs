@@ -1,0 +1,22 @@
+//! What people and programs rely on in `toolgate run` and `toolgate doctor`, seen through the real binary.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests start processes, open sockets and fail aloud"
+)]
+
+mod backends;
+mod bad_input;
+mod doctor;
+mod exit_codes;
+mod help;
+mod profiles;
+mod report;
+mod signals;
+mod streams;
+mod terminal;
+#[path = "../toolgate/mod.rs"]
+mod toolgate;
+mod without_namespaces;
