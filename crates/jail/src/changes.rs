@@ -1,6 +1,5 @@
 //! After a run: what changed in the writable directories, and what must not stay where the tool put it.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -12,7 +11,7 @@ use crate::control::Control;
 use crate::launch::Opened;
 use crate::plan::{Access, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
-use crate::tree::{Detail, Survey, open_beneath, survey};
+use crate::tree::{Detail, Search, Survey, open_beneath, survey};
 
 /// Settings of a fresh repository that cannot make git run anything.
 const HARMLESS_SETTINGS: [&str; 15] = [
@@ -44,7 +43,13 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
     let mut incomplete = false;
     let mut quarantined = Vec::new();
     for directory in opened.iter().filter(|directory| directory.access == Access::Write) {
-        let now = survey(&directory.handle, &plan.draft().names, detail);
+        let now = survey(&Search {
+            directory: &directory.handle,
+            path: &directory.path,
+            names: &plan.draft().names,
+            detail,
+            before: Some(&directory.survey),
+        });
         incomplete |= !now.complete || !directory.survey.complete;
         if wants_list {
             seen.extend(difference(&directory.path, &directory.survey, &now));
@@ -77,17 +82,19 @@ fn difference(root: &Path, before: &Survey, after: &Survey) -> Vec<Change> {
 
 /// ATTACK(new-protected-name): a protected file that did not exist could not be mounted read-only; it is moved away.
 fn quarantine_new(directory: &Opened, now: &Survey) -> Vec<Quarantined> {
-    let before: BTreeSet<&PathBuf> = directory.survey.protected.iter().collect();
-    let new = now.protected.iter().filter(|path| !before.contains(path));
-    new.flat_map(|path| suspicious_parts(&directory.handle, path))
+    // By inode, not by name: a repository can be moved away and another put in its place.
+    let before = directory.survey.known();
+    let new = now.protected.iter().filter(|guarded| !before.contains(&guarded.inode));
+    new.flat_map(|guarded| suspicious_parts(directory, &guarded.path))
         .filter_map(|(path, why)| move_away(directory, &path, why))
         .collect()
 }
 
 /// Which parts of a new protected entry would run something. An ordinary `git init` leaves none.
-fn suspicious_parts(directory: &OwnedFd, path: &Path) -> Vec<(PathBuf, &'static str)> {
+fn suspicious_parts(opened: &Opened, path: &Path) -> Vec<(PathBuf, &'static str)> {
+    let (directory, whole) = (&opened.handle, opened.path.join(path));
     let in_git =
-        path.parent().is_some_and(|parent| parent.iter().any(|name| name.eq_ignore_ascii_case(".git")));
+        whole.parent().is_some_and(|parent| parent.iter().any(|name| name.eq_ignore_ascii_case(".git")));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match (in_git, name) {
         (true, "hooks") => {
@@ -154,11 +161,13 @@ fn move_away(directory: &Opened, path: &Path, why: &str) -> Option<Quarantined> 
     let mut attempt = 0;
     while renameat_with(&folder, old, &folder, &target, RenameFlags::NOREPLACE).is_err() {
         attempt += 1;
-        if attempt > 100 || statat(&folder, old, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+        if attempt > 1000 || statat(&folder, old, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return None;
         }
+        // ATTACK(taken-names): a name that the tool could not have taken beforehand.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         target = name.clone();
-        target.push(format!(".{attempt}"));
+        target.push(format!("-{:x}{:x}", now.tv_sec, now.tv_nsec));
     }
     let is_link = statat(&folder, &target, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink);

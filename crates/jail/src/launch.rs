@@ -29,7 +29,7 @@ use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{self, Detail, Survey};
+use crate::tree::{self, Detail, Search, Survey};
 
 /// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
@@ -51,6 +51,12 @@ pub enum StartError {
     /// A directory of the plan is, or is reached through, a symbolic link.
     #[error("`{}` is or leads through a symbolic link", path.display())]
     Link {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Directories in it kept moving while it was searched for secrets.
+    #[error("`{}` keeps changing while it is searched", path.display())]
+    Unstable {
         /// The directory.
         path: PathBuf,
     },
@@ -274,9 +280,15 @@ fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
             _ => Detail::Names,
         };
         let survey = match directory.content {
-            Content::Work => tree::survey(&handle, &draft.names, detail),
+            Content::Work => {
+                let names = &draft.names;
+                tree::survey(&Search { directory: &handle, path: &path, names, detail, before: None })
+            }
             Content::Software => Survey::nothing_to_guard(),
         };
+        if !survey.stable {
+            return Err(StartError::Unstable { path });
+        }
         Ok(Opened { path, access: directory.access, handle, survey })
     };
     draft.directories.iter().map(open).collect()

@@ -36,7 +36,9 @@ const SECRETS: [&str; 24] = [
 ];
 
 /// Protected by default, besides git's own: what editors, shells and agents run or obey when a person comes back.
-const RUN_BY_THE_HOST: [&str; 17] = [
+const RUN_BY_THE_HOST: [&str; 19] = [
+    ".ssh",
+    ".envrc",
     "toolgate.yaml",
     "toolgate.json",
     ".mcp.json",
@@ -93,6 +95,11 @@ impl Names {
         self.hidden.iter().any(|pattern| pattern.matches(path))
     }
 
+    /// Whether a pattern goes on beneath an entry at this path, so that it matters by what other name it is known.
+    pub(crate) fn continues(&self, path: &Path) -> bool {
+        self.hidden.iter().chain(&self.protected).any(|pattern| pattern.continues(path))
+    }
+
     /// Whether the entry at this path, relative to its directory, is protected by a pattern.
     pub(crate) fn protects(&self, path: &Path) -> bool {
         self.protected.iter().any(|pattern| pattern.matches(path))
@@ -130,6 +137,13 @@ impl Pattern {
     pub fn matches(&self, path: &Path) -> bool {
         let mut components = path.components().rev().map(|c| c.as_os_str());
         self.0.iter().rev().all(|part| components.next().is_some_and(|name| matches_one(part, name)))
+    }
+}
+
+impl Pattern {
+    /// Whether the last components of `path` match the first of several parts.
+    fn continues(&self, path: &Path) -> bool {
+        (1..self.0.len()).any(|length| Pattern(self.0.iter().take(length).cloned().collect()).matches(path))
     }
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{Control, Controls, Enforcement};
 use crate::plan::wire_path;
 use crate::plan::{Access, Loopback};
-use crate::tree::Covered;
+use crate::tree::Guarded;
 
 /// The longest message: a survey of a large tree makes long lists.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
@@ -67,11 +67,9 @@ pub(crate) struct OrderedDirectory {
     pub(crate) source: Source,
     /// Device and inode that were surveyed; another one is refused.
     pub(crate) identity: (u64, u64),
-    pub(crate) covered: Vec<Covered>,
-    #[serde(with = "wire_paths")]
-    pub(crate) pinned: Vec<PathBuf>,
-    #[serde(with = "wire_paths")]
-    pub(crate) protected: Vec<PathBuf>,
+    pub(crate) covered: Vec<Guarded>,
+    pub(crate) pinned: Vec<Guarded>,
+    pub(crate) protected: Vec<Guarded>,
 }
 
 /// Where a mount comes from.
@@ -256,22 +254,4 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<(T, 
     }
     let message = postcard::from_bytes(&body).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     Ok((message, descriptors))
-}
-
-mod wire_paths {
-    use std::ffi::OsString;
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    use std::path::PathBuf;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
-        bytes.serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
-        let bytes = Vec::<Vec<u8>>::deserialize(deserializer)?;
-        Ok(bytes.into_iter().map(|bytes| PathBuf::from(OsString::from_vec(bytes))).collect())
-    }
 }

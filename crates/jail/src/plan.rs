@@ -301,6 +301,12 @@ fn check_directory(directory: &Directory) -> Result<(), PlanError> {
             Access::Write => "writing",
         });
     }
+    // ATTACK(granted-git-directory): `.git` itself is guarded when it is granted; what is in it cannot be granted alone.
+    let in_git =
+        directory.path.parent().is_some_and(|p| p.iter().any(|name| name.eq_ignore_ascii_case(".git")));
+    if directory.access == Access::Write && in_git {
+        return forbidden("writing");
+    }
     let system = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/sbin", "/usr"];
     if directory.access == Access::Write && (is_one_of(&NEVER_WRITABLE) || beneath(&system)) {
         return forbidden("writing");

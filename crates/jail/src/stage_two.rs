@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::vec;
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{Resource, Rlimit, chdir, fchdir, pivot_root, setrlimit};
@@ -25,7 +25,7 @@ use crate::mounts::{
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
 use crate::stage_one::{Failure, HalfBuilt};
-use crate::tree::{Kind, open_beneath};
+use crate::tree::{Guarded, Kind, open_beneath};
 use crate::{seccomp, sys};
 
 /// Where a program brought from the host stands.
@@ -154,19 +154,17 @@ fn guard_names(
 ) -> Result<(), Failure> {
     let name = |path: &Path| Failure::at::<io::Error>(Step::Name(directory.path.join(path)));
     if directory.access == Access::Write && orders.keeps(Control::ProtectedNames) {
-        let own = directory.pinned.iter().map(|path| (path, Use::ReadWrite));
-        let read_only = directory.protected.iter().map(|path| (path, Use::ReadOnly));
-        for (path, wanted) in own.chain(read_only) {
-            remount(tree, path, wanted).map_err(name(path))?;
+        let own = directory.pinned.iter().map(|guarded| (guarded, Use::ReadWrite));
+        let read_only = directory.protected.iter().map(|guarded| (guarded, Use::ReadOnly));
+        for (guarded, wanted) in own.chain(read_only) {
+            remount(tree, guarded, wanted).map_err(name(&guarded.path))?;
         }
     }
     for covered in &directory.covered {
         let cover = || -> io::Result<()> {
-            // ATTACK(hidden-name-moved): what has moved since the survey may move back. Only what cannot be reached from
-            // here needs no cover, because the tool is no more than this process.
-            match open_beneath(tree, &covered.path, OFlags::PATH) {
-                Err(Errno::ACCESS) => Ok(()),
-                target => Ok(attach_over(built.cover(covered.kind)?, target?)?),
+            match find(tree, covered)? {
+                Some(target) => Ok(attach_over(built.cover(covered.kind)?, target)?),
+                None => Ok(()),
             }
         };
         cover().map_err(name(&covered.path))?;
@@ -175,16 +173,32 @@ fn guard_names(
 }
 
 /// Mounts something over itself: it cannot be renamed or replaced from then on, and can have attributes of its own.
-fn remount(tree: &OwnedFd, path: &Path, wanted: Use) -> io::Result<()> {
-    let target = match open_beneath(tree, path, OFlags::PATH) {
-        Err(Errno::ACCESS) => return Ok(()),
-        // A link with a protected name: what it leads to has its own place.
-        Err(Errno::LOOP) => return Ok(()),
-        other => other?,
-    };
+fn remount(tree: &OwnedFd, guarded: &Guarded, wanted: Use) -> io::Result<()> {
+    let Some(target) = find(tree, guarded)? else { return Ok(()) };
+    let is_link = FileType::from_raw_mode(rustix::fs::fstat(&target)?.st_mode) == FileType::Symlink;
+    if is_link {
+        // What it leads to is guarded in its own place; a link that is replaced is noticed afterwards.
+        return Ok(());
+    }
     let copy = copy_of(&target, Path::new(""))?;
     restrict(&copy, wanted)?;
     Ok(attach_over(copy, target)?)
+}
+
+/// Finds what the survey found.
+///
+/// ATTACK(hidden-name-moved): what has moved since may move back, and something else may have its name; both are an
+/// error. Only what cannot be reached from here needs no guard, because the tool is no more than this process.
+fn find(tree: &OwnedFd, guarded: &Guarded) -> io::Result<Option<OwnedFd>> {
+    let target = match open_beneath(tree, &guarded.path, OFlags::PATH) {
+        Err(Errno::ACCESS) => return Ok(None),
+        other => other?,
+    };
+    if rustix::fs::fstat(&target)?.st_ino == guarded.inode {
+        Ok(Some(target))
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ESTALE))
+    }
 }
 
 fn take(source: &Source, sent: &mut Sent) -> Result<OwnedFd, Errno> {

@@ -1,22 +1,30 @@
 //! Surveys a granted directory: what must be hidden, what must be protected, and how its files look.
 //!
 //! Reads names and attributes, never content. Paths are resolved beneath the directory handle and never through links.
+//!
+//! # Invariants
+//! - A survey is of one moment: what was renamed while it looked is looked at again, or the survey says it is not stable.
+//! - Whatever is to be guarded is known by its inode, so that something else under its name is noticed.
 
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat2, readlinkat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::names::{GitFiles, Names};
 
-/// Entries looked at before a survey gives up and says so.
-const MAX_ENTRIES: usize = 250_000;
+/// Entries looked at before a run; beyond that the survey gives up and says so.
+const MAX_BEFORE: usize = 250_000;
+/// Entries looked at after a run: more, because the tool may have made many to hide one.
+const MAX_AFTER: usize = 5_000_000;
+/// How often changed directories are looked at again.
+const MAX_ROUNDS: usize = 64;
 
 /// Files in a git directory that decide what git will execute.
 const GIT_DECIDES: [&str; 4] = ["hooks", "config", "config.worktree", "commondir"];
@@ -30,36 +38,55 @@ pub(crate) enum Detail {
     Stamps,
 }
 
+/// A directory to be surveyed.
+pub(crate) struct Search<'a, Fd> {
+    pub(crate) directory: Fd,
+    /// Where it is: a name may mean something by its parent's.
+    pub(crate) path: &'a Path,
+    pub(crate) names: &'a Names,
+    pub(crate) detail: Detail,
+    /// After a run, what was known before: hidden directories that are new are searched too.
+    pub(crate) before: Option<&'a Survey>,
+}
+
 /// What was found in one directory. Paths are relative to it.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// To be covered by something empty.
-    pub(crate) hidden: Vec<Covered>,
+    pub(crate) hidden: Vec<Guarded>,
     /// Host sockets, to be covered too.
-    pub(crate) sockets: Vec<Covered>,
+    pub(crate) sockets: Vec<Guarded>,
     /// Directories that must become mount points, so that they cannot be renamed.
-    pub(crate) pinned: Vec<PathBuf>,
+    pub(crate) pinned: Vec<Guarded>,
     /// To be read-only inside a writable directory.
-    pub(crate) protected: Vec<PathBuf>,
+    pub(crate) protected: Vec<Guarded>,
     /// Attributes by path, if they were asked for.
     pub(crate) stamps: BTreeMap<PathBuf, Stamp>,
     /// False when there were too many entries to look at all of them.
     pub(crate) complete: bool,
+    /// False when directories kept moving, so that something may have been missed.
+    pub(crate) stable: bool,
 }
 
 impl Survey {
     /// For a directory that is not searched.
     pub(crate) fn nothing_to_guard() -> Survey {
-        Survey { complete: true, ..Survey::default() }
+        Survey { complete: true, stable: true, ..Survey::default() }
+    }
+
+    /// The inodes of everything that was guarded.
+    pub(crate) fn known(&self) -> BTreeSet<u64> {
+        self.hidden.iter().chain(&self.protected).map(|guarded| guarded.inode).collect()
     }
 }
 
-/// An entry to be covered.
+/// An entry to be guarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Covered {
+pub(crate) struct Guarded {
     #[serde(with = "crate::plan::wire_path")]
     pub(crate) path: PathBuf,
     pub(crate) kind: Kind,
+    pub(crate) inode: u64,
 }
 
 /// What kind of mount point an entry is.
@@ -94,165 +121,335 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
 }
 
-/// Opens something beneath a directory handle, following no link.
+/// Opens something beneath a directory handle, following no link. The empty path is the directory itself.
 pub(crate) fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    openat2(directory, path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), resolve)
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    openat2(directory, or_here(path), flags, Mode::empty(), resolve)
+}
+
+fn or_here(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
 /// Looks through the whole directory.
-pub(crate) fn survey(directory: impl AsFd, names: &Names, detail: Detail) -> Survey {
-    let mut walk = Walk { root: directory, names, detail, found: Survey::default(), entries: 0 };
-    walk.run();
-    walk.found
+pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
+    let known = search.before.map(Survey::known);
+    let mut walk = Walk {
+        search,
+        known,
+        links: Vec::new(),
+        folders: BTreeMap::new(),
+        stamps: BTreeMap::new(),
+        entries: 0,
+    };
+    walk.run()
 }
 
-struct Walk<'a, Fd: AsFd> {
-    root: Fd,
-    names: &'a Names,
-    detail: Detail,
-    found: Survey,
+struct Walk<'a, Fd> {
+    search: &'a Search<'a, Fd>,
+    known: Option<BTreeSet<u64>>,
+    /// Links that give a directory another name that patterns ask about: the link, and what it leads to.
+    links: Vec<(PathBuf, PathBuf)>,
+    folders: BTreeMap<PathBuf, Folder>,
+    stamps: BTreeMap<PathBuf, Stamp>,
     entries: usize,
 }
 
+/// A directory as it was when it was listed.
+#[derive(PartialEq, Eq)]
+struct Folder {
+    inode: u64,
+    modified: (i64, i64),
+    /// Its directories, and the entries whose names mean something.
+    entries: Vec<Entry>,
+    /// It could not be listed: its owner could open it up from inside.
+    closed: bool,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Entry {
+    name: OsString,
+    kind: FileType,
+    inode: u64,
+}
+
 impl<Fd: AsFd> Walk<'_, Fd> {
-    fn run(&mut self) {
+    fn run(&mut self) -> Survey {
         let mut waiting = vec![PathBuf::new()];
-        while let Some(directory) = waiting.pop() {
-            if self.entries > MAX_ENTRIES {
-                return;
-            }
-            let Some(entries) = self.list(&directory) else { continue };
-            for (name, kind) in entries {
-                let path = directory.join(&name);
-                if self.visit(&path, &name, kind) == Next::Descend {
-                    waiting.push(path);
+        for _ in 0..MAX_ROUNDS {
+            while let Some(folder) = waiting.pop() {
+                if self.entries > if self.known.is_some() { MAX_AFTER } else { MAX_BEFORE } {
+                    return Survey { stable: true, ..self.collect() };
                 }
+                waiting.extend(self.look_into(&folder));
             }
+            let links = self.links.len();
+            let found = self.collect();
+            // ATTACK(hidden-name-moved): a directory that moves from where we have yet to look to where we have been.
+            let moved = self.look_again();
+            if moved.is_empty() && links == self.links.len() {
+                return Survey { complete: true, stable: true, ..found };
+            }
+            waiting = moved;
         }
-        self.found.complete = true;
+        self.collect()
     }
 
-    /// The entries of one directory. One that cannot be listed is hidden: its owner could open it up from inside.
-    fn list(&mut self, directory: &Path) -> Option<Vec<(std::ffi::OsString, FileType)>> {
+    /// Lists one directory; returns those in it that are to be listed too and have not been.
+    fn look_into(&mut self, folder: &Path) -> Vec<PathBuf> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let opened = if directory.as_os_str().is_empty() {
-            open_beneath(&self.root, Path::new("."), flags)
-        } else {
-            open_beneath(&self.root, directory, flags)
-        };
-        let handle = match opened {
+        let handle = match open_beneath(&self.search.directory, folder, flags) {
             Ok(handle) => handle,
             Err(Errno::ACCESS | Errno::PERM) => {
-                self.found.hidden.push(Covered { path: directory.to_owned(), kind: Kind::Directory });
-                return None;
+                let inode = self.status(folder).map_or(0, |status| status.st_ino);
+                let closed = Folder { inode, modified: (0, 0), entries: Vec::new(), closed: true };
+                self.folders.insert(folder.to_owned(), closed);
+                return Vec::new();
             }
-            Err(_) => return None,
+            Err(_) => {
+                self.forget(folder);
+                return Vec::new();
+            }
         };
+        let Ok(status) = rustix::fs::fstat(&handle) else { return Vec::new() };
+        let listed = self.list(&handle, folder);
+        let old = self.folders.remove(folder).map(|old| old.entries).unwrap_or_default();
+        for gone in old.iter().filter(|entry| !listed.contains(entry)) {
+            self.forget(&folder.join(&gone.name));
+        }
+        let next =
+            listed.iter().filter(|entry| self.descends(folder, entry)).map(|entry| folder.join(&entry.name));
+        let next = next.filter(|path| !self.folders.contains_key(path)).collect();
+        let seen =
+            Folder { inode: status.st_ino, modified: modified(&status), entries: listed, closed: false };
+        self.folders.insert(folder.to_owned(), seen);
+        next
+    }
+
+    fn list(&mut self, handle: &OwnedFd, folder: &Path) -> Vec<Entry> {
         let mut buffer = [MaybeUninit::uninit(); 32 * 1024];
+        let mut reader = RawDir::new(handle, &mut buffer);
+        let mut kept = Vec::new();
+        while let Some(Ok(found)) = reader.next() {
+            let name = OsStr::from_bytes(found.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            self.entries += 1;
+            let path = folder.join(name);
+            let mut entry = Entry { name: name.to_owned(), kind: found.file_type(), inode: found.ino() };
+            if entry.kind == FileType::Unknown {
+                // Some filesystems do not say.
+                entry.kind =
+                    self.status(&path).map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode));
+            }
+            if self.search.detail == Detail::Stamps {
+                self.stamp(&path);
+            }
+            if self.matters(&path, &entry) {
+                kept.push(entry);
+            }
+        }
+        kept.sort_by(|a, b| a.name.cmp(&b.name));
+        kept
+    }
+
+    fn matters(&mut self, path: &Path, entry: &Entry) -> bool {
+        if entry.kind == FileType::Symlink && self.search.names.continues(&self.search.path.join(path)) {
+            self.follow(path);
+        }
+        matches!(entry.kind, FileType::Directory | FileType::Socket)
+            || self.is_git(&entry.name)
+            || self.hides(path)
+            || self.protects(path)
+    }
+
+    /// Remembers a link to a directory in here under whose name patterns go on.
+    fn follow(&mut self, link: &Path) {
+        let known = self.links.iter().any(|(known, _)| known == link);
+        if let (Some(target), false) = (self.resolve(link), known) {
+            self.links.push((link.to_owned(), target));
+        }
+    }
+
+    fn descends(&self, folder: &Path, entry: &Entry) -> bool {
+        let path = folder.join(&entry.name);
+        if entry.kind != FileType::Directory {
+            return false;
+        }
+        if self.hides(&path) {
+            // ATTACK(hidden-shelter): before a run it will be covered; after one it may be new, and hold anything.
+            return self.known.as_ref().is_some_and(|known| !known.contains(&entry.inode));
+        }
+        // Git's objects are its own; but a change report lists them like anything else.
+        !self.is_git(&entry.name) || self.search.detail == Detail::Stamps
+    }
+
+    /// Directories that are not as they were listed; what has changed in them is listed again by the caller.
+    fn look_again(&mut self) -> Vec<PathBuf> {
+        let changed: Vec<PathBuf> = self
+            .folders
+            .iter()
+            .filter(|(path, folder)| {
+                self.status(path).is_none_or(|now| {
+                    now.st_ino != folder.inode || (!folder.closed && modified(&now) != folder.modified)
+                })
+            })
+            .map(|(path, _)| path.clone())
+            .collect();
+        let mut moved = Vec::new();
+        for path in changed {
+            let before = self.folders.get(&path).map(|folder| folder.entries.clone());
+            let next = self.look_into(&path);
+            // New files without a meaning are no reason to look once more.
+            if before != self.folders.get(&path).map(|folder| folder.entries.clone()) {
+                moved.push(path);
+                moved.extend(next);
+            }
+        }
+        moved
+    }
+
+    fn forget(&mut self, path: &Path) {
+        self.folders.retain(|known, _| !known.starts_with(path));
+        self.stamps.retain(|known, _| !known.starts_with(path));
+    }
+
+    /// What the listed entries mean.
+    fn collect(&self) -> Survey {
+        let mut found = Survey { stamps: self.stamps.clone(), ..Survey::default() };
+        // ATTACK(granted-git-directory): the directory itself may be git's.
+        if self.search.path.file_name().is_some_and(|name| self.is_git(name)) {
+            self.collect_git(Path::new(""), &mut found);
+        }
+        for (folder, seen) in &self.folders {
+            if seen.closed {
+                let (path, kind, inode) = (folder.clone(), Kind::Directory, seen.inode);
+                found.hidden.push(Guarded { path, kind, inode });
+            }
+            for entry in &seen.entries {
+                self.collect_entry(&folder.join(&entry.name), entry, &mut found);
+            }
+        }
+        found
+    }
+
+    fn collect_entry(&self, path: &Path, entry: &Entry, found: &mut Survey) {
+        if self.protects(path) {
+            self.add(path, &mut found.protected);
+        }
+        if self.hides(path) {
+            // ATTACK(hidden-symlink): a link with a hidden name hides what it leads to, if that is in the directory.
+            let real =
+                if entry.kind == FileType::Symlink { self.resolve(path) } else { Some(path.to_owned()) };
+            if let Some(guarded) = real.and_then(|real| self.guarded(&real)) {
+                found.hidden.push(guarded);
+            }
+        } else if entry.kind == FileType::Socket {
+            found.sockets.extend(self.guarded(path));
+        } else if self.is_git(&entry.name) {
+            if entry.kind == FileType::Directory {
+                found.pinned.extend(self.guarded(path));
+                self.collect_git(path, found);
+            } else {
+                // A worktree's or submodule's pointer to a git directory elsewhere.
+                self.add(path, &mut found.protected);
+            }
+        }
+    }
+
+    fn collect_git(&self, path: &Path, found: &mut Survey) {
+        let mut waiting = vec![path.to_owned()];
+        // ATTACK(git-commondir): a submodule or worktree has files of its own that decide.
+        for nest in ["modules", "worktrees"] {
+            waiting.extend(self.directories_in(&path.join(nest)));
+        }
+        while let Some(git) = waiting.pop() {
+            for name in GIT_DECIDES {
+                self.add(&git.join(name), &mut found.protected);
+            }
+            if git != path {
+                waiting.extend(self.directories_in(&git));
+            }
+        }
+    }
+
+    fn directories_in(&self, folder: &Path) -> Vec<PathBuf> {
+        let Ok(handle) = open_beneath(&self.search.directory, folder, OFlags::RDONLY | OFlags::DIRECTORY)
+        else {
+            return Vec::new();
+        };
+        let mut buffer = [MaybeUninit::uninit(); 8 * 1024];
         let mut reader = RawDir::new(&handle, &mut buffer);
-        let mut entries = Vec::new();
+        let mut found = Vec::new();
         while let Some(Ok(entry)) = reader.next() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name != "." && name != ".." {
-                entries.push((name.to_owned(), entry.file_type()));
+            let is_own =
+                name != "." && name != ".." && name != "hooks" && name != "objects" && name != "refs";
+            if is_own && entry.file_type() == FileType::Directory {
+                found.push(folder.join(name));
             }
         }
-        self.entries += entries.len();
-        Some(entries)
+        found
     }
 
-    fn visit(&mut self, path: &Path, name: &OsStr, kind: FileType) -> Next {
-        if self.detail == Detail::Stamps {
-            self.stamp(path);
-        }
-        if self.names.hides(path) {
-            self.hide(path, kind);
-            return Next::Skip;
-        }
-        if self.names.git == GitFiles::Protected && name.eq_ignore_ascii_case(".git") {
-            self.visit_git(path, kind);
-            // The objects are git's own; but a change report lists them like anything else.
-            return if self.detail == Detail::Stamps && kind == FileType::Directory {
-                Next::Descend
-            } else {
-                Next::Skip
-            };
-        }
-        if self.names.protects(path) {
-            self.found.protected.push(path.to_owned());
-        }
-        match kind {
-            FileType::Directory => Next::Descend,
-            FileType::Socket => {
-                self.found.sockets.push(Covered { path: path.to_owned(), kind: Kind::File });
-                Next::Skip
-            }
-            // Some filesystems do not say; opening it as a directory tells.
-            FileType::Unknown => Next::Descend,
-            _ => Next::Skip,
+    /// Guards an entry if it is there; of a link, what it leads to as well.
+    fn add(&self, path: &Path, list: &mut Vec<Guarded>) {
+        let Some(guarded) = self.guarded(path) else { return };
+        let is_link =
+            self.status(path).is_some_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Symlink);
+        list.push(guarded);
+        if is_link {
+            list.extend(self.resolve(path).and_then(|target| self.guarded(&target)));
         }
     }
 
-    /// ATTACK(hidden-symlink): a link with a hidden name hides what it leads to, if that is in the directory.
-    fn hide(&mut self, path: &Path, kind: FileType) {
-        match kind {
-            FileType::Directory => {
-                self.found.hidden.push(Covered { path: path.to_owned(), kind: Kind::Directory })
-            }
-            FileType::Symlink => {
-                let Some(target) = self.resolve_link(path) else { return };
-                if let Ok(status) = statat(&self.root, &target, AtFlags::SYMLINK_NOFOLLOW) {
-                    match FileType::from_raw_mode(status.st_mode) {
-                        FileType::Directory => {
-                            self.found.hidden.push(Covered { path: target, kind: Kind::Directory });
-                        }
-                        _ => self.found.hidden.push(Covered { path: target, kind: Kind::File }),
-                    }
-                }
-            }
-            _ => self.found.hidden.push(Covered { path: path.to_owned(), kind: Kind::File }),
-        }
+    fn guarded(&self, path: &Path) -> Option<Guarded> {
+        let status = self.status(path)?;
+        let kind = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        Some(Guarded { path: path.to_owned(), kind, inode: status.st_ino })
     }
 
-    fn resolve_link(&self, path: &Path) -> Option<PathBuf> {
+    fn is_git(&self, name: &OsStr) -> bool {
+        self.search.names.git == GitFiles::Protected && name.eq_ignore_ascii_case(".git")
+    }
+
+    fn hides(&self, path: &Path) -> bool {
+        self.is_meant(path, |path| self.search.names.hides(path))
+    }
+
+    fn protects(&self, path: &Path) -> bool {
+        self.is_meant(path, |path| self.search.names.protects(path))
+    }
+
+    /// Whether a question is answered with yes under any of the names an entry has.
+    fn is_meant(&self, path: &Path, question: impl Fn(&Path) -> bool) -> bool {
+        let other_names =
+            self.links.iter().filter_map(|(link, target)| Some(link.join(path.strip_prefix(target).ok()?)));
+        question(&self.search.path.join(path))
+            || other_names.into_iter().any(|name| question(&self.search.path.join(name)))
+    }
+
+    /// Where a link leads, if that is in the directory and not the directory itself.
+    fn resolve(&self, link: &Path) -> Option<PathBuf> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let target = openat2(&self.root, path, flags, Mode::empty(), ResolveFlags::BENEATH).ok()?;
-        real_path(&target)?.strip_prefix(real_path(&self.root)?).ok().map(Path::to_owned)
+        let target =
+            openat2(&self.search.directory, link, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).ok()?;
+        let inside =
+            real_path(&target)?.strip_prefix(real_path(&self.search.directory)?).ok().map(Path::to_owned)?;
+        (!inside.as_os_str().is_empty()).then_some(inside)
     }
 
-    fn visit_git(&mut self, path: &Path, kind: FileType) {
-        if kind != FileType::Directory {
-            // A worktree's or submodule's pointer to a git directory elsewhere.
-            self.found.protected.push(path.to_owned());
-            return;
-        }
-        self.found.pinned.push(path.to_owned());
-        self.protect_git(path);
-        // ATTACK(git-commondir): a submodule or worktree has files of its own that decide.
-        let mut waiting = vec![path.join("modules"), path.join("worktrees")];
-        while let Some(directory) = waiting.pop() {
-            for (name, kind) in self.list(&directory).unwrap_or_default() {
-                let inner = directory.join(&name);
-                if kind == FileType::Directory && name != "hooks" && name != "objects" {
-                    self.protect_git(&inner);
-                    waiting.push(inner);
-                }
-            }
-        }
-    }
-
-    fn protect_git(&mut self, git_directory: &Path) {
-        for name in GIT_DECIDES {
-            let path = git_directory.join(name);
-            if statat(&self.root, &path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
-                self.found.protected.push(path);
-            }
-        }
+    fn status(&self, path: &Path) -> Option<Stat> {
+        statat(&self.search.directory, or_here(path), AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     fn stamp(&mut self, path: &Path) {
-        if let Ok(status) = statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
+        if let Some(status) = self.status(path) {
             let stamp = Stamp {
                 inode: status.st_ino,
                 size: status.st_size,
@@ -260,15 +457,13 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 changed: (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default()),
                 is_directory: FileType::from_raw_mode(status.st_mode) == FileType::Directory,
             };
-            self.found.stamps.insert(path.to_owned(), stamp);
+            self.stamps.insert(path.to_owned(), stamp);
         }
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Next {
-    Descend,
-    Skip,
+fn modified(status: &Stat) -> (i64, i64) {
+    (status.st_mtime, i64::try_from(status.st_mtime_nsec).unwrap_or_default())
 }
 
 /// Where an open file really is.
@@ -297,22 +492,21 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", at("a/.env.out")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(at("a/s.sock")).unwrap();
 
-        let mut found = survey(open_directory(folder.path()).unwrap(), &Names::default(), Detail::Names);
-        found.hidden.sort_by(|a, b| a.path.cmp(&b.path));
-        found.protected.sort();
-        let covered = |path: &str, kind| Covered { path: path.into(), kind };
-        assert_eq!(
-            found.hidden,
-            [
-                covered("a/.ssh", Kind::Directory),
-                covered("a/b/.env", Kind::File),
-                covered("real-secret", Kind::File)
-            ]
-        );
-        assert_eq!(found.sockets, [covered("a/s.sock", Kind::File)]);
-        assert_eq!(found.pinned, [PathBuf::from("a/b/.git")]);
-        assert_eq!(found.protected, [PathBuf::from("a/b/.git/config"), PathBuf::from("a/b/.git/hooks")]);
-        assert!(found.complete);
+        let names = Names::default();
+        let directory = open_directory(folder.path()).unwrap();
+        let search =
+            Search { directory, path: folder.path(), names: &names, detail: Detail::Names, before: None };
+        let found = survey(&search);
+        let paths = |list: &[Guarded]| {
+            let mut paths: Vec<String> = list.iter().map(|g| g.path.display().to_string()).collect();
+            paths.sort();
+            paths
+        };
+        assert_eq!(paths(&found.hidden), ["a/.ssh", "a/b/.env", "real-secret"]);
+        assert_eq!(paths(&found.sockets), ["a/s.sock"]);
+        assert_eq!(paths(&found.pinned), ["a/b/.git"]);
+        assert_eq!(paths(&found.protected), ["a/.ssh", "a/b/.git/config", "a/b/.git/hooks"]);
+        assert!(found.complete && found.stable);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::launch::{Running, has_no_more_processors_than, processors};
 use crate::plan::{Access, Plan};
 use crate::report::Limit;
-use crate::tree::{Detail, survey};
+use crate::tree::{Detail, Search, survey};
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -86,7 +86,9 @@ impl Watch {
 
     /// Bytes in files of a directory that changed since the run began, and in files that are open but unlinked.
     fn written_by(&self, running: &Running, directory: &impl AsFd, plan: &Plan) -> u64 {
-        let found = survey(directory, &plan.draft().names, Detail::Stamps);
+        let nowhere = Path::new("/");
+        let names = &plan.draft().names;
+        let found = survey(&Search { directory, path: nowhere, names, detail: Detail::Stamps, before: None });
         let since = self.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let linked: u64 = found
             .stamps

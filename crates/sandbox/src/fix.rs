@@ -13,6 +13,9 @@ pub fn fix_for(error: &StartError) -> Option<String> {
             let real = path.canonicalize().ok()?;
             Some(format!("name the directory itself: `{}`", real.display()))
         }
+        StartError::Unstable { .. } => {
+            Some("wait until nothing else moves directories in it, or grant a smaller one".to_owned())
+        }
         StartError::Owners { .. } => Some(
             "run toolgate as the ordinary user who owns the directory, or move it to a filesystem with id-mapped mounts (ext4, xfs, btrfs, tmpfs from Linux 6.3)"
                 .to_owned(),

@@ -115,14 +115,8 @@ impl PlanRequest {
             environment.extend(cargo_home(host));
             let shared = SHARED_SOFTWARE.iter().map(PathBuf::from).filter(|path| path.is_dir());
             let java = java_settings();
-            directories.extend(
-                toolchains
-                    .into_iter()
-                    .map(|toolchain| toolchain.directory)
-                    .chain(shared)
-                    .chain(java)
-                    .map(software),
-            );
+            directories.extend(toolchains.into_iter().map(Toolchain::into_directory));
+            directories.extend(shared.chain(java).map(software));
         }
         directories.extend(self.read.iter().map(|path| work(path, Access::Read)));
         directories.extend(self.write.iter().map(|path| work(path, Access::Write)));
@@ -177,9 +171,14 @@ fn java_settings() -> Vec<PathBuf> {
 struct Toolchain {
     directory: PathBuf,
     variable: Option<&'static str>,
+    content: Content,
 }
 
 impl Toolchain {
+    fn into_directory(self) -> Directory {
+        Directory { path: self.directory, access: Access::Read, content: self.content }
+    }
+
     fn variable(&self) -> Option<(OsString, OsString)> {
         self.variable.map(|name| (name.into(), self.directory.clone().into_os_string()))
     }
@@ -189,10 +188,14 @@ fn toolchains_of(host: &Host) -> Vec<Toolchain> {
     let Some(home) = &host.home else { return Vec::new() };
     let place = |(folder, variable): (&str, Option<&'static str>)| {
         let named = variable.and_then(|name| variable_of(host, name)).map(PathBuf::from);
+        // ATTACK(toolchain-is-the-home): only its usual place is known to hold software and nothing else; whatever a
+        // variable names is searched for secrets like any other directory.
+        let content = if named.is_some() { Content::Work } else { Content::Software };
         let directory = named.unwrap_or_else(|| home.join(folder));
         // One behind a link cannot be mounted by its name; its real place can.
         let directory = directory.canonicalize().ok()?;
-        directory.is_dir().then_some(Toolchain { directory, variable })
+        let holds_home = home.canonicalize().is_ok_and(|home| home.starts_with(&directory));
+        (directory.is_dir() && !holds_home).then_some(Toolchain { directory, variable, content })
     };
     TOOLCHAINS.into_iter().filter_map(place).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixListener;
@@ -113,13 +113,17 @@ impl Proofs {
     }
 
     fn kept(&self, key: &Key) -> Option<Proof> {
-        let path = self.file()?;
-        let status = fs::symlink_metadata(&path).ok()?;
-        // ATTACK(planted-proof): only our own file counts, and only if nobody else can write it.
+        let nofollow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
+        let mut file = fs::OpenOptions::new().read(true).custom_flags(nofollow).open(self.file()?).ok()?;
+        let status = file.metadata().ok()?;
+        // ATTACK(planted-proof): only our own file counts, and only if nobody else can write it. The open file is
+        // asked, because its name may be another's by now.
         if !status.is_file() || status.uid() != key.user || status.mode() & 0o022 != 0 {
             return None;
         }
-        let kept: Kept = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).ok()?;
+        let kept: Kept = serde_json::from_slice(&text).ok()?;
         (kept.key == *key).then_some(kept.proof)
     }
 

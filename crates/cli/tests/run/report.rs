@@ -72,6 +72,13 @@ fn output_past_the_cap_is_counted_and_no_character_is_torn() {
 }
 
 #[test]
+fn a_cut_tears_no_character_after_bytes_that_are_no_text_either() {
+    let Some(gate) = Gate::native() else { return };
+    let ended = gate.run(&["--json", "--output", "3"], &["printf", "\\377a\\303\\251"]);
+    assert_eq!(report_of(&ended, 0)["stdout"], json!({"text": "\u{fffd}a", "bytes": 4, "dropped": 1}));
+}
+
+#[test]
 fn input_is_ours() {
     let Some(gate) = Gate::native() else { return };
     fs::write(gate.work().join("input"), "given").expect("it can be written");

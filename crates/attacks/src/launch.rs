@@ -1,0 +1,341 @@
+//! Makes one run: behind the walls of a plan, behind all but some of them, or on the bare host.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use jail::{
+    Access, ChangeReport, Content, Control, Controls, Directory, Draft, Helper, Limits, Loopback, Names,
+    Plan, Program, Report, Request, Response, Strictness,
+};
+
+use crate::Try;
+use crate::bench::{Bench, find_program};
+use crate::case::{Attempt, Effect, set_of};
+use crate::payload::{ATTACK_ARGUMENT, HELD, THROUGH};
+use crate::place::Place;
+use crate::stage::{STAGE_ARGUMENT, Stage};
+
+/// What stands between the attack and the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mode {
+    /// The whole plan, without these walls.
+    Behind(Controls),
+    /// Nothing: a plain process.
+    Bare,
+}
+
+impl Mode {
+    /// The whole plan.
+    pub(crate) fn behind_all() -> Mode {
+        Mode::Behind(Controls::NONE)
+    }
+
+    /// The plan without these.
+    pub(crate) fn without(walls: &[Control]) -> Mode {
+        Mode::Behind(set_of(walls))
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mode::Behind(without) if without.is_empty() => f.write_str("behind every wall"),
+            Mode::Behind(without) => write!(f, "without {without}"),
+            Mode::Bare => f.write_str("on the bare host"),
+        }
+    }
+}
+
+/// One attempt's place, and what stands around the attack.
+pub(crate) struct Site<'a> {
+    pub(crate) bench: &'a Bench,
+    pub(crate) mode: Mode,
+    pub(crate) place: Place,
+}
+
+/// One run to be made.
+pub(crate) struct Run {
+    pub(crate) what: What,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) working_directory: PathBuf,
+    pub(crate) read: Vec<PathBuf>,
+    pub(crate) write: Vec<PathBuf>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) loopback: Loopback,
+    pub(crate) limits: Limits,
+    pub(crate) launcher: Launcher,
+}
+
+/// What is run.
+pub(crate) enum What {
+    /// A function of this suite, by its name.
+    Payload(&'static str),
+    /// A program of the host.
+    Command(String),
+}
+
+/// What the launcher of a sandbox is like.
+#[derive(Default)]
+pub(crate) struct Launcher {
+    /// Variables it has.
+    pub(crate) environment: Vec<(String, String)>,
+    /// What happens to it before it launches anything.
+    pub(crate) stages: Vec<Stage>,
+    /// A file it writes its process number to.
+    pub(crate) noted: Option<PathBuf>,
+    /// An argument it can be found by.
+    pub(crate) mark: Option<String>,
+}
+
+impl Run {
+    /// A function of this suite, with nothing granted.
+    pub(crate) fn payload(
+        name: &'static str,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Run {
+        Run {
+            what: What::Payload(name),
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            working_directory: PathBuf::from("/"),
+            read: Vec::new(),
+            write: Vec::new(),
+            environment: Vec::new(),
+            loopback: Loopback::Closed,
+            limits: Limits { timeout: Duration::from_secs(20), ..Limits::default() },
+            launcher: Launcher::default(),
+        }
+    }
+
+    /// A program of the host, with nothing granted.
+    pub(crate) fn command(
+        program: impl Into<String>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Run {
+        let path = (OsString::from("PATH"), OsString::from(jail::DEFAULT_PATH));
+        Run { what: What::Command(program.into()), environment: vec![path], ..Run::payload("", arguments) }
+    }
+}
+
+/// What came back.
+pub(crate) enum Answer {
+    Report(Box<Report>),
+    /// Nothing was executed; the error and its causes.
+    Refused(String),
+    /// The launcher said nothing.
+    Silent(String),
+    /// There was no launcher; the code it ended with.
+    Bare(Option<i32>),
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Report(report) => write!(f, "{:?}", report.outcome),
+            Answer::Refused(why) => write!(f, "refused: {why}"),
+            Answer::Silent(why) => write!(f, "no answer: {why}"),
+            Answer::Bare(code) => write!(f, "exit {code:?}"),
+        }
+    }
+}
+
+/// A run that was made.
+pub(crate) struct Ran {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) answer: Answer,
+}
+
+impl Site<'_> {
+    /// Makes a run and waits for its end.
+    pub(crate) fn run(&self, run: Run) -> Try<Ran> {
+        match self.mode {
+            Mode::Behind(without) => {
+                let plan = weakened(Plan::try_from(self.draft(&run, without))?, without);
+                self.run_plan(plan, &run.launcher)
+            }
+            Mode::Bare => self.run_bare(&run),
+        }
+    }
+
+    /// Runs a plan as it is.
+    pub(crate) fn run_plan(&self, plan: Plan, launcher: &Launcher) -> Try<Ran> {
+        let helper = self.helper(launcher)?;
+        Ok(match helper.run(&Request { plan, input: Vec::new() }) {
+            Ok(Response::Report(report)) => Ran {
+                stdout: report.stdout.text(),
+                stderr: report.stderr.text(),
+                answer: Answer::Report(report),
+            },
+            Ok(Response::Refused { messages, .. }) => {
+                Ran::without_output(Answer::Refused(messages.join(": ")))
+            }
+            Err(error) => Ran::without_output(Answer::Silent(error.to_string())),
+        })
+    }
+
+    fn draft(&self, run: &Run, without: Controls) -> Draft {
+        let granted = |paths: &[PathBuf], access| -> Vec<Directory> {
+            let directory = |path: &PathBuf| Directory { path: path.clone(), access, content: Content::Work };
+            paths.iter().map(directory).collect()
+        };
+        let mut directories = granted(&run.read, Access::Read);
+        directories.extend(granted(&run.write, Access::Write));
+        let (program, arguments) = match &run.what {
+            // What is brought in stands in the new root; without one, the tool is where it was.
+            What::Payload(name) if without.contains(Control::Filesystem) => {
+                (Program::Inside(self.bench.tool.clone().into()), payload_arguments(name, run))
+            }
+            What::Payload(name) => (Program::Brought(self.bench.tool.clone()), payload_arguments(name, run)),
+            What::Command(program) => (Program::Inside(program.into()), run.arguments.clone()),
+        };
+        Draft {
+            program,
+            arguments,
+            working_directory: run.working_directory.clone(),
+            directories,
+            environment: run.environment.clone(),
+            names: Names::default(),
+            loopback: run.loopback,
+            limits: run.limits,
+            changes: ChangeReport::Skip,
+            strictness: Strictness::Report,
+        }
+    }
+
+    /// The binary that launches: our own, or a script that prepares it.
+    fn helper(&self, launcher: &Launcher) -> Try<Helper> {
+        let Launcher { environment, stages, noted, mark } = launcher;
+        if environment.is_empty() && stages.is_empty() && noted.is_none() && mark.is_none() {
+            return Ok(self.bench.helper.clone());
+        }
+        let mut script = String::from("#!/bin/sh\n");
+        if let Some(file) = noted {
+            script.push_str(&format!("echo $$ > '{}'\n", file.display()));
+        }
+        for (name, value) in environment {
+            script.push_str(&format!("export {name}='{value}'\n"));
+        }
+        let stages: Vec<String> =
+            stages.iter().map(|stage| format!("{STAGE_ARGUMENT} '{}'", stage.encode())).collect();
+        let mark = mark.as_deref().unwrap_or_default();
+        script.push_str(&format!(
+            "exec '{}' {} \"$@\" {mark}\n",
+            self.bench.tool.display(),
+            stages.join(" ")
+        ));
+        let binary = self.place.file("launcher", &script)?;
+        fs::set_permissions(&binary, Permissions::from_mode(0o755))?;
+        Ok(Helper { binary })
+    }
+
+    fn run_bare(&self, run: &Run) -> Try<Ran> {
+        let mut command = match &run.what {
+            What::Payload(name) => command_of(&self.bench.tool, &payload_arguments(name, run)),
+            What::Command(program) => {
+                let found = find_program(program).unwrap_or_else(|| PathBuf::from(program));
+                command_of(&found, &run.arguments)
+            }
+        };
+        let environment = run.environment.iter().map(|(name, value)| (name, value));
+        let outside = run.launcher.environment.iter().map(|(name, value)| (name, value));
+        let output = command
+            .env_clear()
+            .envs(environment)
+            .envs(outside)
+            .current_dir(&run.working_directory)
+            .stdin(Stdio::null())
+            .output()?;
+        Ok(Ran::bare(&output))
+    }
+}
+
+impl Ran {
+    fn without_output(answer: Answer) -> Ran {
+        Ran { stdout: String::new(), stderr: String::new(), answer }
+    }
+
+    pub(crate) fn bare(output: &Output) -> Ran {
+        Ran {
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            answer: Answer::Bare(output.status.code()),
+        }
+    }
+
+    /// What the payload itself says. One that says nothing did not make its attack.
+    pub(crate) fn told(&self) -> Try<Effect> {
+        let line_of = |mark: &str| self.stdout.lines().find_map(|line| line.strip_prefix(mark));
+        match (line_of(THROUGH), line_of(HELD)) {
+            (Some(what), _) => Ok(Effect::Through(what.to_owned())),
+            (None, Some(why)) => Ok(Effect::Held(why.to_owned())),
+            (None, None) => Err(self.said_nothing()),
+        }
+    }
+
+    /// Through if the output holds the secret, whatever the payload says of itself.
+    pub(crate) fn revealed(&self, secret: &str) -> Try<Effect> {
+        let told = self.told()?;
+        if self.stdout.contains(secret) {
+            return Ok(Effect::Through("read the secret".to_owned()));
+        }
+        match told {
+            Effect::Held(why) | Effect::Through(why) => Ok(Effect::Held(why)),
+        }
+    }
+
+    /// What was seen at the target, once it is known that the attack was made.
+    pub(crate) fn seen(&self, through: bool, what: &str) -> Try<Effect> {
+        match self.told()? {
+            _ if through => Ok(Effect::Through(what.to_owned())),
+            Effect::Held(why) | Effect::Through(why) => Ok(Effect::Held(why)),
+        }
+    }
+
+    /// The report, where there must be one.
+    pub(crate) fn report(&self) -> Try<&Report> {
+        match &self.answer {
+            Answer::Report(report) => Ok(report),
+            other => Err(format!("a report was expected, not: {other}").into()),
+        }
+    }
+
+    /// This run as an attempt, judged by what it shows.
+    pub(crate) fn judged(self, judge: impl FnOnce(&Ran) -> Try<Effect>) -> Try<Attempt> {
+        let effect = judge(&self)?;
+        Ok(self.attempt(effect))
+    }
+
+    /// This run as an attempt with this effect.
+    pub(crate) fn attempt(self, effect: Effect) -> Attempt {
+        Attempt { effect, answer: self.answer }
+    }
+
+    pub(crate) fn said_nothing(&self) -> Box<dyn std::error::Error + Send + Sync> {
+        let stderr: String = self.stderr.chars().take(400).collect();
+        format!("the payload did not answer: {} {stderr}", self.answer).into()
+    }
+}
+
+/// The plan without these walls.
+fn weakened(plan: Plan, without: Controls) -> Plan {
+    let left_out = Control::ALL.into_iter().filter(|control| without.contains(*control));
+    left_out.fold(plan, Plan::dangerously_without)
+}
+
+fn payload_arguments(name: &str, run: &Run) -> Vec<OsString> {
+    let own = [OsString::from(ATTACK_ARGUMENT), OsString::from(name)];
+    own.into_iter().chain(run.arguments.iter().cloned()).collect()
+}
+
+/// A plain process of the host: a control, a victim, or what a person would run.
+#[expect(clippy::disallowed_methods, reason = "controls and victims are plain processes of the host")]
+pub(crate) fn command_of(program: &Path, arguments: &[OsString]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}

@@ -1,0 +1,104 @@
+//! A disposable folder of the host with targets in it, for one attempt.
+
+use std::fs::{self, Permissions};
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::Try;
+
+/// A folder of the host for one attempt; removed when dropped.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new(base: &Path) -> Try<Place> {
+        let folder = tempfile::Builder::new().prefix("at-").tempdir_in(base)?;
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        Ok(Place { folder })
+    }
+
+    /// The folder itself.
+    pub(crate) fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where something in it is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes a directory, and those above it.
+    pub(crate) fn folder(&self, name: &str) -> Try<PathBuf> {
+        let mut path = self.folder.path().to_owned();
+        for part in Path::new(name) {
+            path.push(part);
+            if !path.is_dir() {
+                fs::create_dir(&path)?;
+                fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+            }
+        }
+        Ok(path)
+    }
+
+    /// Makes a directory that everyone may write: what holds there is not the owner of files.
+    pub(crate) fn open_folder(&self, name: &str) -> Try<PathBuf> {
+        let path = self.folder(name)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o777))?;
+        Ok(path)
+    }
+
+    /// Makes a file that everyone may read, and the directories above it.
+    pub(crate) fn file(&self, name: &str, content: &str) -> Try<PathBuf> {
+        if let Some(parent) = Path::new(name).parent().and_then(Path::to_str).filter(|p| !p.is_empty()) {
+            self.folder(parent)?;
+        }
+        let path = self.path(name);
+        fs::write(&path, content)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o644))?;
+        Ok(path)
+    }
+
+    /// Makes a symbolic link, and the directories above it.
+    pub(crate) fn link(&self, name: &str, target: impl AsRef<Path>) -> Try<PathBuf> {
+        if let Some(parent) = Path::new(name).parent().and_then(Path::to_str).filter(|p| !p.is_empty()) {
+            self.folder(parent)?;
+        }
+        symlink(target, self.path(name))?;
+        Ok(self.path(name))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // An attack may have left directories that cannot be listed.
+        make_listable(self.folder.path());
+    }
+}
+
+fn make_listable(path: &Path) {
+    let Ok(status) = fs::symlink_metadata(path) else { return };
+    if !status.is_dir() {
+        return;
+    }
+    if status.permissions().mode() & 0o700 != 0o700 {
+        let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        make_listable(&entry.path());
+    }
+}
+
+/// A text that occurs nowhere else.
+pub(crate) fn token() -> String {
+    let number = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    format!("token{number:016x}")
+}
+
+/// The same text in a form that does not contain it, to be handed to somebody who must not simply repeat it.
+pub(crate) fn reversed(text: &str) -> String {
+    text.chars().rev().collect()
+}

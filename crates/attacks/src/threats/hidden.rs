@@ -1,0 +1,205 @@
+//! Secrets in a granted directory: read by their name, by another name, by moving them.
+
+use std::fs::{self, Permissions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use jail::{Access, Control};
+use rustix::fs::{Mode as FileMode, OFlags};
+
+use crate::Try;
+use crate::case::{Attempt, Case};
+use crate::launch::{Run, Site};
+use crate::payload::{Payload, held, say, through};
+use crate::place::token;
+
+pub(crate) const PAYLOADS: &[Payload] = &[("pry", pry)];
+
+/// A secret in a granted directory, and how it could be reached.
+struct Secret {
+    id: &'static str,
+    promise: &'static str,
+    /// Where the secret is.
+    file: &'static str,
+    /// A link to make, and what it leads to: relative, or with `=` for the granted directory.
+    link: Option<(&'static str, &'static str)>,
+    /// What is granted, of the place of this attempt.
+    granted: &'static str,
+    access: Access,
+    /// The names to try, below what is granted.
+    tried: &'static [&'static str],
+}
+
+const PLAIN: Secret = Secret {
+    id: "hidden-file",
+    promise: "",
+    file: "work/.env",
+    link: None,
+    granted: "work",
+    access: Access::Read,
+    tried: &[".env"],
+};
+
+const SECRETS: &[Secret] = &[
+    Secret { promise: "a hidden file cannot be read", ..PLAIN },
+    Secret {
+        id: "hidden-file-deep",
+        promise: "a hidden file cannot be read at any depth",
+        file: "work/a/b/c/.env.local",
+        tried: &["a/b/c/.env.local", "a/../a/b/c/.env.local"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-file-writable",
+        promise: "a hidden file in a writable directory cannot be read or moved or linked or uncovered",
+        file: "work/api/.env",
+        access: Access::Write,
+        tried: &["api/.env"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-name-case",
+        promise: "a hidden name in capitals is hidden",
+        file: "work/.ENV.Production",
+        tried: &[".ENV.Production"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-name-case",
+        promise: "a hidden ending in capitals is hidden",
+        file: "work/Server.PEM",
+        tried: &["Server.PEM"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-directory",
+        promise: "nothing in a hidden directory can be read",
+        file: "work/home/.ssh/known",
+        tried: &["home/.ssh/known", "home/.ssh"],
+        ..PLAIN
+    },
+    Secret {
+        id: "link-to-a-hidden-file",
+        promise: "a link with an innocent name does not show a hidden file",
+        link: Some(("work/innocent", ".env")),
+        tried: &["innocent"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-symlink",
+        promise: "a link with a hidden name hides what it leads to",
+        file: "work/shared/settings",
+        link: Some(("work/api/.env", "../shared/settings")),
+        tried: &["api/.env", "shared/settings"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-symlink",
+        promise: "an absolute link with a hidden name hides what it leads to",
+        file: "work/shared/settings",
+        link: Some(("work/api/.env", "=/shared/settings")),
+        tried: &["api/.env", "shared/settings"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-behind-a-linked-directory",
+        promise: "a hidden name is hidden when a link gives it the directory it is hidden in",
+        file: "work/dotfiles/gcloud/token",
+        link: Some(("work/.config", "dotfiles")),
+        tried: &[".config/gcloud/token"],
+        ..PLAIN
+    },
+    Secret {
+        id: "granted-parent",
+        promise: "a name hidden in its parent is hidden when the parent itself is granted",
+        file: "work/.config/gcloud/token",
+        granted: "work/.config",
+        tried: &["gcloud/token"],
+        ..PLAIN
+    },
+];
+
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |secret: &'static Secret| {
+        Case::new(secret.id, secret.promise, &[Control::HiddenNames], move |site| attempt(site, secret))
+    };
+    let nested = Case::new(
+        "hidden-in-two-grants",
+        "a hidden file is hidden in a directory that is granted within another",
+        &[Control::HiddenNames],
+        in_two_grants,
+    );
+    SECRETS.iter().map(case).chain([nested]).collect()
+}
+
+fn attempt(site: &Site<'_>, secret: &Secret) -> Try<Attempt> {
+    let text = token();
+    let file = site.place.file(secret.file, &text)?;
+    fs::set_permissions(&file, Permissions::from_mode(0o666))?;
+    let granted = site.place.path(secret.granted);
+    if let Some((name, target)) = secret.link {
+        let target = match target.strip_prefix("=/") {
+            Some(rest) => granted.join(rest),
+            None => PathBuf::from(target),
+        };
+        site.place.link(name, target)?;
+    }
+    let tried = secret.tried.iter().map(|name| granted.join(name));
+    let mut run = Run::payload("pry", tried);
+    match secret.access {
+        Access::Read => run.read = vec![granted.clone()],
+        Access::Write => run.write = vec![granted.clone()],
+    }
+    let ran = site.run(run)?;
+    ran.judged(|ran| ran.revealed(&text))
+}
+
+fn in_two_grants(site: &Site<'_>) -> Try<Attempt> {
+    let text = token();
+    let file = site.place.file("work/inner/.env", &text)?;
+    let outer = site.place.path("work");
+    let run =
+        Run { read: vec![outer], write: vec![site.place.path("work/inner")], ..Run::payload("pry", [file]) };
+    let ran = site.run(run)?;
+    ran.judged(|ran| ran.revealed(&text))
+}
+
+/// Reads a file by every way there is.
+fn pry(arguments: &[String]) {
+    for path in arguments {
+        let path = Path::new(path);
+        show("open", path);
+        if let Ok(handle) = rustix::fs::open(path, OFlags::PATH, FileMode::empty()) {
+            show("open by handle", Path::new(&format!("/proc/self/fd/{}", handle.as_raw_fd())));
+        }
+        let _ = fs::set_permissions(path, Permissions::from_mode(0o644));
+        show("open after changing its mode", path);
+        let _ = rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH);
+        show("open after taking off its cover", path);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let _ = fs::hard_link(path, parent.join("linked"));
+        show("open by a hard link", &parent.join("linked"));
+        let _ = fs::rename(path, parent.join("moved"));
+        show("open after moving it", &parent.join("moved"));
+        let _ = fs::remove_file(path);
+        let moved = parent.with_file_name("moved-parent");
+        if fs::rename(parent, &moved).is_ok() {
+            show("open after moving what it is in", &moved.join(name));
+        }
+    }
+    held("tried every way");
+}
+
+fn show(how: &str, path: &Path) {
+    if let Ok(content) = fs::read(path) {
+        if !content.is_empty() {
+            say(&String::from_utf8_lossy(&content));
+            through(how);
+        }
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        say(&fs::read_to_string(entry.path()).unwrap_or_default());
+        through(format!("{how}: {}", entry.path().display()));
+    }
+}

@@ -1,0 +1,218 @@
+//! Whoever lives on: daemons, orphans, and what a killed launcher leaves.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use jail::{Control, Limit, Limits};
+use rustix::process::{Pid, Signal, kill_process, setsid};
+
+use super::processes::processes_with;
+use crate::Try;
+use crate::case::{Attempt, Case, Effect, Teeth, Trace};
+use crate::launch::{Answer, Launcher, Mode, Run, Site, command_of};
+use crate::payload::{ATTACK_ARGUMENT, Payload, argument, tell};
+use crate::place::token;
+
+pub(crate) const PAYLOADS: &[Payload] =
+    &[("daemon", daemon), ("daemon-middle", daemon_middle), ("beat", beat)];
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case {
+            teeth: Teeth::Bare,
+            trace: Trace::Stopped(Limit::Timeout),
+            ..Case::new(
+                "daemon",
+                "a daemon in a session of its own does not outlive the timeout",
+                &[Control::Timeout, Control::Processes],
+                outlive_the_timeout,
+            )
+        },
+        Case {
+            teeth: Teeth::Bare,
+            ..Case::new(
+                "daemon-after-the-end",
+                "a daemon in a session of its own does not outlive the command that started it",
+                &[Control::Processes],
+                outlive_the_command,
+            )
+        },
+        Case {
+            teeth: Teeth::Shown(Box::new(orphan_of_a_killed_parent)),
+            trace: Trace::Walls,
+            ..Case::new(
+                "launcher-killed",
+                "nothing lives on when the launcher is killed",
+                &[],
+                kill_the_launcher,
+            )
+        },
+        Case {
+            teeth: Teeth::Shown(Box::new(orphan_of_a_killed_parent)),
+            ..Case::new(
+                "launcher-killed-at-any-moment",
+                "nothing lives on whenever the launcher is killed",
+                &[],
+                kill_the_launcher_at_any_moment,
+            )
+        },
+    ]
+}
+
+fn outlive_the_timeout(site: &Site<'_>) -> Try<Attempt> {
+    attempt_to_outlive(site, "30000")
+}
+
+fn outlive_the_command(site: &Site<'_>) -> Try<Attempt> {
+    attempt_to_outlive(site, "0")
+}
+
+/// A daemon writes to a granted directory again and again. Whether it still does is seen there.
+fn attempt_to_outlive(site: &Site<'_>, stays: &'static str) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    let beats = granted.join("beats");
+    let stays = if matches!(site.mode, Mode::Bare) { "0" } else { stays };
+    let run = Run {
+        write: vec![granted],
+        limits: Limits { timeout: Duration::from_millis(400), ..Limits::default() },
+        ..Run::payload("daemon", [beats.as_os_str(), stays.as_ref()])
+    };
+    let ran = site.run(run)?;
+    ran.judged(|ran| ran.seen(still_beats(&beats)?, "the daemon lives on"))
+}
+
+/// Whether somebody still writes to a file. It must have been written at all.
+fn still_beats(beats: &Path) -> Try<bool> {
+    let length = || fs::metadata(beats).map(|status| status.len());
+    let first = length().map_err(|error| format!("the daemon never ran: {error}"))?;
+    for _ in 0..6 {
+        std::thread::sleep(Duration::from_millis(50));
+        if length()? > first {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    let (beats, noted) = (granted.join("beats"), site.place.path("noted"));
+    let run = Run {
+        write: vec![granted],
+        launcher: Launcher { noted: Some(noted.clone()), ..Launcher::default() },
+        ..Run::payload("daemon", [beats.as_os_str(), "30000".as_ref()])
+    };
+    let ran = std::thread::scope(|scope| {
+        let running = scope.spawn(|| site.run(run));
+        wait_until(|| beats.exists())?;
+        kill_noted(&noted)?;
+        running.join().map_err(|_| "the run panicked")?
+    })?;
+    // One second is promised; it is over much sooner.
+    std::thread::sleep(Duration::from_millis(100));
+    let lives = still_beats(&beats)?;
+    let Answer::Silent(_) = ran.answer else { return Err("the launcher was not killed".into()) };
+    // Nobody was left to make a report: what the same plan reports otherwise is the trace.
+    let answer = site.run(Run::payload("wait", ["0"]))?.answer;
+    Ok(Attempt { effect: Effect::through_if(lives, "the sandbox lives on"), answer })
+}
+
+fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
+    let mark = token();
+    let granted = site.place.open_folder("granted")?;
+    for delay in 0..24_u64 {
+        let noted = site.place.path(&format!("noted{delay}"));
+        let run = Run {
+            write: vec![granted.clone()],
+            launcher: Launcher {
+                noted: Some(noted.clone()),
+                mark: Some(mark.clone()),
+                ..Launcher::default()
+            },
+            ..Run::payload("wait", ["20000", &mark])
+        };
+        std::thread::scope(|scope| -> Try<()> {
+            let running = scope.spawn(|| site.run(run));
+            wait_until(|| fs::metadata(&noted).is_ok_and(|status| status.len() > 0))?;
+            std::thread::sleep(Duration::from_micros(delay * 700));
+            kill_noted(&noted)?;
+            running.join().map_err(|_| "the run panicked")??;
+            Ok(())
+        })?;
+    }
+    let gone = wait_until(|| processes_with(&mark).is_empty()).is_ok();
+    let left = processes_with(&mark).join("; ");
+    let answer = site.run(Run::payload("wait", ["0"]))?.answer;
+    Ok(Attempt { effect: Effect::through_if(!gone, left), answer })
+}
+
+/// The control: on the bare host a child outlives its killed parent.
+fn orphan_of_a_killed_parent(site: &Site<'_>) -> Try<Effect> {
+    let beats = site.place.path("beats");
+    let arguments = [ATTACK_ARGUMENT.as_ref(), "daemon".as_ref(), beats.as_os_str(), "30000".as_ref()]
+        .map(OsString::from);
+    let mut parent = command_of(&site.bench.tool, &arguments).stdout(Stdio::null()).spawn()?;
+    let seen = wait_until(|| beats.exists());
+    parent.kill()?;
+    parent.wait()?;
+    seen?;
+    Ok(Effect::through_if(still_beats(&beats)?, "the child lives on"))
+}
+
+fn kill_noted(noted: &Path) -> Try<()> {
+    let pid = fs::read_to_string(noted)?.trim().parse::<i32>()?;
+    Ok(kill_process(Pid::from_raw(pid).ok_or("no process number")?, Signal::KILL)?)
+}
+
+/// Waits up to a second, which is what is promised.
+pub(crate) fn wait_until(condition: impl Fn() -> bool) -> Try<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(1) {
+        if condition() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    if condition() { Ok(()) } else { Err("it took longer than a second".into()) }
+}
+
+/// Leaves a daemon that writes to a file, and stays for so many milliseconds.
+fn daemon(arguments: &[String]) {
+    let started = start_self("daemon-middle", argument(arguments, 0)).and_then(|mut middle| middle.wait());
+    tell("leave a daemon", started);
+    // The daemon has begun when its file is there.
+    let _ = wait_until(|| Path::new(argument(arguments, 0)).exists());
+    let stays = argument(arguments, 1).parse().unwrap_or(0);
+    std::thread::sleep(Duration::from_millis(stays));
+}
+
+/// The middle of a double fork: a session of its own, and gone.
+fn daemon_middle(arguments: &[String]) {
+    let _ = setsid();
+    let _ = start_self("beat", argument(arguments, 0));
+}
+
+/// Writes to a file every few milliseconds, for two seconds at most.
+fn beat(arguments: &[String]) {
+    let _ = setsid();
+    let begun = Instant::now();
+    let file = fs::OpenOptions::new().create(true).append(true).open(argument(arguments, 0));
+    let Ok(mut file) = file else { return };
+    while begun.elapsed() < Duration::from_secs(2) {
+        let _ = file.write_all(b"x");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn start_self(payload: &str, path: &str) -> std::io::Result<Child> {
+    let arguments = [ATTACK_ARGUMENT, payload, path].map(OsString::from);
+    command_of(&std::env::current_exe()?, &arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}

@@ -1,0 +1,307 @@
+//! More than its share: memory, processor, processes, time; and core dumps.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use jail::{Caller, Control, Limit, Limits, Outcome};
+use rustix::fs::MemfdFlags;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::kernel::told_by;
+use crate::Try;
+use crate::bench::{Need, processors};
+use crate::case::{Attempt, Case, Effect, Trace};
+use crate::launch::{Launcher, Ran, Run, Site, command_of};
+use crate::payload::{ATTACK_ARGUMENT, Payload, argument, held, tell, through};
+use crate::stage::Stage;
+
+pub(crate) const PAYLOADS: &[Payload] = &[
+    ("take-memory", take_memory),
+    ("take-memory-together", take_memory_together),
+    ("take-memory-in-files", take_memory_in_files),
+    ("take-memory-in-scratch", take_memory_in_scratch),
+    ("spin", spin),
+    ("spread", spread),
+    ("fork-bomb", fork_bomb),
+    ("thread-bomb", thread_bomb),
+    ("crash", crash),
+    ("set-core-limit", set_core_limit),
+];
+
+const MIB: u64 = 1024 * 1024;
+/// What a memory bomb may have, and what it takes.
+const MEMORY: u64 = 32 * MIB;
+const TAKEN: usize = 64 * 1024 * 1024;
+/// How many processes a bomb may have, and how many it tries to start.
+const PIDS: u32 = 16;
+const STARTED: usize = 64;
+
+pub(crate) fn cases(caller: Caller) -> Vec<Case> {
+    let bomb = |id, promise, payload: &'static str| Case {
+        trace: Trace::Stopped(Limit::Memory),
+        ..Case::new(id, promise, &[Control::Memory], move |site| explode(site, payload))
+    };
+    let too_many = |id, promise, payload: &'static str| {
+        Case::new(id, promise, &[Control::Pids], move |site| multiply(site, payload))
+    };
+    let processor = match caller {
+        Caller::Root => Case::new(
+            "processor-hog",
+            "a hog gets no more of a processor than its share",
+            &[Control::Cpu],
+            hog_a_processor,
+        ),
+        // Without a cgroup the number of processors is all that can be limited.
+        Caller::User => Case {
+            needs: vec![Need::Processors],
+            ..Case::new(
+                "processor-hog",
+                "a hog gets no more processors than its share",
+                &[Control::Cpu],
+                hog_all_processors,
+            )
+        },
+    };
+    vec![
+        bomb("memory-bomb", "one process cannot take more memory than there is for all", "take-memory"),
+        // Version 1 of cgroups ends one process after the other, not all at once: the bomb itself may live to tell.
+        Case {
+            trace: Trace::Walls,
+            ..bomb(
+                "memory-bomb-together",
+                "many processes cannot take more memory than there is for all",
+                "take-memory-together",
+            )
+        },
+        bomb("memory-bomb-in-files", "files in memory count as memory", "take-memory-in-files"),
+        bomb("memory-bomb-in-scratch", "scratch space counts as memory", "take-memory-in-scratch"),
+        processor,
+        too_many("fork-bomb", "a fork bomb ends at the number of processes", "fork-bomb"),
+        too_many("thread-bomb", "threads count as processes", "thread-bomb"),
+        Case {
+            trace: Trace::Stopped(Limit::Timeout),
+            ..Case::new("timeout", "a command that does not end is ended", &[Control::Timeout], take_too_long)
+        },
+        Case::new(
+            "core-dump",
+            "a crash leaves no core dump in a granted directory",
+            &[Control::CoreDumps],
+            dump,
+        ),
+        Case::new(
+            "core-pattern",
+            "the limit that keeps a crash from starting the core dump handler of the host cannot be changed",
+            &[Control::Seccomp],
+            |site| told_by(site, "set-core-limit", &[]),
+        ),
+    ]
+}
+
+fn explode(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
+    let limits = Limits { memory: MEMORY, timeout: Duration::from_secs(10), ..Limits::default() };
+    let ran = site.run(Run { limits, ..Run::payload(payload, [""; 0]) })?;
+    // The bomb says so when it has all it wanted; one that was ended says nothing.
+    let effect = match (&ran.report()?.outcome, ran.told()) {
+        (_, Ok(told)) => told,
+        (outcome @ (Outcome::Stopped(_) | Outcome::Signal(_)), Err(_)) => {
+            Effect::Held(format!("{outcome:?}"))
+        }
+        (_, Err(error)) => return Err(error),
+    };
+    Ok(ran.attempt(effect))
+}
+
+fn multiply(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
+    let limits = Limits { pids: PIDS, ..Limits::default() };
+    let ran = site.run(Run { limits, ..Run::payload(payload, [""; 0]) })?;
+    ran.judged(Ran::told)
+}
+
+/// A fifth of a processor for 600 milliseconds. Tried again where the machine is too busy to give a whole one.
+fn hog_a_processor(site: &Site<'_>) -> Try<Attempt> {
+    let limits = Limits { cpu_millis: 200, ..Limits::default() };
+    let mut left = 5;
+    loop {
+        let ran = site.run(Run { limits, ..Run::payload("spin", ["600"]) })?;
+        let usage = ran.report()?.usage;
+        let used = usage.cpu_user + usage.cpu_system;
+        left -= 1;
+        if used > Duration::from_millis(300) || left == 0 || is_behind_all(site) {
+            let effect = ran.seen(used > Duration::from_millis(300), &format!("used {used:?} of 600 ms"))?;
+            return Ok(ran.attempt(effect));
+        }
+    }
+}
+
+fn hog_all_processors(site: &Site<'_>) -> Try<Attempt> {
+    let limits = Limits { cpu_millis: 1000, ..Limits::default() };
+    let ran = site.run(Run { limits, ..Run::payload("spread", [processors().to_string()]) })?;
+    ran.judged(Ran::told)
+}
+
+fn is_behind_all(site: &Site<'_>) -> bool {
+    matches!(site.mode, crate::launch::Mode::Behind(without) if without.is_empty())
+}
+
+fn take_too_long(site: &Site<'_>) -> Try<Attempt> {
+    let limits = Limits { timeout: Duration::from_millis(300), ..Limits::default() };
+    let ran = site.run(Run { limits, ..Run::payload("spin", ["900"]) })?;
+    let effect = match (&ran.report()?.outcome, ran.told()) {
+        (_, Ok(_)) => Effect::Through("ran to its end".to_owned()),
+        (Outcome::Stopped(_), Err(_)) => Effect::Held("stopped".to_owned()),
+        (_, Err(error)) => return Err(error),
+    };
+    Ok(ran.attempt(effect))
+}
+
+fn dump(site: &Site<'_>) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    let run = Run {
+        working_directory: granted.clone(),
+        write: vec![granted.clone()],
+        launcher: Launcher { stages: vec![Stage::CoreDumps], ..Launcher::default() },
+        ..Run::payload("crash", [""; 0])
+    };
+    let ran = site.run(run)?;
+    if ran.report()?.outcome != Outcome::Signal(libc::SIGABRT) {
+        return Err(ran.said_nothing());
+    }
+    let left: Vec<String> =
+        fs::read_dir(&granted)?.flatten().map(|e| e.file_name().to_string_lossy().into()).collect();
+    // Where a handler of the host takes dumps, what counts is whether the kernel would start it.
+    let handled = fs::read_to_string("/proc/sys/kernel/core_pattern")?.starts_with('|');
+    let told = ran.told()?;
+    let through = !left.is_empty() || (handled && matches!(told, Effect::Through(_)));
+    Ok(ran.attempt(Effect::through_if(through, format!("left {left:?}"))))
+}
+
+/// Takes memory, page by page, and keeps it for a while.
+fn hold_memory(bytes: usize) {
+    let mut taken = vec![0_u8; bytes];
+    taken.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    std::thread::sleep(Duration::from_millis(600));
+    std::hint::black_box(&taken);
+}
+
+fn take_memory(arguments: &[String]) {
+    let bytes = argument(arguments, 0).parse().unwrap_or(TAKEN);
+    hold_memory(bytes);
+    through(format!("took {bytes} bytes"));
+}
+
+fn take_memory_together(_: &[String]) {
+    let share = (TAKEN / 8).to_string();
+    let children: Vec<Child> = (0..8).filter_map(|_| start_self("take-memory", &share).ok()).collect();
+    let count = children.len();
+    let ended: Vec<bool> =
+        children.into_iter().map(|mut c| c.wait().is_ok_and(|status| status.success())).collect();
+    if count == 8 && ended.iter().all(|well| *well) {
+        through("took it together");
+    } else {
+        held("not all of them could");
+    }
+}
+
+/// Memory that belongs to no process: files without a name.
+fn take_memory_in_files(_: &[String]) {
+    let piece = vec![1_u8; 4 * 1024 * 1024];
+    let take = || -> std::io::Result<Vec<fs::File>> {
+        (0..TAKEN / piece.len())
+            .map(|_| {
+                let mut file = fs::File::from(rustix::fs::memfd_create("piece", MemfdFlags::CLOEXEC)?);
+                file.write_all(&piece)?;
+                Ok(file)
+            })
+            .collect()
+    };
+    let taken = take();
+    std::thread::sleep(Duration::from_millis(600));
+    tell("take memory in files", taken);
+}
+
+fn take_memory_in_scratch(_: &[String]) {
+    let taken = fs::write("/tmp/taken", vec![1_u8; TAKEN / 8]).and_then(|()| {
+        // Copied in the kernel, so that the bytes are nobody's but the file's.
+        (1..8).try_for_each(|number| fs::copy("/tmp/taken", format!("/tmp/taken{number}")).map(drop))
+    });
+    std::thread::sleep(Duration::from_millis(600));
+    tell("take memory in scratch space", taken);
+}
+
+fn spin(arguments: &[String]) {
+    let wanted = Duration::from_millis(argument(arguments, 0).parse().unwrap_or(0));
+    let begun = Instant::now();
+    while begun.elapsed() < wanted {
+        std::hint::black_box(0);
+    }
+    held("span");
+}
+
+/// Runs on every processor there is, if it may.
+fn spread(arguments: &[String]) {
+    let wanted: usize = argument(arguments, 0).parse().unwrap_or(2);
+    let look = || {
+        let begun = Instant::now();
+        let mut seen = Vec::new();
+        while begun.elapsed() < Duration::from_millis(400) {
+            seen.push(rustix::thread::sched_getcpu());
+            seen.dedup();
+        }
+        seen
+    };
+    let threads: Vec<_> = (0..wanted * 2).map(|_| std::thread::spawn(look)).collect();
+    let mut seen: Vec<usize> = threads.into_iter().filter_map(|t| t.join().ok()).flatten().collect();
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() > 1 { through(format!("ran on {} processors", seen.len())) } else { held("ran on one") }
+}
+
+fn fork_bomb(_: &[String]) {
+    let started: Vec<Child> = (0..STARTED).map_while(|_| start_self("wait", "700").ok()).collect();
+    count(started.len());
+    for mut child in started {
+        let _ = child.wait();
+    }
+}
+
+fn thread_bomb(_: &[String]) {
+    let wait = || std::thread::sleep(Duration::from_millis(300));
+    let start = || std::thread::Builder::new().stack_size(64 * 1024).spawn(wait).ok();
+    let started: Vec<_> = (0..STARTED).map_while(|_| start()).collect();
+    count(started.len());
+    for thread in started {
+        let _ = thread.join();
+    }
+}
+
+fn count(started: usize) {
+    if started == STARTED {
+        through(format!("started {started}"))
+    } else {
+        held(format!("started {started}"))
+    }
+}
+
+fn crash(_: &[String]) {
+    match getrlimit(Resource::Core).current {
+        Some(1) => held("the core limit is 1"),
+        other => through(format!("the core limit is {other:?}")),
+    }
+    std::process::abort();
+}
+
+/// A limit of zero would make the kernel start a handler again, and so would any other but one.
+fn set_core_limit(_: &[String]) {
+    for limit in [0, 1] {
+        let limit = Rlimit { current: Some(limit), maximum: Some(limit) };
+        tell("change the core limit", setrlimit(Resource::Core, limit));
+    }
+}
+
+fn start_self(payload: &str, text: &str) -> std::io::Result<Child> {
+    let arguments = [ATTACK_ARGUMENT, payload, text].map(OsString::from);
+    command_of(&std::env::current_exe()?, &arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+}

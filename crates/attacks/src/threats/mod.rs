@@ -1,0 +1,74 @@
+//! The threats, one file each. A file holds its cases, what it runs inside, and nothing of the others.
+
+use jail::Caller;
+
+use crate::case::Case;
+use crate::payload::Payload;
+
+mod commands;
+mod disk;
+mod files;
+mod gate;
+mod hidden;
+mod identity;
+mod kernel;
+mod leaks;
+mod lifetime;
+mod limits;
+mod network;
+mod output;
+mod processes;
+mod programs;
+mod protected;
+mod races;
+mod sockets;
+mod terminals;
+mod views;
+
+/// Every case, by the name of its group.
+pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
+    vec![
+        ("commands", commands::cases()),
+        ("disk", disk::cases()),
+        ("files", files::cases()),
+        ("gate", gate::cases()),
+        ("hidden", hidden::cases()),
+        ("identity", identity::cases()),
+        ("kernel", kernel::cases()),
+        ("leaks", leaks::cases(caller)),
+        ("lifetime", lifetime::cases()),
+        ("limits", limits::cases(caller)),
+        ("network", network::cases()),
+        ("output", output::cases()),
+        ("processes", processes::cases(caller)),
+        ("programs", programs::cases()),
+        ("protected", protected::cases()),
+        ("races", races::cases()),
+        ("sockets", sockets::cases()),
+        ("terminals", terminals::cases()),
+        ("views", views::cases(caller)),
+    ]
+}
+
+/// Everything that can be run inside.
+pub(crate) fn payloads() -> Vec<Payload> {
+    [
+        disk::PAYLOADS,
+        files::PAYLOADS,
+        hidden::PAYLOADS,
+        identity::PAYLOADS,
+        kernel::PAYLOADS,
+        leaks::PAYLOADS,
+        lifetime::PAYLOADS,
+        limits::PAYLOADS,
+        network::PAYLOADS,
+        output::PAYLOADS,
+        processes::PAYLOADS,
+        programs::PAYLOADS,
+        protected::PAYLOADS,
+        sockets::PAYLOADS,
+        terminals::PAYLOADS,
+        views::PAYLOADS,
+    ]
+    .concat()
+}
