@@ -302,8 +302,11 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         for path in changed {
             let before = self.folders.get(&path).map(|folder| folder.entries.clone());
             let next = self.look_into(&path);
-            // New files without a meaning are no reason to look once more.
-            if before != self.folders.get(&path).map(|folder| folder.entries.clone()) {
+            let now = self.folders.get(&path).map(|folder| folder.entries.as_slice()).unwrap_or_default();
+            // New files without a meaning are no reason to look once more. But directories may have changed places an
+            // even number of times, which no listing shows.
+            let may_have_moved = now.iter().any(|entry| entry.kind == FileType::Directory);
+            if may_have_moved || before.as_deref() != Some(now) {
                 moved.push(path);
                 moved.extend(next);
             }
