@@ -51,8 +51,9 @@ impl Captured {
 
 /// Without an unfinished character at the end, which a cut may have left.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or_default(),
+    let end = bytes.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
+    match std::str::from_utf8(end) {
+        Err(error) if error.error_len().is_none() => bytes.strip_suffix(end).unwrap_or_default(),
         _ => bytes,
     }
 }
@@ -133,6 +134,8 @@ mod tests {
         let mut capture = Capture::new(2);
         capture.keep("aé".as_bytes());
         assert_eq!(capture.finish().text(), "a");
+        let after_nonsense = Captured { bytes: vec![0xff, b'a', 0xc3], total: 4, dropped: 1 };
+        assert_eq!(after_nonsense.text(), "\u{fffd}a");
         let whole = Captured { bytes: vec![b'a', 0xff], total: 2, dropped: 0 };
         assert_eq!(whole.text(), "a\u{fffd}");
     }
