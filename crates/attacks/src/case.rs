@@ -25,6 +25,7 @@ pub(crate) struct Case {
 }
 
 pub(crate) type Attempting = Box<dyn Fn(&Site<'_>) -> Try<Attempt> + Send + Sync>;
+pub(crate) type Showing = Box<dyn Fn(&Site<'_>) -> Try<Effect> + Send + Sync>;
 
 /// How it is shown that an attack works where nothing stops it.
 pub(crate) enum Teeth {
@@ -33,7 +34,7 @@ pub(crate) enum Teeth {
     /// A plain process of the host gets through.
     Bare,
     /// Something else shows it.
-    Shown(Box<dyn Fn(&Site<'_>) -> Try<Effect> + Send + Sync>),
+    Shown(Showing),
 }
 
 /// What the answer must say of a blocked attack, besides that each wall stands.

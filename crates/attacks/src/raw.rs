@@ -140,6 +140,15 @@ pub(crate) fn call_like_32_bits(number: i32) -> i32 {
     answer
 }
 
+/// Maps an open file, so that it stays when nobody has it open any more. It is never unmapped.
+pub(crate) fn map(file: impl AsFd, bytes: usize) -> io::Result<()> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+    // SAFETY: the kernel chooses the address; the memory is never used, only kept.
+    let place =
+        unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_fd().as_raw_fd(), 0) };
+    if place == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// A System V segment of the host, removed when dropped.
 pub(crate) struct Segment(i32);
 

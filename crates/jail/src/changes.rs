@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::launch::Opened;
 use crate::plan::{Access, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
-use crate::tree::{Detail, Search, Survey, open_beneath, survey};
+use crate::tree::{Detail, Patience, Search, Survey, open_beneath, survey};
 
 /// Settings of a fresh repository that cannot make git run anything.
 const HARMLESS_SETTINGS: [&str; 15] = [
@@ -49,6 +49,7 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
             names: &plan.draft().names,
             detail,
             before: Some(&directory.survey),
+            patience: Patience::Steady,
         });
         incomplete |= !now.complete || !directory.survey.complete;
         if wants_list {
@@ -82,9 +83,9 @@ fn difference(root: &Path, before: &Survey, after: &Survey) -> Vec<Change> {
 
 /// ATTACK(new-protected-name): a protected file that did not exist could not be mounted read-only; it is moved away.
 fn quarantine_new(directory: &Opened, now: &Survey) -> Vec<Quarantined> {
-    // By inode, not by name: a repository can be moved away and another put in its place.
+    // By what it is, not by name: a repository can be moved away and another put in its place.
     let before = directory.survey.known();
-    let new = now.protected.iter().filter(|guarded| !before.contains(&guarded.inode));
+    let new = now.protected.iter().filter(|guarded| !before.contains(&guarded.identity()));
     new.flat_map(|guarded| suspicious_parts(directory, &guarded.path))
         .filter_map(|(path, why)| move_away(directory, &path, why))
         .collect()

@@ -29,7 +29,7 @@ use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{self, Detail, Search, Survey};
+use crate::tree::{self, Detail, Patience, Search, Survey};
 
 /// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
@@ -282,7 +282,14 @@ fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
         let survey = match directory.content {
             Content::Work => {
                 let names = &draft.names;
-                tree::survey(&Search { directory: &handle, path: &path, names, detail, before: None })
+                tree::survey(&Search {
+                    directory: &handle,
+                    path: &path,
+                    names,
+                    detail,
+                    before: None,
+                    patience: Patience::Steady,
+                })
             }
             Content::Software => Survey::nothing_to_guard(),
         };

@@ -23,6 +23,8 @@ use crate::names::{GitFiles, Names};
 const MAX_BEFORE: usize = 250_000;
 /// Entries looked at after a run: more, because the tool may have made many to hide one.
 const MAX_AFTER: usize = 5_000_000;
+/// Entries looked at while a tool runs.
+const MAX_GLANCE: usize = 20_000;
 /// How often changed directories are looked at again.
 const MAX_ROUNDS: usize = 64;
 
@@ -38,6 +40,15 @@ pub(crate) enum Detail {
     Stamps,
 }
 
+/// How long a survey may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Until it has seen everything as of one moment.
+    Steady,
+    /// One look at a part: somebody is waiting.
+    Glance,
+}
+
 /// A directory to be surveyed.
 pub(crate) struct Search<'a, Fd> {
     pub(crate) directory: Fd,
@@ -47,6 +58,7 @@ pub(crate) struct Search<'a, Fd> {
     pub(crate) detail: Detail,
     /// After a run, what was known before: hidden directories that are new are searched too.
     pub(crate) before: Option<&'a Survey>,
+    pub(crate) patience: Patience,
 }
 
 /// What was found in one directory. Paths are relative to it.
@@ -74,11 +86,14 @@ impl Survey {
         Survey { complete: true, stable: true, ..Survey::default() }
     }
 
-    /// The inodes of everything that was guarded.
-    pub(crate) fn known(&self) -> BTreeSet<u64> {
-        self.hidden.iter().chain(&self.protected).map(|guarded| guarded.inode).collect()
+    /// Everything that was guarded.
+    pub(crate) fn known(&self) -> BTreeSet<Identity> {
+        self.hidden.iter().chain(&self.protected).map(Guarded::identity).collect()
     }
 }
+
+/// An inode, and of a link when it was made.
+pub(crate) type Identity = (u64, Option<(i64, i64)>);
 
 /// An entry to be guarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +102,14 @@ pub(crate) struct Guarded {
     pub(crate) path: PathBuf,
     pub(crate) kind: Kind,
     pub(crate) inode: u64,
+    /// Of a link, when it was made: nothing can be mounted over it, so it can go and its inode be another's.
+    link: Option<(i64, i64)>,
+}
+
+impl Guarded {
+    pub(crate) fn identity(&self) -> Identity {
+        (self.inode, self.link)
+    }
 }
 
 /// What kind of mount point an entry is.
@@ -148,7 +171,7 @@ pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
 
 struct Walk<'a, Fd> {
     search: &'a Search<'a, Fd>,
-    known: Option<BTreeSet<u64>>,
+    known: Option<BTreeSet<Identity>>,
     /// Links that give a directory another name that patterns ask about: the link, and what it leads to.
     links: Vec<(PathBuf, PathBuf)>,
     folders: BTreeMap<PathBuf, Folder>,
@@ -179,13 +202,16 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let mut waiting = vec![PathBuf::new()];
         for _ in 0..MAX_ROUNDS {
             while let Some(folder) = waiting.pop() {
-                if self.entries > if self.known.is_some() { MAX_AFTER } else { MAX_BEFORE } {
+                if self.entries > self.most() {
                     return Survey { stable: true, ..self.collect() };
                 }
                 waiting.extend(self.look_into(&folder));
             }
             let links = self.links.len();
             let found = self.collect();
+            if self.search.patience == Patience::Glance {
+                return found;
+            }
             // ATTACK(hidden-name-moved): a directory that moves from where we have yet to look to where we have been.
             let moved = self.look_again();
             if moved.is_empty() && links == self.links.len() {
@@ -194,6 +220,14 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             waiting = moved;
         }
         self.collect()
+    }
+
+    fn most(&self) -> usize {
+        match (self.search.patience, &self.known) {
+            (Patience::Glance, _) => MAX_GLANCE,
+            (Patience::Steady, None) => MAX_BEFORE,
+            (Patience::Steady, Some(_)) => MAX_AFTER,
+        }
     }
 
     /// Lists one directory; returns those in it that are to be listed too and have not been.
@@ -280,10 +314,11 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         }
         if self.hides(&path) {
             // ATTACK(hidden-shelter): before a run it will be covered; after one it may be new, and hold anything.
-            return self.known.as_ref().is_some_and(|known| !known.contains(&entry.inode));
+            return self.known.as_ref().is_some_and(|known| !known.contains(&(entry.inode, None)));
         }
         // Git's objects are its own; but a change report lists them like anything else.
-        !self.is_git(&entry.name) || self.search.detail == Detail::Stamps
+        let is_store = entry.name == "objects" && self.is_in_git(&path);
+        !is_store || self.search.detail == Detail::Stamps
     }
 
     /// Directories that are not as they were listed; what has changed in them is listed again by the caller.
@@ -329,7 +364,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         for (folder, seen) in &self.folders {
             if seen.closed {
                 let (path, kind, inode) = (folder.clone(), Kind::Directory, seen.inode);
-                found.hidden.push(Guarded { path, kind, inode });
+                found.hidden.push(Guarded { path, kind, inode, link: None });
             }
             for entry in &seen.entries {
                 self.collect_entry(&folder.join(&entry.name), entry, &mut found);
@@ -339,6 +374,13 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn collect_entry(&self, path: &Path, entry: &Entry, found: &mut Survey) {
+        // In git's own directory names are branches and the like; only a socket is one there too.
+        if self.is_in_git(path) {
+            if entry.kind == FileType::Socket {
+                found.sockets.extend(self.guarded(path));
+            }
+            return;
+        }
         if self.protects(path) {
             self.add(path, &mut found.protected);
         }
@@ -414,15 +456,22 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             FileType::Directory => Kind::Directory,
             _ => Kind::File,
         };
-        Some(Guarded { path: path.to_owned(), kind, inode: status.st_ino })
+        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
+        let link =
+            is_link.then(|| (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default()));
+        Some(Guarded { path: path.to_owned(), kind, inode: status.st_ino, link })
     }
 
     fn is_git(&self, name: &OsStr) -> bool {
         self.search.names.git == GitFiles::Protected && name.eq_ignore_ascii_case(".git")
     }
 
+    fn is_in_git(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|parent| parent.iter().any(|name| self.is_git(name)))
+    }
+
     fn hides(&self, path: &Path) -> bool {
-        self.is_meant(path, |path| self.search.names.hides(path))
+        !self.is_in_git(path) && self.is_meant(path, |path| self.search.names.hides(path))
     }
 
     fn protects(&self, path: &Path) -> bool {
@@ -497,8 +546,14 @@ mod tests {
 
         let names = Names::default();
         let directory = open_directory(folder.path()).unwrap();
-        let search =
-            Search { directory, path: folder.path(), names: &names, detail: Detail::Names, before: None };
+        let search = Search {
+            directory,
+            path: folder.path(),
+            names: &names,
+            detail: Detail::Names,
+            before: None,
+            patience: Patience::Steady,
+        };
         let found = survey(&search);
         let paths = |list: &[Guarded]| {
             let mut paths: Vec<String> = list.iter().map(|g| g.path.display().to_string()).collect();

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, fstatvfs, statat};
@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::launch::{Running, has_no_more_processors_than, processors};
 use crate::plan::{Access, Plan};
 use crate::report::Limit;
-use crate::tree::{Detail, Search, survey};
+use crate::tree::{Detail, Patience, Search, survey};
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -84,21 +84,23 @@ impl Watch {
         passed.then_some(Limit::Disk)
     }
 
-    /// Bytes in files of a directory that changed since the run began, and in files that are open but unlinked.
+    /// Bytes written since the run began: as the kernel counts them for the sandbox's processes, or as files show that
+    /// changed since, whichever is more. The first misses what an orphan wrote and an ordinary user may not ask about;
+    /// the second misses files without a name.
     fn written_by(&self, running: &Running, directory: &impl AsFd, plan: &Plan) -> u64 {
-        let nowhere = Path::new("/");
-        let names = &plan.draft().names;
-        let found = survey(&Search { directory, path: nowhere, names, detail: Detail::Stamps, before: None });
+        let (path, names, patience) = (Path::new("/"), &plan.draft().names, Patience::Glance);
+        let found =
+            survey(&Search { directory, path, names, detail: Detail::Stamps, before: None, patience });
         let since = self.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        let linked: u64 = found
+        let named: u64 = found
             .stamps
             .keys()
             .filter_map(|path| statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).ok())
             .filter(|status| u64::try_from(status.st_ctime).unwrap_or_default() >= since)
             .map(|status| u64::try_from(status.st_blocks).unwrap_or_default() * 512)
             .sum();
-        let unlinked: u64 = processes_of(running.pid).into_iter().map(unlinked_bytes_of).sum();
-        linked + unlinked
+        let counted: u64 = processes_of(running.pid).into_iter().map(written_bytes_of).sum();
+        named.max(counted)
     }
 }
 
@@ -148,14 +150,9 @@ fn memory_of(pid: i32) -> u64 {
     (kilobytes("Pss:") + kilobytes("SwapPss:")) * 1024
 }
 
-fn unlinked_bytes_of(pid: i32) -> u64 {
-    let folder = PathBuf::from(format!("/proc/{pid}/fd"));
-    fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| rustix::fs::stat(Path::new(&entry.path())).ok())
-        .filter(|status| status.st_nlink == 0)
-        .map(|status| u64::try_from(status.st_blocks).unwrap_or_default() * 512)
-        .sum()
+/// What a process and the children it has waited for wrote to disks.
+fn written_bytes_of(pid: i32) -> u64 {
+    let counts = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let count = counts.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    count.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use jail::{Control, Limit, Limits, Outcome};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Trace};
 use crate::launch::{Run, Site};
 use crate::payload::{Payload, argument, held, tell, through};
+use crate::raw;
 
 pub(crate) const PAYLOADS: &[Payload] = &[
     ("fill-scratch", fill_scratch),
@@ -18,12 +20,18 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("fill-one-file", fill_one_file),
     ("fill-many-files", fill_many_files),
     ("fill-unlinked", fill_unlinked),
+    ("fill-mapped", fill_mapped),
+    ("keep-moving", keep_moving),
 ];
 
 const MIB: u64 = 1024 * 1024;
 /// What a filler may have, and what it takes.
 const DISK: u64 = MIB;
 const TAKEN: usize = 16 * 1024 * 1024;
+/// Directories with directories in them, for a launcher to look through.
+const PARTS: usize = 100;
+/// When a command that keeps its launcher busy has to end.
+const IN_TIME: Duration = Duration::from_millis(700);
 /// Far more names than a scratch space of this size needs.
 const NAMES: usize = 60_000;
 
@@ -53,6 +61,21 @@ pub(crate) fn cases() -> Vec<Case> {
             Trace::Stopped(Limit::Disk),
             "fill-unlinked",
         ),
+        case(
+            "disk-filler-mapped",
+            "files that are mapped and neither open nor named are stopped",
+            Trace::Stopped(Limit::Disk),
+            "fill-mapped",
+        ),
+        Case {
+            trace: Trace::Stopped(Limit::Timeout),
+            ..Case::new(
+                "watch-kept-busy",
+                "directories that never rest do not keep the launcher from ending a command in time",
+                &[Control::Timeout],
+                keep_the_watch_busy,
+            )
+        },
     ]
 }
 
@@ -66,6 +89,27 @@ fn fill(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
         (_, Err(error)) => return Err(error),
     };
     Ok(ran.attempt(effect))
+}
+
+/// Somebody else uses the disk, so that the launcher looks for who it was; what it looks through never rests.
+fn keep_the_watch_busy(site: &Site<'_>) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    for part in 0..PARTS {
+        (0..20).try_for_each(|number| fs::create_dir_all(granted.join(format!("p{part}/{number}"))))?;
+    }
+    // More than the directories themselves take, and less than somebody else will.
+    let limits = Limits { disk: 16 * MIB, timeout: IN_TIME, ..Limits::default() };
+    let run = Run { write: vec![granted.clone()], limits, ..Run::payload("keep-moving", [&granted]) };
+    let ran = std::thread::scope(|scope| {
+        let running = scope.spawn(|| site.run(run));
+        super::lifetime::wait_until(|| granted.join("ready").exists())?;
+        (0..3).try_for_each(|number| {
+            fs::write(site.place.path(&format!("elsewhere{number}")), vec![1; TAKEN])
+        })?;
+        running.join().map_err(|_| "the run panicked")?
+    })?;
+    let took = ran.report()?.timings.run;
+    Ok(ran.attempt(Effect::through_if(took > IN_TIME * 3, format!("ran for {took:?}"))))
 }
 
 fn fill_scratch(_: &[String]) {
@@ -119,6 +163,38 @@ fn fill_unlinked(arguments: &[String]) {
     }
     stay("filled files without a name");
     drop(kept);
+}
+
+fn fill_mapped(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    let piece = vec![1; TAKEN / 64];
+    for number in 0..64 {
+        let path = folder.join(number.to_string());
+        let filled = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).and_then(
+            |mut file| {
+                fs::remove_file(&path)?;
+                file.write_all(&piece)?;
+                raw::map(&file, piece.len())
+            },
+        );
+        if let Err(error) = filled {
+            return held(format!("fill mapped files: {error}"));
+        }
+    }
+    stay("filled mapped files");
+}
+
+/// Makes directories change places all the time, for longer than it may.
+fn keep_moving(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    tell("begin", fs::write(folder.join("ready"), ""));
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < IN_TIME * 4 {
+        for part in 1..PARTS {
+            let (one, other) = (folder.join(format!("p{part}/0")), folder.join(format!("p{}/1", part - 1)));
+            let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+        }
+    }
 }
 
 /// Long enough to be seen by whoever looks.

@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
             read_home,
         ),
         Case {
-            needs: vec![Need::Landlock(1)],
+            needs: vec![Need::Landlock(1), Need::OutsideTmp],
             ..Case::new(
                 "outside-write",
                 "a directory outside the granted ones cannot be written",

@@ -192,11 +192,9 @@ fn pry(arguments: &[String]) {
 }
 
 fn show(how: &str, path: &Path) {
-    if let Ok(content) = fs::read(path) {
-        if !content.is_empty() {
-            say(&String::from_utf8_lossy(&content));
-            through(how);
-        }
+    if let Some(content) = fs::read(path).ok().filter(|content| !content.is_empty()) {
+        say(&String::from_utf8_lossy(&content));
+        through(how);
     }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         say(&fs::read_to_string(entry.path()).unwrap_or_default());

@@ -181,7 +181,7 @@ fn who(_: &[String]) {
     let user = rustix::process::geteuid();
     let changed = user != rustix::process::getuid();
     let capabilities = status_field("CapEff");
-    if changed || user.is_root() || capabilities.trim_start_matches('0') != "" {
+    if changed || user.is_root() || !capabilities.trim_start_matches('0').is_empty() {
         through(format!("is user {} with capabilities {capabilities}", user.as_raw()));
     } else {
         held(format!("is user {}", user.as_raw()));

@@ -17,6 +17,7 @@ mod lifetime;
 mod limits;
 mod network;
 mod output;
+mod plants;
 mod processes;
 mod programs;
 mod protected;

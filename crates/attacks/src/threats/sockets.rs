@@ -34,6 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 Granted::Write,
             )
         },
+        case("socket-in-git", "a socket in a git directory cannot be reached", Granted::InGit),
         case("socket-by-a-link", "a socket cannot be reached through a link", Granted::ByLink),
     ]
 }
@@ -43,11 +44,13 @@ enum Granted {
     Read,
     Write,
     ByLink,
+    InGit,
 }
 
 fn reach(site: &Site<'_>, granted: Granted) -> Try<Attempt> {
     let folder = site.place.open_folder("granted")?;
-    let path = site.place.folder("granted/deep")?.join("docker.sock");
+    let deep = if granted == Granted::InGit { "granted/.git/deep" } else { "granted/deep" };
+    let path = site.place.folder(deep)?.join("docker.sock");
     let listener = UnixListener::bind(&path)?;
     listener.set_nonblocking(true)?;
     fs::set_permissions(&path, Permissions::from_mode(0o666))?;
