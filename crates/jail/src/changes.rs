@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, renameat_with, statat};
+use rustix::fs::{Access, FileType, Mode, OFlags, RenameFlags, access, chmod, renameat_with};
+use rustix::io::Errno;
 
 use crate::control::Control;
 use crate::launch::Opened;
-use crate::plan::{Access, ChangeReport, Plan};
+use crate::plan::{self, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
 use crate::tree::{Detail, Patience, Search, Survey, open_beneath, survey};
 
@@ -42,7 +43,7 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
     let mut seen = Vec::new();
     let mut incomplete = false;
     let mut quarantined = Vec::new();
-    for directory in opened.iter().filter(|directory| directory.access == Access::Write) {
+    for directory in opened.iter().filter(|directory| directory.access == plan::Access::Write) {
         let now = survey(&Search {
             directory: &directory.handle,
             path: &directory.path,
@@ -152,31 +153,40 @@ fn has_only_harmless_settings(text: &str) -> bool {
 
 /// Renames it beside itself, under a name nobody looks for, and takes its permissions.
 fn move_away(directory: &Opened, path: &Path, why: &str) -> Option<Quarantined> {
-    let mut name = OsString::from(path.file_name()?);
-    name.push(".quarantined");
-    let parent = path.parent().unwrap_or(Path::new(""));
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    let folder = open_beneath(&directory.handle, parent, OFlags::PATH | OFlags::DIRECTORY).ok()?;
     let old = path.file_name()?;
-    let mut target = name.clone();
-    let mut attempt = 0;
-    while renameat_with(&folder, old, &folder, &target, RenameFlags::NOREPLACE).is_err() {
-        attempt += 1;
-        if attempt > 1000 || statat(&folder, old, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-            return None;
-        }
+    let folder = open_beneath(&directory.handle, path.parent()?, OFlags::PATH | OFlags::DIRECTORY).ok()?;
+    // ATTACK(closed-directory): the tool may have taken the right to change what it is in.
+    if access(by_handle(&folder), Access::WRITE_OK).is_err() {
+        let _ = chmod(by_handle(&folder), Mode::RWXU);
+    }
+    let mut target = OsString::from(old);
+    target.push(".quarantined");
+    let plain = target.clone();
+    let mut moved = renameat_with(&folder, old, &folder, &target, RenameFlags::NOREPLACE);
+    while moved == Err(Errno::EXIST) {
         // ATTACK(taken-names): a name that the tool could not have taken beforehand.
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        target = name.clone();
+        target = plain.clone();
         target.push(format!("-{:x}{:x}", now.tv_sec, now.tv_nsec));
+        moved = renameat_with(&folder, old, &folder, &target, RenameFlags::NOREPLACE);
     }
-    let is_link = statat(&folder, &target, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink);
-    if !is_link {
-        let _ = rustix::fs::chmodat(&folder, &target, Mode::empty(), AtFlags::empty());
+    let (stands, why) = match moved {
+        Ok(()) => (target, why.to_owned()),
+        // Gone meanwhile.
+        Err(Errno::NOENT) => return None,
+        Err(error) => (old.to_owned(), format!("{why}; it could not be moved ({error}), only closed")),
+    };
+    // By its handle: another sandbox may put a link to a file of the host in its place meanwhile. A link has no mode.
+    if let Ok(handle) = open_beneath(&folder, Path::new(&stands), OFlags::PATH) {
+        let _ = chmod(by_handle(&handle), Mode::empty());
     }
-    let moved_to = directory.path.join(path).with_file_name(&target);
-    Some(Quarantined { path: directory.path.join(path), moved_to, why: why.to_owned() })
+    let moved_to = directory.path.join(path).with_file_name(&stands);
+    Some(Quarantined { path: directory.path.join(path), moved_to, why })
+}
+
+/// A path to what a handle stands for, and to nothing else.
+fn by_handle(handle: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 
 #[cfg(test)]

@@ -60,6 +60,8 @@ enum Check {
     Is { at: u32, value: u32, answer: u32 },
     /// If it has any of these bits, answer.
     Has { at: u32, bits: u32, answer: u32 },
+    /// If it has none of these bits, answer.
+    Lacks { at: u32, bits: u32, answer: u32 },
 }
 
 /// The low half of an argument. Where only this is checked, the kernel too looks at 32 bits only.
@@ -81,14 +83,15 @@ const fn without_setuid(call: libc::c_long, mode: u32) -> Inspected {
     // One list per position of the mode, because the lists must be constants.
     const FIRST: &[Check] = &[Check::Has { at: low(1), bits: SETUID_BITS, answer: EPERM }];
     const SECOND: &[Check] = &[Check::Has { at: low(2), bits: SETUID_BITS, answer: EPERM }];
-    const THIRD: &[Check] = &[Check::Has { at: low(3), bits: SETUID_BITS, answer: EPERM }];
     let checks = match mode {
         1 => FIRST,
-        2 => SECOND,
-        _ => THIRD,
+        _ => SECOND,
     };
     Inspected { call, checks, otherwise: ALLOW }
 }
+
+/// Flags of `open` that make its mode count. Without them the argument may be anything: callers leave it out.
+const MAKES_A_FILE: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
 
 const SETUID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
 
@@ -105,8 +108,22 @@ const INSPECTED: &[Inspected] = &[
     without_setuid(libc::SYS_mkdirat, 2),
     without_setuid(libc::SYS_mknod, 1),
     without_setuid(libc::SYS_mknodat, 2),
-    without_setuid(libc::SYS_open, 2),
-    without_setuid(libc::SYS_openat, 3),
+    Inspected {
+        call: libc::SYS_open,
+        checks: &[
+            Check::Lacks { at: low(1), bits: MAKES_A_FILE, answer: ALLOW },
+            Check::Has { at: low(2), bits: SETUID_BITS, answer: EPERM },
+        ],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_openat,
+        checks: &[
+            Check::Lacks { at: low(2), bits: MAKES_A_FILE, answer: ALLOW },
+            Check::Has { at: low(3), bits: SETUID_BITS, answer: EPERM },
+        ],
+        otherwise: ALLOW,
+    },
     Inspected {
         call: libc::SYS_sendto,
         checks: &[Check::Has { at: low(3), bits: FAST_OPEN, answer: EPERM }],
@@ -285,6 +302,12 @@ impl Program {
                     self.jump(BPF_JEQ, 0, 1, 0);
                     answer
                 }
+                Check::Lacks { at, bits, answer } => {
+                    self.load(*at);
+                    self.push(BPF_ALU | BPF_AND | BPF_K, *bits);
+                    self.jump(BPF_JEQ, 0, 0, 1);
+                    answer
+                }
             };
             self.answer(*answer);
         }
@@ -412,6 +435,10 @@ mod tests {
         assert_eq!(call(libc::SYS_chmod, [0, 0o755, 0]), ALLOW);
         assert_eq!(call(libc::SYS_chmod, [0, 0o4755, 0]), EPERM);
         assert_eq!(call(libc::SYS_fchmodat, [0, 0, 0o2755]), EPERM);
+        let making = (libc::O_CREAT | libc::O_WRONLY).cast_unsigned();
+        assert_eq!(call(libc::SYS_open, [0, making, 0o4755]), EPERM);
+        assert_eq!(call(libc::SYS_open, [0, libc::O_TMPFILE.cast_unsigned(), 0o4755]), EPERM);
+        assert_eq!(call(libc::SYS_open, [0, libc::O_DIRECTORY.cast_unsigned(), 0o4755]), ALLOW);
         assert_eq!(call(libc::SYS_openat2, [0; 3]), ENOSYS);
         assert_eq!(call(libc::SYS_sendmsg, [0, 0, FAST_OPEN]), EPERM);
         assert_eq!(call(libc::SYS_socket, [libc::AF_INET as u32, 1, 262]), EPERM);

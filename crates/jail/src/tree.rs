@@ -183,7 +183,8 @@ struct Walk<'a, Fd> {
 #[derive(PartialEq, Eq)]
 struct Folder {
     inode: u64,
-    modified: (i64, i64),
+    /// Not the time of its last modification, which anyone inside can set.
+    changed: (i64, i64),
     /// Its directories, and the entries whose names mean something.
     entries: Vec<Entry>,
     /// It could not be listed: its owner could open it up from inside.
@@ -235,9 +236,13 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let handle = match open_beneath(&self.search.directory, folder, flags) {
             Ok(handle) => handle,
+            // ATTACK(unlistable-directory): what the tool has closed is opened again.
+            Err(Errno::ACCESS) if self.is_new(folder) && self.make_listable(folder).is_ok() => {
+                return self.look_into(folder);
+            }
             Err(Errno::ACCESS | Errno::PERM) => {
                 let inode = self.status(folder).map_or(0, |status| status.st_ino);
-                let closed = Folder { inode, modified: (0, 0), entries: Vec::new(), closed: true };
+                let closed = Folder { inode, changed: (0, 0), entries: Vec::new(), closed: true };
                 self.folders.insert(folder.to_owned(), closed);
                 return Vec::new();
             }
@@ -255,10 +260,26 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let next =
             listed.iter().filter(|entry| self.descends(folder, entry)).map(|entry| folder.join(&entry.name));
         let next = next.filter(|path| !self.folders.contains_key(path)).collect();
-        let seen =
-            Folder { inode: status.st_ino, modified: modified(&status), entries: listed, closed: false };
+        let seen = Folder { inode: status.st_ino, changed: changed(&status), entries: listed, closed: false };
         self.folders.insert(folder.to_owned(), seen);
         next
+    }
+
+    /// Whether this is after a run, and the directory was not guarded in it.
+    fn is_new(&self, folder: &Path) -> bool {
+        let inode = self.status(folder).map(|status| (status.st_ino, None));
+        self.known.as_ref().is_some_and(|known| inode.is_some_and(|inode| !known.contains(&inode)))
+    }
+
+    fn make_listable(&self, folder: &Path) -> Result<(), Errno> {
+        if folder.as_os_str().is_empty() {
+            return rustix::fs::fchmod(&self.search.directory, Mode::RWXU);
+        }
+        let handle = open_beneath(&self.search.directory, folder, OFlags::PATH | OFlags::DIRECTORY)?;
+        let by_handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        rustix::fs::chmod(&by_handle, Mode::RWXU)?;
+        // Nothing is gained if it still cannot be listed.
+        rustix::fs::access(&by_handle, rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK)
     }
 
     fn list(&mut self, handle: &OwnedFd, folder: &Path) -> Vec<Entry> {
@@ -328,7 +349,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             .iter()
             .filter(|(path, folder)| {
                 self.status(path).is_none_or(|now| {
-                    now.st_ino != folder.inode || (!folder.closed && modified(&now) != folder.modified)
+                    now.st_ino != folder.inode || (!folder.closed && changed(&now) != folder.changed)
                 })
             })
             .map(|(path, _)| path.clone())
@@ -457,8 +478,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             _ => Kind::File,
         };
         let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
-        let link =
-            is_link.then(|| (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default()));
+        let link = is_link.then(|| changed(&status));
         Some(Guarded { path: path.to_owned(), kind, inode: status.st_ino, link })
     }
 
@@ -506,7 +526,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 inode: status.st_ino,
                 size: status.st_size,
                 mode: status.st_mode,
-                changed: (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default()),
+                changed: changed(&status),
                 is_directory: FileType::from_raw_mode(status.st_mode) == FileType::Directory,
             };
             self.stamps.insert(path.to_owned(), stamp);
@@ -514,8 +534,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 }
 
-fn modified(status: &Stat) -> (i64, i64) {
-    (status.st_mtime, i64::try_from(status.st_mtime_nsec).unwrap_or_default())
+fn changed(status: &Stat) -> (i64, i64) {
+    (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default())
 }
 
 /// Where an open file really is.

@@ -2,9 +2,11 @@
 //!
 //! A watch sees afterwards. The report says so: `partly`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, fstatvfs, statat};
@@ -68,7 +70,7 @@ impl Watch {
         self.next = Some(now + INTERVAL);
         let limits = &plan.draft().limits;
         if self.memory {
-            let used: u64 = processes_of(running.pid).into_iter().map(memory_of).sum();
+            let used = memory_of(&processes_of(running.pid));
             self.peak = self.peak.max(used);
             if used > limits.memory {
                 return Some(Limit::Memory);
@@ -140,14 +142,40 @@ fn processes_of(init: Pid) -> Vec<i32> {
     found
 }
 
-/// Its share of memory: what it has alone, and its part of what it shares.
-fn memory_of(pid: i32) -> u64 {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let kilobytes = |name: &str| {
-        let line = rollup.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
+/// All the memory of these processes: what each has alone, its part of what it shares, and files that are memory,
+/// whether somebody has mapped them or not.
+fn memory_of(processes: &[i32]) -> u64 {
+    let (mut own, mut mapped) = (0, 0);
+    for pid in processes {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let bytes = |name: &str| {
+            let line = rollup.lines().find_map(|line| line.strip_prefix(name));
+            let number =
+                line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
+            number.unwrap_or(0) * 1024
+        };
+        mapped += bytes("Pss_Shmem:");
+        own += bytes("Pss:").saturating_sub(bytes("Pss_Shmem:")) + bytes("SwapPss:");
+    }
+    let files: BTreeMap<u64, u64> = processes.iter().flat_map(|pid| memory_files_of(*pid)).collect();
+    // All of them are in the same scratch space. The init was in the host's before, so it is not asked.
+    let scratch = processes.iter().skip(1).find_map(|pid| {
+        let status = rustix::fs::statvfs(format!("/proc/{pid}/root/tmp")).ok()?;
+        Some(status.f_blocks.saturating_sub(status.f_bfree).saturating_mul(status.f_frsize))
+    });
+    // Counted once: what is mapped is mostly one of these files.
+    own + mapped.max(files.values().sum::<u64>() + scratch.unwrap_or(0))
+}
+
+/// Files without a name that are memory and nothing else: inode and bytes.
+fn memory_files_of(pid: i32) -> Vec<(u64, u64)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_memory = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:"))
     };
-    (kilobytes("Pss:") + kilobytes("SwapPss:")) * 1024
+    let files = entries.map(|entry| entry.path()).filter(is_memory);
+    let bytes = |status: &rustix::fs::Stat| u64::try_from(status.st_blocks).unwrap_or_default() * 512;
+    files.filter_map(|path| rustix::fs::stat(&path).ok()).map(|s| (s.st_ino, bytes(&s))).collect()
 }
 
 /// What a process and the children it has waited for wrote to disks.
