@@ -29,7 +29,7 @@ The command sees the system read-only, an empty home and an empty /tmp of its ow
 without any, the current one is shown read-only. There is no network but its own loopback. Secrets in the tree
 (.env*, .ssh, *.pem …) are hidden, and .git/hooks and .git/config cannot be written.
 
-Exit codes: the command's own; 2 usage, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,
+Exit codes: the command's own; 2 usage, 3 refused, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,
 127 not found, 128+N ended by signal N.
 
 Examples:
@@ -93,9 +93,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = amount::bytes, allow_hyphen_values = true)]
     disk: u64,
 
-    /// Bytes of each output stream that are passed on
-    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = amount::bytes, allow_hyphen_values = true)]
-    output: u64,
+    /// Bytes of each output stream that are passed on, or kept with --json [default: 1g, with --json 10m]
+    #[arg(long, value_name = "SIZE", value_parser = amount::bytes, allow_hyphen_values = true)]
+    output: Option<u64>,
 
     /// Give it a terminal
     #[arg(short = 't', long)]
@@ -195,7 +195,7 @@ fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
             pids: arguments.pids,
             cpu_millis: arguments.cpus,
             disk: arguments.disk,
-            output: arguments.output,
+            output: arguments.output.unwrap_or(if arguments.json { 10 << 20 } else { 1 << 30 }),
             timeout: arguments.timeout,
             ..Limits::default()
         },
@@ -216,10 +216,7 @@ fn profile_of(arguments: &Arguments) -> Result<Profile, Failed> {
         });
     }
     let profile = Profile::parse(&arguments.profile).ok_or_else(|| {
-        Failed::usage(
-            anyhow!("`{}` is not a profile", arguments.profile),
-            "choose inspect, build, mutate or networked",
-        )
+        Failed::usage(anyhow!("`{}` is not a profile", arguments.profile), "choose inspect, build or mutate")
     })?;
     if !profile.may_write() && !arguments.rw.is_empty() {
         let error =
@@ -339,7 +336,9 @@ fn remark_on(report: &Report, wanted: &OsStr) {
         }
     }
     for moved in &report.quarantined {
-        let (path, to) = (moved.path.display(), moved.moved_to.display());
+        // The tool chose the name; it does not get to write lines of ours with it.
+        let shown = |path: &Path| path.to_string_lossy().escape_debug().to_string();
+        let (path, to) = (shown(&moved.path), shown(&moved.moved_to));
         talk::warning(&format!("`{path}` was moved to `{to}`: {}", moved.why));
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
             before: Some(&directory.survey),
             patience: Patience::Steady,
         });
-        incomplete |= !now.complete || !directory.survey.complete;
+        incomplete |= !now.complete || !now.stable || !directory.survey.complete;
         if wants_list {
             seen.extend(difference(&directory.path, &directory.survey, &now));
         }
@@ -65,7 +65,7 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
         (false, _) => Changes::NotAsked,
         (true, false) => Changes::Exact(seen),
         (true, true) => {
-            Changes::Partial { seen, why: "a granted directory has more than 250,000 entries".to_owned() }
+            Changes::Partial { seen, why: "not all of a granted directory could be searched".to_owned() }
         }
     };
     (changes, quarantined)

@@ -193,7 +193,7 @@ pub enum Level {
     Absent,
     /// Watched or limited, but with a gap that `how` names.
     Partly,
-    /// The kernel holds it.
+    /// The kernel holds it, or the launcher from outside.
     Enforced,
 }
 

@@ -1,7 +1,7 @@
 //! A process of its own to launch from: a gate has threads, and a threaded process must not fork a sandbox.
 //!
-//! The helper is our own binary under another argument. It reads one request from its standard input, answers on its
-//! standard output, and ends its sandbox when the gate hangs up.
+//! The helper is our own binary under another argument. Its standard input is a socket, on which it reads one request
+//! and answers it; it ends its sandbox when the gate hangs up.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

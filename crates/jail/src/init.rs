@@ -161,7 +161,7 @@ fn report(socket: &OwnedFd, said: &Said) -> i32 {
     i32::from(send(socket, said, &[]).is_err())
 }
 
-/// Moves this one thread, which it is all there is.
+/// Moves this one thread; there is no other.
 fn enter_cgroup(door: &OwnedFd) -> Result<(), Failure> {
     rustix::io::write(door, b"0").map(drop).map_err(Failure::at(Step::Cgroup))
 }

@@ -484,7 +484,7 @@ fn held_by_launcher(plan: &Plan, identity: &Identity, cgroup: &Cgroup, opened: &
         say(Control::LandlockFiles, Level::Partly, how.to_owned());
     }
     if opened.iter().any(|directory| !directory.survey.complete) {
-        let how = "a granted directory has more than 250,000 entries; those beyond are not guarded";
+        let how = "not all of a granted directory could be searched, and what was not is not guarded";
         for control in [Control::HiddenNames, Control::ProtectedNames, Control::HostSockets] {
             say(control, Level::Partly, how.to_owned());
         }

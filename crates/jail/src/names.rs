@@ -163,8 +163,8 @@ impl From<Pattern> for String {
 
 /// ATTACK(hidden-name-case): compared without case, because a directory may fold it.
 fn matches_one(pattern: &str, name: &OsStr) -> bool {
-    let name = name.as_bytes().to_ascii_lowercase();
-    wildcard(pattern.as_bytes(), &name)
+    let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
+    wildcard(pattern.as_bytes(), name.as_bytes())
 }
 
 /// Greedy matching with one step back: linear in practice, quadratic at worst, never exponential.
@@ -213,6 +213,7 @@ mod tests {
         assert!(matches(".config/gcloud", "home/.config/gcloud"));
         assert!(!matches(".config/gcloud", "gcloud"));
         assert!(matches(".*_history", ".bash_history"));
+        assert!(matches("ÄRGER.txt", "ÄRGER.txt") && matches("ÄRGER.txt", "ärger.TXT"));
     }
 
     #[test]

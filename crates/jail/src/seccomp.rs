@@ -175,6 +175,11 @@ const INSPECTED: &[Inspected] = &[
         ],
         otherwise: EAFNOSUPPORT,
     },
+    Inspected {
+        call: libc::SYS_socketpair,
+        checks: &[Check::Is { at: low(0), value: libc::AF_UNIX.cast_unsigned(), answer: ALLOW }],
+        otherwise: EAFNOSUPPORT,
+    },
     // ATTACK(core-pattern): a limit of 0 makes the kernel pipe the dump to the host's handler all the same; ours is 1,
     // which does not, and has to stay.
     Inspected {
@@ -432,6 +437,8 @@ mod tests {
         assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CORE, 0]), ALLOW);
         assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_CPU, 8]), ALLOW);
         assert_eq!(call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_socketpair, [libc::AF_UNIX as u32, 1, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_socketpair, [libc::AF_PACKET as u32, 1, 0]), EAFNOSUPPORT);
         assert_eq!(call(libc::SYS_chmod, [0, 0o755, 0]), ALLOW);
         assert_eq!(call(libc::SYS_chmod, [0, 0o4755, 0]), EPERM);
         assert_eq!(call(libc::SYS_fchmodat, [0, 0, 0o2755]), EPERM);

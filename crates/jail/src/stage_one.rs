@@ -178,7 +178,7 @@ pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfB
 /// `pivot_root` wants a mount point. It must be one that no plan can name: the host's directories are still to be found.
 fn attach_somewhere(root: OwnedFd) -> Result<OwnedFd, Errno> {
     let mut last = Errno::NOENT;
-    for place in ["/sys", "/proc", "/mnt"] {
+    for place in ["/sys", "/proc"] {
         match openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|place| attach_over(&root, place))
         {

@@ -10,7 +10,7 @@ use std::vec;
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
-use rustix::process::{Resource, Rlimit, chdir, fchdir, pivot_root, setrlimit};
+use rustix::process::{Resource, Rlimit, chdir, fchdir, getrlimit, pivot_root, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
     set_capabilities, set_no_new_privs,
@@ -222,7 +222,11 @@ fn seal_root() -> io::Result<()> {
 }
 
 fn set_limits(limits: &Rlimits) -> Result<(), Errno> {
-    let set = |resource, value| setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) });
+    // The caller may have less than the plan allows, and nobody can give more than they have.
+    let set = |resource, value: u64| {
+        let value = getrlimit(resource).maximum.map_or(value, |hard| hard.min(value));
+        setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
+    };
     set(Resource::Nofile, limits.open_files)?;
     if let Some(pids) = limits.pids {
         set(Resource::Nproc, pids)?;
@@ -234,9 +238,9 @@ fn set_limits(limits: &Rlimits) -> Result<(), Errno> {
     }
     if limits.no_core_dumps {
         // Not 0: a handler in `core_pattern` would still be started. 1 stops both kinds.
-        set(Resource::Core, 1)?;
+        setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
     }
-    // No queue of pending signals or messages, nor locked memory, that the host would miss.
+    // Locked memory is memory the host cannot have back.
     set(Resource::Memlock, 8 * 1024 * 1024)
 }
 

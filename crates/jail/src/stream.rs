@@ -80,6 +80,11 @@ impl Capture {
         bytes.get(..kept).unwrap_or_default()
     }
 
+    /// Counts bytes that were taken and could not be passed on.
+    pub(crate) fn lose(&mut self, count: usize) {
+        self.captured.dropped += count as u64;
+    }
+
     /// Takes the next bytes and keeps those within the cap.
     pub fn keep(&mut self, bytes: &[u8]) {
         let kept = self.take(bytes);

@@ -35,7 +35,6 @@ pub(crate) struct Supervised {
     stderr: Capture,
     timings: Timings,
     ended: Ended,
-    watched_peak: u64,
 }
 
 impl Supervised {
@@ -45,10 +44,8 @@ impl Supervised {
         changes: Changes,
         quarantined: Vec<Quarantined>,
     ) -> Report {
-        let memory = match (running.cgroup.peak_memory(), self.watched_peak) {
-            (Some(bytes), _) => Memory::Total(bytes),
-            (None, _) => Memory::LargestProcess(self.ended.largest.max(self.watched_peak)),
-        };
+        let largest = Memory::LargestProcess(self.ended.largest);
+        let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
         let mut enforcement = self.walls;
         for finding in running.held.findings() {
             enforcement.set(finding.control, finding.level, finding.how.clone());
@@ -93,7 +90,7 @@ pub(crate) fn supervise(
         watch: Watch::new(plan, running),
         begun,
         started: None,
-        walls: Enforcement::default(),
+        walls: Enforcement::absent("the command was not started"),
         said: None,
         stopped: None,
         early_signals: Vec::new(),
@@ -380,7 +377,6 @@ impl Supervisor<'_> {
             stderr: stderr.capture,
             timings: Timings { setup: started - self.begun, run: finished - started },
             ended,
-            watched_peak: self.watch.peak(),
         })
     }
 }
@@ -489,6 +485,7 @@ impl Output {
     }
 
     fn give_up(&mut self) {
+        self.capture.lose(self.waiting.len());
         self.from = None;
         self.waiting = Vec::new();
     }
@@ -532,6 +529,10 @@ impl Output {
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             // Nobody reads us any more: then nobody reads the tool, and it learns that the usual way.
+            Err(rustix::io::Errno::PIPE) => {
+                self.waiting = Vec::new();
+                self.from = None;
+            }
             Err(_) => self.give_up(),
         }
     }

@@ -179,7 +179,6 @@ pub(crate) const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_sched_rr_get_interval,
-    libc::SYS_sched_setaffinity,
     libc::SYS_sched_setattr,
     libc::SYS_sched_setparam,
     libc::SYS_sched_setscheduler,
@@ -247,7 +246,6 @@ pub(crate) const ALLOWED: &[libc::c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    libc::SYS_socketpair,
     // System V and POSIX queues, in a namespace of their own
     libc::SYS_mq_getsetattr,
     libc::SYS_mq_notify,
@@ -318,6 +316,8 @@ pub(crate) const REFUSED: &[libc::c_long] = &[
     libc::SYS_quotactl_fd,
     libc::SYS_reboot,
     libc::SYS_request_key,
+    // The processors it may use, where no cgroup holds them.
+    libc::SYS_sched_setaffinity,
     libc::SYS_setdomainname,
     libc::SYS_sethostname,
     libc::SYS_setns,

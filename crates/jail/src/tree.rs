@@ -25,6 +25,8 @@ const MAX_BEFORE: usize = 250_000;
 const MAX_AFTER: usize = 5_000_000;
 /// Entries looked at while a tool runs.
 const MAX_GLANCE: usize = 20_000;
+/// Links to directories that are followed: each makes every name be asked about once more.
+const MAX_LINKS: usize = 64;
 /// How often changed directories are looked at again.
 const MAX_ROUNDS: usize = 64;
 
@@ -165,6 +167,7 @@ pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
         folders: BTreeMap::new(),
         stamps: BTreeMap::new(),
         entries: 0,
+        unseen: false,
     };
     walk.run()
 }
@@ -177,6 +180,8 @@ struct Walk<'a, Fd> {
     folders: BTreeMap<PathBuf, Folder>,
     stamps: BTreeMap<PathBuf, Stamp>,
     entries: usize,
+    /// Something could not be looked at.
+    unseen: bool,
 }
 
 /// A directory as it was when it was listed.
@@ -216,7 +221,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             // ATTACK(hidden-name-moved): a directory that moves from where we have yet to look to where we have been.
             let moved = self.look_again();
             if moved.is_empty() && links == self.links.len() {
-                return Survey { complete: true, stable: true, ..found };
+                return Survey { complete: !self.unseen, stable: true, ..found };
             }
             waiting = moved;
         }
@@ -233,21 +238,27 @@ impl<Fd: AsFd> Walk<'_, Fd> {
 
     /// Lists one directory; returns those in it that are to be listed too and have not been.
     fn look_into(&mut self, folder: &Path) -> Vec<PathBuf> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let handle = match open_beneath(&self.search.directory, folder, flags) {
-            Ok(handle) => handle,
+        let opened = match self.open_folder(folder) {
             // ATTACK(unlistable-directory): what the tool has closed is opened again.
             Err(Errno::ACCESS) if self.is_new(folder) && self.make_listable(folder).is_ok() => {
-                return self.look_into(folder);
+                self.open_folder(folder)
             }
+            other => other,
+        };
+        let handle = match opened {
+            Ok(handle) => handle,
             Err(Errno::ACCESS | Errno::PERM) => {
                 let inode = self.status(folder).map_or(0, |status| status.st_ino);
                 let closed = Folder { inode, changed: (0, 0), entries: Vec::new(), closed: true };
                 self.folders.insert(folder.to_owned(), closed);
                 return Vec::new();
             }
-            Err(_) => {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 self.forget(folder);
+                return Vec::new();
+            }
+            Err(_) => {
+                self.unseen = true;
                 return Vec::new();
             }
         };
@@ -263,6 +274,14 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let seen = Folder { inode: status.st_ino, changed: changed(&status), entries: listed, closed: false };
         self.folders.insert(folder.to_owned(), seen);
         next
+    }
+
+    /// A directory that can be listed and entered. One that can only be listed says nothing of what is in it, and its
+    /// owner could open it up from inside.
+    fn open_folder(&self, folder: &Path) -> Result<OwnedFd, Errno> {
+        let handle = open_beneath(&self.search.directory, folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        statat(&handle, ".", AtFlags::empty())?;
+        Ok(handle)
     }
 
     /// Whether this is after a run, and the directory was not guarded in it.
@@ -286,7 +305,11 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let mut buffer = [MaybeUninit::uninit(); 32 * 1024];
         let mut reader = RawDir::new(handle, &mut buffer);
         let mut kept = Vec::new();
-        while let Some(Ok(found)) = reader.next() {
+        while let Some(found) = reader.next() {
+            let Ok(found) = found else {
+                self.unseen = true;
+                break;
+            };
             let name = OsStr::from_bytes(found.file_name().to_bytes());
             if name == "." || name == ".." {
                 continue;
@@ -322,6 +345,10 @@ impl<Fd: AsFd> Walk<'_, Fd> {
 
     /// Remembers a link to a directory in here under whose name patterns go on.
     fn follow(&mut self, link: &Path) {
+        if self.links.len() >= MAX_LINKS {
+            self.unseen = true;
+            return;
+        }
         let known = self.links.iter().any(|(known, _)| known == link);
         if let (Some(target), false) = (self.resolve(link), known) {
             self.links.push((link.to_owned(), target));
@@ -338,8 +365,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             return self.known.as_ref().is_some_and(|known| !known.contains(&(entry.inode, None)));
         }
         // Git's objects are its own; but a change report lists them like anything else.
-        let is_store = entry.name == "objects" && self.is_in_git(&path);
-        !is_store || self.search.detail == Detail::Stamps
+        !self.is_object_store(&path) || self.search.detail == Detail::Stamps
     }
 
     /// Directories that are not as they were listed; what has changed in them is listed again by the caller.
@@ -395,9 +421,10 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn collect_entry(&self, path: &Path, entry: &Entry, found: &mut Survey) {
-        // In git's own directory names are branches and the like; only a socket is one there too.
         if self.is_in_git(path) {
-            if entry.kind == FileType::Socket {
+            if self.hides(path) {
+                found.hidden.extend(self.guarded(path));
+            } else if entry.kind == FileType::Socket {
                 found.sockets.extend(self.guarded(path));
             }
             return;
@@ -427,16 +454,18 @@ impl<Fd: AsFd> Walk<'_, Fd> {
 
     fn collect_git(&self, path: &Path, found: &mut Survey) {
         let mut waiting = vec![path.to_owned()];
-        // ATTACK(git-commondir): a submodule or worktree has files of its own that decide.
-        for nest in ["modules", "worktrees"] {
-            waiting.extend(self.directories_in(&path.join(nest)));
-        }
-        while let Some(git) = waiting.pop() {
+        while let Some(folder) = waiting.pop() {
             for name in GIT_DECIDES {
-                self.add(&git.join(name), &mut found.protected);
+                self.add(&folder.join(name), &mut found.protected);
             }
-            if git != path {
-                waiting.extend(self.directories_in(&git));
+            // ATTACK(git-commondir): a submodule or worktree has files of its own that decide. Its name is free, and may
+            // have several parts: only what is a git directory itself has a known inside.
+            if folder == path || self.status(&folder.join("HEAD")).is_some() {
+                waiting.extend(
+                    ["modules", "worktrees"].iter().flat_map(|nest| self.directories_in(&folder.join(nest))),
+                );
+            } else {
+                waiting.extend(self.directories_in(&folder));
             }
         }
     }
@@ -490,8 +519,21 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         path.parent().is_some_and(|parent| parent.iter().any(|name| self.is_git(name)))
     }
 
+    /// Whether git chose the name: a branch called `a.key` is no secret.
+    fn is_named_by_git(&self, path: &Path) -> bool {
+        self.is_in_git(path) && path.iter().any(|name| name == "refs" || name == "logs" || name == "objects")
+    }
+
+    /// Whether this holds git's objects and nothing else, thousands of them.
+    fn is_object_store(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let is_numbered = name.len() == 2 && name.iter().all(u8::is_ascii_hexdigit);
+        let in_objects = path.parent().and_then(Path::file_name).is_some_and(|parent| parent == "objects");
+        in_objects && (is_numbered || name == b"pack" || name == b"info") && self.is_in_git(path)
+    }
+
     fn hides(&self, path: &Path) -> bool {
-        !self.is_in_git(path) && self.is_meant(path, |path| self.search.names.hides(path))
+        !self.is_named_by_git(path) && self.is_meant(path, |path| self.search.names.hides(path))
     }
 
     fn protects(&self, path: &Path) -> bool {

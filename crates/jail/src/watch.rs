@@ -26,7 +26,6 @@ pub(crate) struct Watch {
     memory: bool,
     /// Free bytes of each writable directory's filesystem when the run began.
     disk: Vec<(usize, u64)>,
-    peak: u64,
     began: std::time::SystemTime,
 }
 
@@ -48,18 +47,12 @@ impl Watch {
             next: needed.then(|| Instant::now() + INTERVAL),
             memory,
             disk,
-            peak: 0,
             began: std::time::SystemTime::now(),
         }
     }
 
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.next
-    }
-
-    /// The most memory seen at once.
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak
     }
 
     /// Looks, if it is time. Says which limit was passed.
@@ -71,7 +64,6 @@ impl Watch {
         let limits = &plan.draft().limits;
         if self.memory {
             let used = memory_of(&processes_of(running.pid));
-            self.peak = self.peak.max(used);
             if used > limits.memory {
                 return Some(Limit::Memory);
             }

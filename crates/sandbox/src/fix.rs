@@ -52,7 +52,7 @@ pub(crate) fn fix_for_step(step: &Step, error: Option<i32>) -> Option<String> {
             fix_for_walls()
         }
         (Step::Proc, _) => Some(
-            "this /proc is masked, as in a container: run the container with `--security-opt systempaths=unconfined` (Docker), `procMount: Unmasked` with a user namespace (Kubernetes), or use the docker backend from outside"
+            "this /proc is masked, as in a container: run the container with `--security-opt systempaths=unconfined` (Docker), `procMount: Unmasked` with a user namespace (Kubernetes)"
                 .to_owned(),
         ),
         _ => None,

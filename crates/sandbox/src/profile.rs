@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jail::{
     Access, ChangeReport, Content, DEFAULT_PATH, Directory, Draft, HOME, Limits, Loopback, Names,
-    PASSED_VARIABLES, Plan, PlanError, Program, Strictness,
+    PASSED_VARIABLES, Plan, PlanError, Program, Strictness, is_denied_variable,
 };
 
 /// What a kind of command may do.
@@ -230,7 +230,7 @@ fn search_path(toolchains: &[Toolchain]) -> OsString {
 }
 
 fn passed_variables(host: &Host) -> impl Iterator<Item = (OsString, OsString)> {
-    host.variables.iter().filter(|(name, _)| is_passed(name)).cloned()
+    host.variables.iter().filter(|(name, _)| is_passed(name) && !is_denied_variable(name)).cloned()
 }
 
 fn is_passed(name: &OsStr) -> bool {
@@ -284,6 +284,7 @@ mod tests {
         let variables = vec![
             ("LANG".into(), "C.UTF-8".into()),
             ("LC_ALL".into(), "C".into()),
+            ("LC_API_TOKEN".into(), "sk".into()),
             ("ANTHROPIC_API_KEY".into(), "sk".into()),
             ("SSH_AUTH_SOCK".into(), "/run/x".into()),
         ];

@@ -48,10 +48,11 @@ impl Proof {
 
     /// Required walls that do not stand.
     pub fn missing_walls(&self) -> Controls {
-        self.controls
-            .iter()
-            .filter(|proved| proved.control.is_required() && proved.level != Level::Enforced)
-            .fold(Controls::NONE, |missing, proved| missing.with(proved.control))
+        let stands = |control: &Control| {
+            self.controls.iter().any(|proved| proved.control == *control && proved.level == Level::Enforced)
+        };
+        let required = Control::ALL.into_iter().filter(|control| control.is_required());
+        required.filter(|control| !stands(control)).fold(Controls::NONE, Controls::with)
     }
 }
 

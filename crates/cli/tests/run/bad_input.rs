@@ -254,7 +254,7 @@ fn the_network_is_refused_until_it_can_be_guarded() {
 #[test]
 fn unknown_words_are_refused_with_the_known_ones() {
     let gate = Gate::new();
-    let said = "error: `nonsense` is not a profile\nhint: choose inspect, build, mutate or networked\n";
+    let said = "error: `nonsense` is not a profile\nhint: choose inspect, build or mutate\n";
     assert_eq!(gate.run(&["--profile", "nonsense"], &["true"]), ran(2, "", said));
     let said =
         "error: `nonsense` is not a backend of this version\nhint: choose native, subprocess or deny\n";
