@@ -480,9 +480,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let mut found = Vec::new();
         while let Some(Ok(entry)) = reader.next() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            let is_own =
-                name != "." && name != ".." && name != "hooks" && name != "objects" && name != "refs";
-            if is_own && entry.file_type() == FileType::Directory {
+            if name != "." && name != ".." && entry.file_type() == FileType::Directory {
                 found.push(folder.join(name));
             }
         }

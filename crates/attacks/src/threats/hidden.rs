@@ -80,6 +80,13 @@ const SECRETS: &[Secret] = &[
         ..PLAIN
     },
     Secret {
+        id: "hidden-in-git",
+        promise: "a hidden file in a git directory cannot be read",
+        file: "work/.git/deploy.key",
+        tried: &[".git/deploy.key"],
+        ..PLAIN
+    },
+    Secret {
         id: "link-to-a-hidden-file",
         promise: "a link with an innocent name does not show a hidden file",
         link: Some(("work/innocent", ".env")),

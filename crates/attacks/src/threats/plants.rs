@@ -93,6 +93,30 @@ pub(crate) const PLANTS: &[Plant] = &[
         ..WRITTEN
     },
     Plant {
+        id: "submodule-with-a-name-of-gits",
+        promise: "the settings of a submodule cannot be written, whatever its name",
+        before: &[
+            "write:.git/HEAD:x",
+            "write:.git/modules/objects/HEAD:x",
+            "write:.git/modules/objects/config:x",
+        ],
+        steps: &["write:.git/modules/objects/config:evil"],
+        target: ".git/modules/objects/config",
+        ..WRITTEN
+    },
+    Plant {
+        id: "submodule-in-a-folder",
+        promise: "the settings of a submodule cannot be written when its name has several parts",
+        before: &[
+            "write:.git/HEAD:x",
+            "write:.git/modules/a/refs/HEAD:x",
+            "write:.git/modules/a/refs/config:x",
+        ],
+        steps: &["write:.git/modules/a/refs/config:evil"],
+        target: ".git/modules/a/refs/config",
+        ..WRITTEN
+    },
+    Plant {
         id: "git-commondir",
         promise: "a worktree cannot be told to take its settings from elsewhere",
         before: &["write:.git/HEAD:x", "write:.git/config:x", "write:.git/worktrees/w/commondir:../.."],
