@@ -79,8 +79,8 @@ impl Watch {
     }
 
     /// Bytes written since the run began: as the kernel counts them for the sandbox's processes, or as files show that
-    /// changed since, whichever is more. The first misses what an orphan wrote and an ordinary user may not ask about;
-    /// the second misses files without a name.
+    /// changed since and files without a name, whichever is more. The first misses what was only reserved, and what an
+    /// ordinary user may not ask about; the second misses files that are only mapped.
     fn written_by(&self, running: &Running, directory: &impl AsFd, plan: &Plan) -> u64 {
         let (path, names, patience) = (Path::new("/"), &plan.draft().names, Patience::Glance);
         let found =
@@ -93,8 +93,10 @@ impl Watch {
             .filter(|status| u64::try_from(status.st_ctime).unwrap_or_default() >= since)
             .map(|status| u64::try_from(status.st_blocks).unwrap_or_default() * 512)
             .sum();
-        let counted: u64 = processes_of(running.pid).into_iter().map(written_bytes_of).sum();
-        named.max(counted)
+        let processes = processes_of(running.pid);
+        let counted: u64 = processes.iter().map(|pid| written_bytes_of(*pid)).sum();
+        let unnamed: BTreeMap<u64, u64> = processes.iter().flat_map(|pid| unnamed_files_of(*pid)).collect();
+        counted.max(named + unnamed.values().sum::<u64>())
     }
 }
 
@@ -168,6 +170,17 @@ fn memory_files_of(pid: i32) -> Vec<(u64, u64)> {
     let files = entries.map(|entry| entry.path()).filter(is_memory);
     let bytes = |status: &rustix::fs::Stat| u64::try_from(status.st_blocks).unwrap_or_default() * 512;
     files.filter_map(|path| rustix::fs::stat(&path).ok()).map(|s| (s.st_ino, bytes(&s))).collect()
+}
+
+/// Files that are open and have no name, memory excepted: inode and bytes. What is only reserved in them was never written.
+fn unnamed_files_of(pid: i32) -> Vec<(u64, u64)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_memory = |path: &PathBuf| {
+        fs::read_link(path).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:"))
+    };
+    let files = entries.map(|entry| entry.path()).filter(|path| !is_memory(path));
+    let unnamed = files.filter_map(|path| rustix::fs::stat(&path).ok()).filter(|status| status.st_nlink == 0);
+    unnamed.map(|s| (s.st_ino, u64::try_from(s.st_blocks).unwrap_or_default() * 512)).collect()
 }
 
 /// What a process and the children it has waited for wrote to disks.
