@@ -1,0 +1,275 @@
+//! One way to write each JSON value (RFC 8785), and digests of it.
+//!
+//! # Invariants
+//! - A value has one canonical form; two different values never share one.
+//! - Numbers outside I-JSON and objects that name a key twice have none: they are refused.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Number, Value};
+use thiserror::Error;
+
+/// The largest JSON text that is read.
+pub const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
+
+/// The largest whole number that every implementation of JSON reads the same.
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+/// Why a text has no canonical form.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CanonicalError {
+    /// It is too long.
+    #[error("the JSON text is longer than {MAX_JSON_BYTES} bytes")]
+    TooLong,
+    /// It is not JSON, or names a key twice, or holds a number that not everybody reads the same.
+    #[error("not acceptable JSON: {why}")]
+    Json {
+        /// What is wrong, and where.
+        why: String,
+    },
+    /// A number that not everybody reads the same.
+    #[error("the number {number} is outside of what JSON carries without loss")]
+    Number {
+        /// The number.
+        number: String,
+    },
+}
+
+/// A JSON value with its one true form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Canonical {
+    value: Value,
+    text: String,
+}
+
+impl Canonical {
+    /// Reads a JSON text from outside.
+    pub fn parse(text: &str) -> Result<Canonical, CanonicalError> {
+        if text.len() > MAX_JSON_BYTES {
+            return Err(CanonicalError::TooLong);
+        }
+        // ATTACK(duplicate-key): what one parser skips, another one obeys.
+        let Strict(value) =
+            serde_json::from_str(text).map_err(|error| CanonicalError::Json { why: error.to_string() })?;
+        Canonical::of(value)
+    }
+
+    /// The form of a value that is here already.
+    pub fn of(value: Value) -> Result<Canonical, CanonicalError> {
+        check_numbers(&value)?;
+        let text = serde_json_canonicalizer::to_string(&value)
+            .map_err(|error| CanonicalError::Json { why: error.to_string() })?;
+        Ok(Canonical { value, text })
+    }
+
+    /// The value.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Its canonical text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The digest of its canonical text.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.text.as_bytes())
+    }
+
+    /// The value, for someone who needs it whole.
+    pub fn into_value(self) -> Value {
+        self.value
+    }
+}
+
+fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
+    match value {
+        Value::Number(number) if !is_safe(number) => {
+            Err(CanonicalError::Number { number: number.to_string() })
+        }
+        Value::Array(items) => items.iter().try_for_each(check_numbers),
+        Value::Object(members) => members.values().try_for_each(check_numbers),
+        _ => Ok(()),
+    }
+}
+
+fn is_safe(number: &Number) -> bool {
+    if let Some(whole) = number.as_i64() {
+        return whole.unsigned_abs() <= MAX_SAFE_INTEGER;
+    }
+    // Every number that large is a whole one, and may have been another before it was read.
+    number.as_f64().is_some_and(|real| real.is_finite() && real.abs() <= MAX_SAFE_INTEGER as f64)
+}
+
+/// A BLAKE3 digest.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub fn parse(text: &str) -> Option<Digest> {
+        blake3::Hash::from_hex(text).ok().map(|hash| Digest(*hash.as_bytes()))
+    }
+
+    /// The digest itself.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(blake3::Hash::from_bytes(self.0).to_hex().as_str())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Digest({self})")
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Digest::parse(&text).ok_or_else(|| de::Error::custom("a digest has 64 hexadecimal digits"))
+    }
+}
+
+/// A value in whose objects each key stands once.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Strict, D::Error> {
+        StrictSeed.deserialize(deserializer).map(Strict)
+    }
+}
+
+struct StrictSeed;
+
+impl<'de> DeserializeSeed<'de> for StrictSeed {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for StrictSeed {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number that is not finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = sequence.next_element_seed(StrictSeed)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(StrictSeed)?;
+            if members.contains_key(&key) {
+                return Err(de::Error::custom(format!("the key `{key}` stands twice in one object")));
+            }
+            members.insert(key, value);
+        }
+        Ok(Value::Object(members))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str) -> String {
+        Canonical::parse(text).unwrap().text().to_owned()
+    }
+
+    #[test]
+    fn equal_values_have_equal_texts() {
+        assert_eq!(canonical(r#"{ "b": 1, "a": [1.0, 10e-1, -0, "\u00e9"] }"#), r#"{"a":[1,1,0,"é"],"b":1}"#);
+    }
+
+    #[test]
+    fn keys_are_sorted_by_their_utf_16_form() {
+        // From RFC 8785, section 3.2.3: U+1F600 sorts before U+FB33, because its first surrogate is smaller.
+        assert_eq!(canonical("{\"\u{fb33}\":1,\"\u{1f600}\":2}"), "{\"\u{1f600}\":2,\"\u{fb33}\":1}");
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused_at_any_depth() {
+        assert!(Canonical::parse(r#"{"a":1,"a":1}"#).is_err());
+        assert!(Canonical::parse(r#"[{"x":{"a":1,"b":2,"a":3}}]"#).is_err());
+        assert!(Canonical::parse(r#"{"a":1,"\u0061":2}"#).is_err());
+    }
+
+    #[test]
+    fn numbers_that_not_everybody_reads_the_same_are_refused() {
+        for number in ["9007199254740992", "-9007199254740992", "1e400", "18446744073709551615", "1e17"] {
+            assert!(Canonical::parse(number).is_err(), "{number}");
+        }
+        assert_eq!(canonical("9007199254740991"), "9007199254740991");
+        assert_eq!(canonical("0.1"), "0.1");
+    }
+
+    #[test]
+    fn what_is_not_one_json_text_is_refused() {
+        for text in ["", "{", "{}x", "{'a':1}", "[1,]", "nul", "\u{feff}{}"] {
+            assert!(Canonical::parse(text).is_err(), "{text}");
+        }
+        assert!(Canonical::parse(&"[".repeat(100_000)).is_err(), "depth");
+    }
+
+    #[test]
+    fn a_digest_reads_back_as_itself() {
+        let digest = Canonical::parse("{}").unwrap().digest();
+        assert_eq!(Digest::parse(&digest.to_string()), Some(digest));
+    }
+}

@@ -1,0 +1,36 @@
+//! The words every other crate speaks: tools, calls, classes, reasons, results and receipts.
+//!
+//! Pure: it knows no clock, disk, socket or environment, and decides nothing.
+//!
+//! # Invariants
+//! - Text from outside becomes a type here once, by `parse`; what has the type is valid.
+//! - Equal requests have equal canonical bytes, and so equal digests.
+//! - A contract's hash covers everything its author wrote, also what is not shown.
+#![forbid(unsafe_code)]
+
+mod action;
+mod canonical;
+mod class;
+mod id;
+mod nearest;
+mod reason;
+mod receipt;
+mod result;
+mod scan;
+mod schema;
+mod tool;
+
+pub use action::{Action, ActionError, Actions};
+pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
+pub use class::{
+    Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, ToolStatus,
+    TrustLabel,
+};
+pub use id::{AgentName, ApprovalId, CallId, IdError, Key, OperatorName, TaskName, ToolName};
+pub use nearest::nearest;
+pub use reason::Reason;
+pub use receipt::{Approved, Enforced, ReceiptBody, RunFacts};
+pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
+pub use scan::{Finding, is_hidden, scan_description, show_hidden};
+pub use schema::{Schema, SchemaError};
+pub use tool::{Contract, ContractError, Definition, Example, MAX_DESCRIPTION};

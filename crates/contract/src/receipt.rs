@@ -1,0 +1,98 @@
+//! What a receipt says: everything that was decided, enforced and observed of one call.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::Digest;
+use crate::id::{AgentName, ApprovalId, CallId, OperatorName, TaskName, ToolName};
+use crate::reason::Reason;
+use crate::result::CallStatus;
+
+/// The statement that is signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptBody {
+    /// The form of this statement.
+    pub version: u32,
+    /// Which call.
+    pub call_id: CallId,
+    /// Who asked.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// For what purpose, in the agent's words.
+    pub purpose: Option<String>,
+    /// Which tool.
+    pub tool: ToolName,
+    /// The hash of its contract.
+    pub contract: Digest,
+    /// The digest of the canonical request: agent, task, tool and arguments.
+    pub request: Digest,
+    /// The digest of the canonical arguments.
+    pub arguments: Digest,
+    /// The hash of the policy that decided.
+    pub policy: Digest,
+    /// Who approved it, if people were asked.
+    pub approval: Option<Approved>,
+    /// How it ended.
+    pub status: CallStatus,
+    /// Why, if not well.
+    pub reason: Option<Reason>,
+    /// What ran, and behind which walls; nothing if nothing ran.
+    pub run: Option<RunFacts>,
+    /// When the request was admitted, in milliseconds since 1970.
+    pub asked_at: i64,
+    /// When it was settled, in milliseconds since 1970.
+    pub settled_at: i64,
+}
+
+/// An approval, as the receipt names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approved {
+    /// Which question.
+    pub id: ApprovalId,
+    /// Who answered.
+    pub by: OperatorName,
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// By which way.
+    pub via: String,
+}
+
+/// What was really enforced and observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Which backend held it.
+    pub backend: String,
+    /// One entry per control: how far it was enforced.
+    pub enforced: BTreeMap<String, Enforced>,
+    /// The exit code, if it had one.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// The digest of the whole output, before cleaning.
+    pub output: Option<Digest>,
+    /// The digest of the binary that worked inside.
+    pub worker: Option<Digest>,
+    /// Files changed, by path, with what happened to them.
+    pub files_changed: BTreeMap<String, String>,
+    /// Whether that list is all.
+    pub files_changed_complete: bool,
+    /// Bytes sent and received, by host.
+    pub bytes_per_host: BTreeMap<String, (u64, u64)>,
+    /// How long it took, in microseconds.
+    pub wall_micros: u64,
+    /// Processor time, in microseconds.
+    pub cpu_micros: u64,
+    /// The most memory it had, in bytes.
+    pub peak_memory: u64,
+}
+
+/// How far a control was enforced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforced {
+    /// `enforced`, `partly` or `absent`.
+    pub level: String,
+    /// By what, or why not.
+    pub how: String,
+}

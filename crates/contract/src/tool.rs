@@ -1,0 +1,273 @@
+//! A tool's contract: what it is, what goes in and comes out, and how dangerous it is.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::canonical::{Canonical, CanonicalError, Digest};
+use crate::class::{Category, CostTier, EgressClass, Idempotency, SafetyClass, TrustLabel};
+use crate::id::{IdError, ToolName};
+use crate::scan::{Finding, is_hidden, scan_description};
+use crate::schema::{Schema, SchemaError};
+
+/// The longest description that is shown.
+pub const MAX_DESCRIPTION: usize = 4096;
+
+/// What a tool's author declares. Everything in it is hashed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    pub title: String,
+    /// What it does, for models and people.
+    pub description: String,
+    /// What it works on.
+    pub category: Category,
+    /// What it does, unless its arguments say otherwise.
+    pub action: String,
+    /// How dangerous it is.
+    pub safety: SafetyClass,
+    /// What leaves the machine.
+    pub egress: EgressClass,
+    /// Whether the same call twice has one effect.
+    pub idempotency: Idempotency,
+    /// What it costs.
+    pub cost: CostTier,
+    /// A JSON schema of its arguments.
+    pub input: Value,
+    /// A JSON schema of its structured result.
+    pub output: Value,
+    /// How it is used.
+    pub examples: Vec<Example>,
+    /// How it fails.
+    pub failure_modes: Vec<String>,
+    /// How long it may take, in seconds.
+    pub timeout_seconds: u64,
+}
+
+/// One way to call a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    /// What it is for.
+    pub about: String,
+    /// The arguments.
+    pub arguments: Value,
+}
+
+/// A definition that has been checked.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    definition: Definition,
+    name: ToolName,
+    hash: Digest,
+    trust: TrustLabel,
+    input: Schema,
+    output: Schema,
+    findings: Vec<Finding>,
+}
+
+/// Why a definition is not a contract.
+#[derive(Debug, Error)]
+pub enum ContractError {
+    /// Its name is not one.
+    #[error("the tool has no valid name")]
+    Name(#[from] IdError),
+    /// A schema is not accepted.
+    #[error("the {which} schema of `{tool}` is not accepted")]
+    Schema {
+        /// Which tool.
+        tool: String,
+        /// Input or output.
+        which: &'static str,
+        /// Why.
+        source: SchemaError,
+    },
+    /// It cannot be hashed.
+    #[error("the definition of `{tool}` has no canonical form")]
+    Canonical {
+        /// Which tool.
+        tool: String,
+        /// Why.
+        source: CanonicalError,
+    },
+    /// An example that the tool itself would refuse.
+    #[error("an example of `{tool}` does not fit its own schema: {problem}")]
+    Example {
+        /// Which tool.
+        tool: String,
+        /// What does not fit.
+        problem: String,
+    },
+}
+
+impl Definition {
+    /// A definition whose schemas are those of two Rust types; the rest is set by the caller.
+    pub fn of<Input: JsonSchema, Output: JsonSchema>(name: &str) -> Definition {
+        Definition {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            description: String::new(),
+            category: Category::Other,
+            action: "other:privileged".to_owned(),
+            safety: SafetyClass::Privileged,
+            egress: EgressClass::None,
+            idempotency: Idempotency::None,
+            cost: CostTier::Free,
+            input: schema_of::<Input>(),
+            output: schema_of::<Output>(),
+            examples: Vec::new(),
+            failure_modes: Vec::new(),
+            timeout_seconds: 30,
+        }
+    }
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(members) = schema.as_object_mut() {
+        members.remove("title");
+    }
+    schema
+}
+
+impl Contract {
+    /// Checks a definition of our own.
+    pub fn internal(definition: Definition) -> Result<Contract, ContractError> {
+        Contract::with_trust(definition, TrustLabel::Internal)
+    }
+
+    /// Checks a definition from somewhere.
+    pub fn with_trust(definition: Definition, trust: TrustLabel) -> Result<Contract, ContractError> {
+        let name = ToolName::parse(&definition.name)?;
+        let tool = || definition.name.clone();
+        let compile = |schema: &Value, which| {
+            Schema::compile(schema).map_err(|source| ContractError::Schema { tool: tool(), which, source })
+        };
+        let input = compile(&definition.input, "input")?;
+        let output = compile(&definition.output, "output")?;
+        for example in &definition.examples {
+            if let Some(problem) = input.problems(&example.arguments).into_iter().next() {
+                return Err(ContractError::Example { tool: tool(), problem });
+            }
+        }
+        let value = serde_json::to_value(&definition).unwrap_or_default();
+        let canonical =
+            Canonical::of(value).map_err(|source| ContractError::Canonical { tool: tool(), source })?;
+        let mut findings = scan_description(&definition.description);
+        let characters = definition.description.chars().count();
+        if characters > MAX_DESCRIPTION {
+            findings.push(Finding::TooLong { characters });
+        }
+        Ok(Contract { name, hash: canonical.digest(), trust, input, output, findings, definition })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &ToolName {
+        &self.name
+    }
+
+    /// What its author declared.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// The hash of all that.
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// Where it comes from.
+    pub fn trust(&self) -> TrustLabel {
+        self.trust
+    }
+
+    /// What is suspicious about its description.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The schema of its arguments.
+    pub fn input(&self) -> &Schema {
+        &self.input
+    }
+
+    /// The schema of its structured result.
+    pub fn output(&self) -> &Schema {
+        &self.output
+    }
+
+    /// How long it may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.definition.timeout_seconds)
+    }
+
+    /// The description as it is shown: cut to a length, nothing hidden left in it.
+    pub fn shown_description(&self) -> String {
+        self.definition.description.chars().filter(|c| !is_hidden(*c)).take(MAX_DESCRIPTION).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its shape is used")]
+    struct Input {
+        path: String,
+        limit: Option<u32>,
+    }
+
+    #[derive(JsonSchema)]
+    struct Output {}
+
+    fn definition() -> Definition {
+        Definition { description: "Reads.".into(), ..Definition::of::<Input, Output>("fs.read") }
+    }
+
+    #[test]
+    fn the_hash_covers_everything_the_author_wrote() {
+        let hash = |definition| Contract::internal(definition).unwrap().hash();
+        let first = hash(definition());
+        assert_eq!(first, hash(definition()));
+        assert_ne!(first, hash(Definition { description: "Reads. ".into(), ..definition() }));
+        assert_ne!(first, hash(Definition { timeout_seconds: 31, ..definition() }));
+    }
+
+    #[test]
+    fn what_is_shown_is_cut_and_cleaned_and_what_is_hashed_is_not() {
+        let long = format!("a\u{200b}{}", "é".repeat(5000));
+        let contract = Contract::internal(Definition { description: long, ..definition() }).unwrap();
+        assert_eq!(contract.shown_description().chars().count(), MAX_DESCRIPTION);
+        assert_eq!(
+            contract.findings(),
+            [Finding::HiddenCharacters { count: 1 }, Finding::TooLong { characters: 5002 }]
+        );
+    }
+
+    #[test]
+    fn an_example_that_the_tool_would_refuse_is_an_error() {
+        let example = Example { about: "wrong".into(), arguments: json!({ "Path": "x" }) };
+        let wrong = Definition { examples: vec![example], ..definition() };
+        assert!(matches!(Contract::internal(wrong), Err(ContractError::Example { .. })));
+    }
+
+    #[test]
+    fn a_missing_optional_argument_is_no_problem() {
+        let contract = Contract::internal(definition()).unwrap();
+        assert_eq!(contract.input().problems(&json!({ "path": "x" })), Vec::<String>::new());
+        assert_eq!(contract.input().problems(&json!({})).len(), 1);
+    }
+}

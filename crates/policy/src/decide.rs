@@ -1,0 +1,347 @@
+//! The decision itself: layer by layer, the strictest wins.
+
+use contract::{
+    Action, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, ToolStatus, TrustLabel,
+};
+
+use crate::address::is_special_host;
+use crate::facts::{Admitted, Answer, Facts, ToolFacts};
+use crate::grant::{Authority, Grant, WorkspaceAccess};
+use crate::level::{Constraints, Git, Network, Terminal};
+use crate::settings::{Agent, RuleEffect, Settings};
+use crate::verdict::{Decision, Question, Step, Verdict};
+
+/// Decides one call. Runs nothing, and says how it came to its answer.
+pub fn decide(call: &Admitted, facts: &Facts, settings: &Settings) -> Decision {
+    let mut hearing = Hearing { call, facts, settings, trace: Vec::new(), asks: Vec::new(), quorum: 1 };
+    let outcome = hearing.hear();
+    let verdict = match outcome {
+        Err(reason) => Verdict::Deny(reason),
+        Ok(()) => hearing.conclude(),
+    };
+    Decision { verdict, trace: hearing.trace }
+}
+
+/// Whether an agent may use a tool at all, whatever the arguments: it is not even shown the others.
+pub fn may_see(agent: &Agent, tool: &ToolFacts, settings: &Settings) -> Result<String, Reason> {
+    let name = &tool.name;
+    if matches!(tool.status, ToolStatus::Disabled | ToolStatus::Suspended) {
+        return Err(Reason::tool_disabled(format!("`{name}` is {}", tool.status)));
+    }
+    if settings.disabled.iter().any(|glob| glob.matches(name)) {
+        return Err(Reason::tool_disabled(format!("`{name}` is switched off by the configuration")));
+    }
+    if let Some(glob) = agent.denied.iter().find(|glob| glob.matches(name)) {
+        return Err(Reason::denied_by_list(format!("the agent's denied list has `{}`", glob.as_str())));
+    }
+    if let Some(glob) = agent.allowed.iter().find(|glob| glob.matches(name)) {
+        return Ok(format!("the agent's allowed list has `{}`", glob.as_str()));
+    }
+    let constraints = settings.constraints_of(agent);
+    if constraints.categories.contains(&tool.category) {
+        return Ok(format!("level `{}` includes `{}`", agent.level, tool.category));
+    }
+    Err(Reason::not_in_level(format!("level `{}` does not include `{}`", agent.level, tool.category)))
+}
+
+struct Hearing<'a> {
+    call: &'a Admitted,
+    facts: &'a Facts,
+    settings: &'a Settings,
+    trace: Vec<Step>,
+    asks: Vec<String>,
+    quorum: usize,
+}
+
+/// What the kind of action calls for where nothing else is said.
+enum Default {
+    Free,
+    /// Settings may waive it.
+    Ask,
+}
+
+impl Hearing<'_> {
+    fn hear(&mut self) -> Result<(), Reason> {
+        let settings = self.settings;
+        let Some(agent) = settings.agents.get(&self.call.agent) else {
+            let reason = Reason::unknown_agent(format!("there is no agent `{}`", self.call.agent));
+            return self.deny("agent", reason);
+        };
+        match may_see(agent, &self.call.tool, settings) {
+            Ok(why) => self.say("permission", "allow", why),
+            Err(reason) => return self.deny("permission", reason),
+        }
+        self.hear_constraints(&settings.constraints_of(agent))?;
+        self.hear_tool_settings()?;
+        self.hear_class()?;
+        self.hear_action(agent);
+        self.hear_autonomy(agent)?;
+        self.hear_rules()?;
+        self.hear_registry();
+        Ok(())
+    }
+
+    fn hear_constraints(&mut self, constraints: &Constraints) -> Result<(), Reason> {
+        let facets = &self.call.facets;
+        let category = self.call.tool.category;
+        let refuse = |what: String| Reason::constrained(what);
+        if category == Category::Terminal && constraints.terminal == Terminal::None {
+            return self.deny("level", refuse("the agent's level has no terminal".to_owned()));
+        }
+        if category == Category::Deployment && !constraints.deployment {
+            return self.deny("level", refuse("the agent's level does not deploy".to_owned()));
+        }
+        let pushes = facets.action.as_str() == "vcs:push";
+        if category == Category::VersionControl && pushes && constraints.git != Git::Full {
+            return self.deny("level", refuse("the agent's level does not push".to_owned()));
+        }
+        // ATTACK(metadata-service): denied by its address, whatever else would allow it.
+        if let Some(host) = facets.hosts.iter().find(|host| is_special_host(host)) {
+            let why = format!("`{host}` is this machine, a private network or a metadata service");
+            return self.deny("address", Reason::host_not_allowed(why));
+        }
+        let reaches_out = facets.egress != EgressClass::None || facets.profile == Some(Profile::Networked);
+        if reaches_out && constraints.network == Network::None {
+            return self.deny("level", refuse("the agent's level has no network".to_owned()));
+        }
+        if reaches_out && !self.facts.egress {
+            let why = "this gate cannot give a sandbox a network, so it refuses what needs one";
+            return self.deny("egress", Reason::cannot_enforce(why));
+        }
+        self.say("level", "allow", format!("within the constraints of level for `{category}`"));
+        self.hear_required_approvals(constraints);
+        Ok(())
+    }
+
+    fn hear_required_approvals(&mut self, constraints: &Constraints) {
+        let action = &self.call.facets.action;
+        if constraints.requires_approval.contains(action) {
+            self.ask("level", format!("the agent's level requires approval for `{action}`"));
+        }
+    }
+
+    fn hear_tool_settings(&mut self) -> Result<(), Reason> {
+        let (shell, files) = (&self.settings.shell, &self.settings.files);
+        let call = self.call;
+        for command in &call.facets.commands {
+            let name = command.rsplit('/').next().unwrap_or(command);
+            if shell.denied.contains(name) || shell.denied.contains(command) {
+                let why = format!("`{command}` is on the list of denied commands");
+                return self.deny("shell", Reason::command_not_allowed(why));
+            }
+            let listed = |allowed: &std::collections::BTreeSet<String>| allowed.contains(command);
+            if shell.allowed.as_ref().is_some_and(|allowed| !listed(allowed)) {
+                let why = format!("`{command}` is not on the list of allowed commands");
+                return self.deny("shell", Reason::command_not_allowed(why));
+            }
+        }
+        let changes_files =
+            call.tool.category == Category::FileSystem && call.facets.access == WorkspaceAccess::Write;
+        if changes_files && files.read_only {
+            return self.deny("files", Reason::constrained("the configuration makes files read-only"));
+        }
+        if changes_files && !files.delete && call.facets.action.as_str() == "code:delete" {
+            return self.deny("files", Reason::constrained("the configuration switches deleting off"));
+        }
+        Ok(())
+    }
+
+    fn hear_class(&mut self) -> Result<(), Reason> {
+        let needed = match self.call.facets.safety {
+            SafetyClass::Read | SafetyClass::Write | SafetyClass::Network => {
+                self.say("class", "-", format!("`{}` is decided by its action", self.call.facets.safety));
+                return Ok(());
+            }
+            SafetyClass::Financial => 1,
+            SafetyClass::Privileged => 2,
+        };
+        let class = self.call.facets.safety;
+        if self.facts.operators < needed {
+            let people = if needed == 1 { "one operator" } else { "two different operators" };
+            let why = format!("`{class}` calls need {people}, and there are {}", self.facts.operators);
+            return self.deny("class", Reason::no_operator(why));
+        }
+        self.quorum = self.quorum.max(needed);
+        self.ask("class", format!("`{class}` calls are always approved by people"));
+        Ok(())
+    }
+
+    /// Action default, and what the agent's lists and the rules waive of it.
+    fn hear_action(&mut self, agent: &Agent) {
+        let action = &self.call.facets.action;
+        if agent.human_approval.contains(action) {
+            self.ask("agent", format!("the agent must ask for `{action}`"));
+            return;
+        }
+        match default_for(action, self.call) {
+            Default::Free => self.say("action", "allow", format!("`{action}` is free by default")),
+            Default::Ask => match self.waiver(agent) {
+                Some(why) => self.say("action", "allow", why),
+                None => self.ask("action", format!("`{action}` is asked for by default")),
+            },
+        }
+    }
+
+    /// Who says that a default question need not be asked. Classes above `network` cannot be waived.
+    fn waiver(&self, agent: &Agent) -> Option<String> {
+        let facets = &self.call.facets;
+        if facets.safety >= SafetyClass::Financial || self.call.tool.trust != TrustLabel::Internal {
+            return None;
+        }
+        if agent.auto_approve.contains(&facets.action) {
+            return Some(format!("the agent need not ask for `{}`", facets.action));
+        }
+        let stays_inside = facets.safety <= SafetyClass::Write && facets.egress == EgressClass::None;
+        if agent.autonomy == Autonomy::Full && stays_inside {
+            return Some("autonomy `full`: it stays in the sandbox".to_owned());
+        }
+        let rule = self
+            .settings
+            .rules
+            .iter()
+            .find(|rule| rule.effect == RuleEffect::Approve && rule.tool.matches(&self.call.tool.name))?;
+        stays_inside.then(|| format!("{} approves `{}`", rule.place, rule.tool.as_str()))
+    }
+
+    fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
+        let changes = self.call.facets.safety > SafetyClass::Read;
+        match agent.autonomy {
+            Autonomy::Locked if changes => {
+                self.deny("autonomy", Reason::locked("the agent is locked and changes nothing"))
+            }
+            Autonomy::Supervised if changes => {
+                self.ask("autonomy", "the agent is supervised and asks for every change".to_owned());
+                Ok(())
+            }
+            autonomy => {
+                self.say("autonomy", "-", format!("`{autonomy}`"));
+                Ok(())
+            }
+        }
+    }
+
+    fn hear_rules(&mut self) -> Result<(), Reason> {
+        let settings = self.settings;
+        for rule in settings.rules.iter().filter(|rule| rule.tool.matches(&self.call.tool.name)) {
+            let what = format!("{}: `{}`", rule.place, rule.tool.as_str());
+            match rule.effect {
+                RuleEffect::Approve => self.say("rule", "-", format!("{what} approves what can be waived")),
+                RuleEffect::Prompt => self.ask("rule", format!("{what} asks")),
+                RuleEffect::Deny => {
+                    return self.deny("rule", Reason::denied_by_rule(format!("{what} denies")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_registry(&mut self) {
+        if self.call.tool.requires_approval {
+            self.ask("registry", "the registry requires approval for this tool".to_owned());
+        }
+        if !matches!(self.call.tool.trust, TrustLabel::Internal | TrustLabel::Pinned) {
+            self.ask("registry", format!("the tool is `{}`", self.call.tool.trust));
+        }
+    }
+
+    fn conclude(&mut self) -> Verdict {
+        if self.asks.is_empty() {
+            return Verdict::Allow(self.grant(None));
+        }
+        match &self.facts.answer {
+            Some(answer) => match self.why_not_good(answer) {
+                None => {
+                    let by: Vec<&str> = answer.by.iter().map(contract::OperatorName::as_str).collect();
+                    let why = format!("approved by {}", by.join(", "));
+                    self.say("approval", "allow", why);
+                    Verdict::Allow(self.grant(Some(answer)))
+                }
+                Some(why) => {
+                    self.say("approval", "-", why.to_owned());
+                    Verdict::Ask(self.question())
+                }
+            },
+            None => Verdict::Ask(self.question()),
+        }
+    }
+
+    /// An answer is good for the very call it was given to, and no other.
+    fn why_not_good(&self, answer: &Answer) -> Option<&'static str> {
+        let call = self.call;
+        if answer.agent != call.agent || answer.arguments != call.arguments {
+            return Some("the approval was given to another call");
+        }
+        if answer.contract != call.tool.hash {
+            return Some("the tool has changed since it was approved");
+        }
+        if answer.policy != self.settings.hash() {
+            return Some("the policy has changed since it was approved");
+        }
+        if answer.expires_at <= self.facts.now {
+            return Some("the approval has expired");
+        }
+        if answer.by.len() < self.quorum {
+            return Some("more people must approve");
+        }
+        None
+    }
+
+    fn question(&self) -> Question {
+        Question {
+            why: self.asks.clone(),
+            quorum: self.quorum,
+            expires_at: self.facts.now.saturating_add(self.facts.ask_for),
+        }
+    }
+
+    /// INVARIANT(grant-within-contract): access and limits are the smaller of what is asked and what the contract has.
+    fn grant(&self, answer: Option<&Answer>) -> Grant {
+        let call = self.call;
+        let limits = call.tool.limits;
+        let milliseconds = i64::try_from(limits.timeout.as_millis()).unwrap_or(i64::MAX);
+        Grant::new(Authority {
+            call: call.call.clone(),
+            tool: call.tool.name.clone(),
+            contract: call.tool.hash,
+            arguments: call.arguments,
+            policy: self.settings.hash(),
+            approval: answer.map(|answer| answer.approval.clone()),
+            workspace: self.facts.workspace.clone(),
+            access: call.facets.access,
+            profile: call.facets.profile,
+            hosts: Vec::new(),
+            limits,
+            // A minute for everything around the run itself.
+            expires_at: self.facts.now.saturating_add(milliseconds).saturating_add(60_000),
+        })
+    }
+
+    fn say(&mut self, layer: &'static str, says: &'static str, why: String) {
+        self.trace.push(Step { layer, says, why });
+    }
+
+    fn ask(&mut self, layer: &'static str, why: String) {
+        self.asks.push(why.clone());
+        self.say(layer, "ask", why);
+    }
+
+    fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
+        self.say(layer, "deny", reason.message.clone());
+        Err(reason)
+    }
+}
+
+/// The table of the first ten minutes: what is free for an agent that asks for what cannot be undone.
+fn default_for(action: &Action, call: &Admitted) -> Default {
+    let inside = call.facets.egress == EgressClass::None;
+    match action.as_str() {
+        "code:read" | "code:write" | "code:create" | "code:refactor" | "docs:write" | "test:write"
+        | "test:run" | "exec:inspect" | "exec:build" | "exec:code" | "vcs:read" | "vcs:commit"
+        | "vcs:branch" | "memory:read" | "memory:write" | "db:query" | "web:read"
+            if inside || call.facets.egress == EgressClass::ReadOnly =>
+        {
+            Default::Free
+        }
+        _ => Default::Ask,
+    }
+}

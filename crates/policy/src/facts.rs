@@ -1,0 +1,103 @@
+//! Everything a decision may rest on, gathered by others.
+
+use std::path::PathBuf;
+
+use contract::{
+    Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, SafetyClass,
+    TaskName, ToolName, ToolStatus, TrustLabel,
+};
+
+use crate::grant::{GrantLimits, WorkspaceAccess};
+
+/// A request whose tool is known and whose arguments fit.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// Which call.
+    pub call: CallId,
+    /// Who asks.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// The tool, as it is registered.
+    pub tool: ToolFacts,
+    /// What this call would do.
+    pub facets: Facets,
+    /// The digest of the canonical arguments.
+    pub arguments: Digest,
+    /// When it was admitted, in milliseconds since 1970.
+    pub asked_at: i64,
+}
+
+/// A tool, as the registry has it.
+#[derive(Clone, Debug)]
+pub struct ToolFacts {
+    /// Its name.
+    pub name: ToolName,
+    /// The hash of its contract.
+    pub hash: Digest,
+    /// What it works on.
+    pub category: Category,
+    /// Whether it may be called.
+    pub status: ToolStatus,
+    /// Where it comes from.
+    pub trust: TrustLabel,
+    /// Whether the registry demands approval; no setting waives that.
+    pub requires_approval: bool,
+    /// The most a call of it may use.
+    pub limits: GrantLimits,
+}
+
+/// What a call would do, read from its arguments by the tool's own code.
+#[derive(Clone, Debug)]
+pub struct Facets {
+    /// The kind of action.
+    pub action: Action,
+    /// How dangerous it is.
+    pub safety: SafetyClass,
+    /// What leaves the machine.
+    pub egress: EgressClass,
+    /// What it needs to do in the workspace.
+    pub access: WorkspaceAccess,
+    /// For commands: the profile asked for.
+    pub profile: Option<Profile>,
+    /// For commands: every program that would be started, as it was named.
+    pub commands: Vec<String>,
+    /// Hosts that its arguments name.
+    pub hosts: Vec<String>,
+}
+
+/// What is true at the moment of deciding.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Milliseconds since 1970.
+    pub now: i64,
+    /// The agent's workspace on this host.
+    pub workspace: PathBuf,
+    /// Who could approve: operators who are not the proposer.
+    pub operators: usize,
+    /// Whether this gate can give a sandbox a network.
+    pub egress: bool,
+    /// How long a question waits, in milliseconds.
+    pub ask_for: i64,
+    /// What people have answered to this very call.
+    pub answer: Option<Answer>,
+}
+
+/// A yes, and what it was a yes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Which question.
+    pub approval: ApprovalId,
+    /// Who said so.
+    pub by: Vec<OperatorName>,
+    /// The agent that asked.
+    pub agent: AgentName,
+    /// The contract it was about.
+    pub contract: Digest,
+    /// The arguments it was about.
+    pub arguments: Digest,
+    /// The policy under which it was asked.
+    pub policy: Digest,
+    /// Until when it is good, in milliseconds since 1970.
+    pub expires_at: i64,
+}

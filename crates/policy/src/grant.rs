@@ -1,0 +1,105 @@
+//! The authority to make one call, and nothing else.
+//!
+//! # Invariants
+//! - Only [`crate::decide`] makes one: the fields are private, and it is neither `Clone` nor `Deserialize`.
+//! - Whoever obeys it consumes it: one grant, one call.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use contract::{ApprovalId, CallId, Digest, Profile, ToolName};
+use serde::Serialize;
+
+/// The whole plan of one call. What is not in it cannot happen.
+#[derive(Debug)]
+#[must_use = "a grant that nobody obeys was decided for nothing"]
+pub struct Grant {
+    authority: Authority,
+}
+
+/// What a grant permits, in the open: for the ledger and for people. It is a description, and no authority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Authority {
+    /// For which call.
+    pub call: CallId,
+    /// Of which tool.
+    pub tool: ToolName,
+    /// Under which contract.
+    pub contract: Digest,
+    /// With which arguments.
+    pub arguments: Digest,
+    /// By which policy.
+    pub policy: Digest,
+    /// After which approval.
+    pub approval: Option<ApprovalId>,
+    /// In which directory.
+    pub workspace: PathBuf,
+    /// With what access to it.
+    pub access: WorkspaceAccess,
+    /// For commands: what kind of command.
+    pub profile: Option<Profile>,
+    /// To which hosts and ports.
+    pub hosts: Vec<String>,
+    /// With how much.
+    pub limits: GrantLimits,
+    /// Until when, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// What may be done in the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceAccess {
+    /// It is not even visible.
+    None,
+    /// Read.
+    Read,
+    /// Read and change.
+    Write,
+}
+
+/// How much one call may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GrantLimits {
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Memory, in bytes.
+    pub memory: u64,
+    /// Processes.
+    pub pids: u32,
+    /// Output that is kept, in bytes.
+    pub output: u64,
+}
+
+impl Default for GrantLimits {
+    fn default() -> GrantLimits {
+        GrantLimits {
+            timeout: Duration::from_secs(30),
+            memory: 2 * 1024 * 1024 * 1024,
+            pids: 512,
+            output: 10 * 1024 * 1024,
+        }
+    }
+}
+
+impl Grant {
+    pub(crate) fn new(authority: Authority) -> Grant {
+        Grant { authority }
+    }
+
+    /// What it permits.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Where it may work.
+    pub fn workspace(&self) -> &Path {
+        &self.authority.workspace
+    }
+
+    /// Whether it is for these arguments of this tool, and still good.
+    pub fn covers(&self, tool: &ToolName, arguments: Digest, now: i64) -> bool {
+        let authority = &self.authority;
+        authority.tool == *tool && authority.arguments == arguments && now < authority.expires_at
+    }
+}

@@ -1,0 +1,176 @@
+//! What each access level means, one dimension at a time.
+
+use std::collections::BTreeSet;
+
+use contract::{Action, Category, Level};
+use serde::{Deserialize, Serialize};
+
+/// Where files may be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSystem {
+    /// In the agent's own workspace.
+    WorkspaceOnly,
+    /// In the project's directory.
+    ProjectDirectory,
+    /// Wherever the configuration grants a directory.
+    Full,
+}
+
+/// Where code may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CodeExecution {
+    /// Behind walls that were proved; there is no other way.
+    Containerized,
+}
+
+/// Whom a call may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Nobody.
+    None,
+    /// Listed hosts.
+    AllowlistOnly,
+    /// Any public host, on the configured ports.
+    Open,
+}
+
+/// What may be done to repositories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Git {
+    /// Whatever stays on this machine.
+    LocalOnly,
+    /// Fetch and branch.
+    ReadAndBranch,
+    /// Push as well.
+    Full,
+}
+
+/// Which commands may be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Terminal {
+    /// None.
+    None,
+    /// Those of the profiles.
+    RestrictedCommands,
+    /// Any.
+    Full,
+}
+
+/// A level's constraints. An allow never skips them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Constraints {
+    /// Which tools it includes.
+    pub categories: BTreeSet<Category>,
+    /// Where files may be touched.
+    pub file_system: FileSystem,
+    /// Where code may run.
+    pub code_execution: CodeExecution,
+    /// Whom a call may reach.
+    pub network: Network,
+    /// What may be done to repositories.
+    pub git: Git,
+    /// Which commands may be run.
+    pub terminal: Terminal,
+    /// Whether software may go live.
+    pub deployment: bool,
+    /// What people must approve.
+    pub requires_approval: BTreeSet<Action>,
+}
+
+/// Changes to a level's constraints; what is not given stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Overrides {
+    /// Which tools it includes.
+    pub categories: Option<BTreeSet<Category>>,
+    /// Where files may be touched.
+    pub file_system: Option<FileSystem>,
+    /// Whom a call may reach.
+    pub network: Option<Network>,
+    /// What may be done to repositories.
+    pub git: Option<Git>,
+    /// Which commands may be run.
+    pub terminal: Option<Terminal>,
+    /// Whether software may go live.
+    pub deployment: Option<bool>,
+    /// What people must approve.
+    pub requires_approval: Option<BTreeSet<Action>>,
+}
+
+/// The tools that a level includes.
+pub fn categories_of(level: Level) -> BTreeSet<Category> {
+    use Category::{
+        Analytics, CodeExecution, Communication, Database, Design, FileSystem, Memory, Terminal,
+        VersionControl, Web,
+    };
+    let sandboxed = [FileSystem, CodeExecution, VersionControl, Memory];
+    let restricted = [Web, Database];
+    let standard = [Terminal, Analytics, Design, Communication];
+    match level {
+        Level::Custom => BTreeSet::new(),
+        Level::Sandboxed => sandboxed.into(),
+        Level::Restricted => sandboxed.into_iter().chain(restricted).collect(),
+        Level::Standard => sandboxed.into_iter().chain(restricted).chain(standard).collect(),
+        // Other people's tools are named per agent, at every level.
+        Level::Elevated => Category::ALL.iter().copied().filter(|c| *c != Category::Mcp).collect(),
+    }
+}
+
+impl Constraints {
+    /// What a level means where nothing is configured.
+    pub fn of(level: Level) -> Constraints {
+        let narrow = Constraints {
+            categories: categories_of(level),
+            file_system: FileSystem::WorkspaceOnly,
+            code_execution: CodeExecution::Containerized,
+            network: Network::None,
+            git: Git::LocalOnly,
+            terminal: Terminal::None,
+            deployment: false,
+            requires_approval: BTreeSet::new(),
+        };
+        match level {
+            Level::Custom | Level::Sandboxed => narrow,
+            Level::Restricted => Constraints {
+                file_system: FileSystem::ProjectDirectory,
+                network: Network::AllowlistOnly,
+                git: Git::ReadAndBranch,
+                ..narrow
+            },
+            Level::Standard => Constraints {
+                file_system: FileSystem::ProjectDirectory,
+                network: Network::AllowlistOnly,
+                git: Git::Full,
+                terminal: Terminal::RestrictedCommands,
+                ..narrow
+            },
+            Level::Elevated => Constraints {
+                file_system: FileSystem::Full,
+                network: Network::Open,
+                git: Git::Full,
+                terminal: Terminal::Full,
+                deployment: true,
+                ..narrow
+            },
+        }
+    }
+
+    /// The same with changes.
+    #[must_use]
+    pub fn with(self, overrides: &Overrides) -> Constraints {
+        Constraints {
+            categories: overrides.categories.clone().unwrap_or(self.categories),
+            file_system: overrides.file_system.unwrap_or(self.file_system),
+            code_execution: self.code_execution,
+            network: overrides.network.unwrap_or(self.network),
+            git: overrides.git.unwrap_or(self.git),
+            terminal: overrides.terminal.unwrap_or(self.terminal),
+            deployment: overrides.deployment.unwrap_or(self.deployment),
+            requires_approval: overrides.requires_approval.clone().unwrap_or(self.requires_approval),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Decides whether one call may run, and with what authority.
+//!
+//! Pure: no clock, no disk, no network. Time and history arrive in [`Facts`], configuration in [`Settings`].
+//!
+//! # Invariants
+//! - No rule matched means deny; a rule that fails to evaluate means deny; an empty list means none, never all.
+//! - A [`Grant`] is made only here, and never exceeds the tool's contract.
+#![forbid(unsafe_code)]
+
+mod address;
+mod decide;
+mod facts;
+mod grant;
+mod level;
+mod settings;
+mod verdict;
+
+pub use address::is_special_host;
+pub use decide::{decide, may_see};
+pub use facts::{Admitted, Answer, Facets, Facts, ToolFacts};
+pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
+pub use level::{CodeExecution, Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use settings::{
+    Agent, ApprovalRule, FileSettings, RuleEffect, Settings, ShellSettings, ToolGlob, ToolGlobError,
+};
+pub use verdict::{Decision, Question, Step, Verdict};

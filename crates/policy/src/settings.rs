@@ -1,0 +1,232 @@
+//! What a configuration means, once it has been read: every name in it exists.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::{Action, AgentName, Autonomy, Canonical, Digest, Level, ToolName};
+use globset::{Glob, GlobMatcher};
+use serde::{Serialize, Serializer};
+use thiserror::Error;
+
+use crate::level::{Constraints, Overrides};
+
+/// Everything that decides, apart from the facts of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// The agents there are.
+    pub agents: BTreeMap<AgentName, Agent>,
+    /// What levels mean, where the configuration says otherwise than we do.
+    pub levels: BTreeMap<Level, Overrides>,
+    /// Who must be asked, in order; the strictest that matches wins.
+    pub rules: Vec<ApprovalRule>,
+    /// Tools that are switched off.
+    pub disabled: Vec<ToolGlob>,
+    /// Commands.
+    pub shell: ShellSettings,
+    /// Files.
+    pub files: FileSettings,
+    /// How long a question waits for an answer, in milliseconds.
+    pub ask_for: i64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            agents: BTreeMap::new(),
+            levels: BTreeMap::new(),
+            rules: Vec::new(),
+            disabled: Vec::new(),
+            shell: ShellSettings::default(),
+            files: FileSettings::default(),
+            ask_for: 300_000,
+        }
+    }
+}
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Agent {
+    /// How much of the world it may touch.
+    pub level: Level,
+    /// How often it has to ask.
+    pub autonomy: Autonomy,
+    /// Tools it may use whatever its level includes. The constraints of the level hold all the same.
+    pub allowed: Vec<ToolGlob>,
+    /// Tools it may not use whatever else is said.
+    pub denied: Vec<ToolGlob>,
+    /// What it need not ask for, where asking can be waived.
+    pub auto_approve: BTreeSet<Action>,
+    /// What it must ask for.
+    pub human_approval: BTreeSet<Action>,
+    /// Changes to its level.
+    pub overrides: Overrides,
+}
+
+impl Default for Agent {
+    fn default() -> Agent {
+        Agent {
+            level: Level::Standard,
+            autonomy: Autonomy::Semi,
+            allowed: Vec::new(),
+            denied: Vec::new(),
+            auto_approve: BTreeSet::new(),
+            human_approval: BTreeSet::new(),
+            overrides: Overrides::default(),
+        }
+    }
+}
+
+/// A rule about who must be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ApprovalRule {
+    /// About which tools.
+    pub tool: ToolGlob,
+    /// What it says.
+    pub effect: RuleEffect,
+    /// Where it stands: file and line.
+    pub place: String,
+}
+
+/// What an approval rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleEffect {
+    /// Need not ask, where asking can be waived.
+    Approve,
+    /// Must ask.
+    Prompt,
+    /// May not.
+    Deny,
+}
+
+/// Settings of the `shell` tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ShellSettings {
+    /// If given, no other command is run, whatever the profile.
+    pub allowed: Option<BTreeSet<String>>,
+    /// Commands that are never run.
+    pub denied: BTreeSet<String>,
+}
+
+/// Settings of the `fs` tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileSettings {
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// Whether deleting may be asked for at all.
+    pub delete: bool,
+    /// The largest file that is read or written, in bytes.
+    pub max_bytes: u64,
+}
+
+impl Default for FileSettings {
+    fn default() -> FileSettings {
+        FileSettings { read_only: false, delete: true, max_bytes: 10 * 1024 * 1024 }
+    }
+}
+
+impl Settings {
+    /// The hash by which decisions name these settings.
+    pub fn hash(&self) -> Digest {
+        let value = serde_json::to_value(self).unwrap_or_default();
+        Canonical::of(value).map_or_else(|_| Digest::of(format!("{self:?}").as_bytes()), |text| text.digest())
+    }
+
+    /// What an agent's level means for it.
+    pub fn constraints_of(&self, agent: &Agent) -> Constraints {
+        let base = Constraints::of(agent.level);
+        let base = match self.levels.get(&agent.level) {
+            Some(overrides) => base.with(overrides),
+            None => base,
+        };
+        base.with(&agent.overrides)
+    }
+}
+
+/// A pattern over tool names: `fs.*`, `shell`, `mcp_files_*`.
+#[derive(Clone, Debug)]
+pub struct ToolGlob {
+    text: String,
+    matcher: GlobMatcher,
+}
+
+/// Why a text is not a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not a pattern over tool names")]
+pub struct ToolGlobError {
+    text: String,
+}
+
+impl ToolGlob {
+    /// Reads a pattern. The names that other systems have for our tools mean ours.
+    pub fn parse(text: &str) -> Result<ToolGlob, ToolGlobError> {
+        let ours = match text {
+            "bash" => "shell",
+            "filesystem" => "fs.*",
+            "http" => "http.*",
+            "browser" => "browser.*",
+            "git" => "git.*",
+            "database" => "db.*",
+            other => other,
+        };
+        let error = || ToolGlobError { text: text.to_owned() };
+        let permitted = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.-*?[]{},".contains(c);
+        if ours.is_empty() || ours.len() > 256 || !ours.chars().all(permitted) {
+            return Err(error());
+        }
+        let glob = Glob::new(ours).map_err(|_| error())?;
+        Ok(ToolGlob { text: ours.to_owned(), matcher: glob.compile_matcher() })
+    }
+
+    /// Whether a tool is meant.
+    pub fn matches(&self, tool: &ToolName) -> bool {
+        self.matcher.is_match(tool.as_str())
+    }
+
+    /// The pattern as it was written, in our names.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for ToolGlob {
+    fn eq(&self, other: &ToolGlob) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ToolGlob {}
+
+impl Serialize for ToolGlob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_other_systems_mean_our_tools() {
+        let matches = |glob, tool| ToolGlob::parse(glob).unwrap().matches(&ToolName::parse(tool).unwrap());
+        assert!(matches("bash", "shell"));
+        assert!(matches("filesystem", "fs.read"));
+        assert!(matches("fs.*", "fs.read"));
+        assert!(!matches("fs.*", "fsx"));
+        assert!(!matches("fs", "fs.read"));
+    }
+
+    #[test]
+    fn a_pattern_that_can_match_nothing_is_refused() {
+        for text in ["", "Shell", "fs read", "[", "fs/../x"] {
+            assert!(ToolGlob::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_change_of_the_settings_changes_their_hash() {
+        let settings = Settings::default();
+        assert_eq!(settings.hash(), Settings::default().hash());
+        assert_ne!(settings.hash(), Settings { ask_for: 1, ..Settings::default() }.hash());
+    }
+}
