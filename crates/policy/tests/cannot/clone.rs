@@ -1,0 +1,5 @@
+fn copy(grant: &policy::Grant) -> policy::Grant {
+    grant.clone()
+}
+
+fn main() {}

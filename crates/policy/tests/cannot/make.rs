@@ -1,0 +1,5 @@
+fn forge(authority: policy::Authority) -> policy::Grant {
+    policy::Grant { authority }
+}
+
+fn main() {}

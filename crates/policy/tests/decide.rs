@@ -1,0 +1,291 @@
+//! The default verdicts, row by row, and what may change them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use contract::{
+    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, Level, OperatorName,
+    Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
+};
+use policy::{
+    Admitted, Agent, Answer, ApprovalRule, Facets, Facts, GrantLimits, RuleEffect, Settings, ToolFacts, ToolGlob,
+    Verdict, WorkspaceAccess, decide,
+};
+
+fn action(text: &str) -> Action {
+    Actions::default().parse(text).unwrap()
+}
+
+fn agent_name() -> AgentName {
+    AgentName::parse("default").unwrap()
+}
+
+fn settings(agent: Agent) -> Settings {
+    Settings { agents: [(agent_name(), agent)].into(), ..Settings::default() }
+}
+
+fn facts() -> Facts {
+    Facts {
+        now: 1_000,
+        workspace: PathBuf::from("/work/project"),
+        operators: 1,
+        egress: true,
+        ask_for: 300_000,
+        answer: None,
+    }
+}
+
+struct Row {
+    tool: &'static str,
+    category: Category,
+    action: &'static str,
+    safety: SafetyClass,
+    egress: EgressClass,
+}
+
+const fn row(
+    tool: &'static str,
+    category: Category,
+    action: &'static str,
+    safety: SafetyClass,
+    egress: EgressClass,
+) -> Row {
+    Row { tool, category, action, safety, egress }
+}
+
+fn call(row: &Row) -> Admitted {
+    let profile = row.action.strip_prefix("exec:").and_then(Profile::parse);
+    Admitted {
+        call: CallId::from_random([1; 16]),
+        agent: agent_name(),
+        task: None,
+        tool: ToolFacts {
+            name: ToolName::parse(row.tool).unwrap(),
+            hash: Digest::of(row.tool.as_bytes()),
+            category: row.category,
+            status: ToolStatus::Active,
+            trust: if row.category == Category::Mcp { TrustLabel::Imported } else { TrustLabel::Internal },
+            requires_approval: row.egress == EgressClass::Write,
+            limits: GrantLimits::default(),
+        },
+        facets: Facets {
+            action: action(row.action),
+            safety: row.safety,
+            egress: row.egress,
+            access: WorkspaceAccess::Write,
+            profile,
+            commands: Vec::new(),
+            hosts: Vec::new(),
+        },
+        arguments: Digest::of(b"arguments"),
+        asked_at: 1_000,
+    }
+}
+
+fn verdict(row: &Row, agent: Agent) -> &'static str {
+    decide(&call(row), &facts(), &settings(agent)).verdict.as_str()
+}
+
+use Category::{
+    CodeExecution, Communication, Database, FileSystem, Memory, Terminal, VersionControl, Web,
+};
+use EgressClass::{None as Stays, ReadOnly, Write as Leaves};
+use SafetyClass::{Network, Privileged, Read, Write};
+
+const FREE: [Row; 17] = [
+    row("fs.read", FileSystem, "code:read", Read, Stays),
+    row("fs.list", FileSystem, "code:read", Read, Stays),
+    row("fs.search", FileSystem, "code:read", Read, Stays),
+    row("fs.write", FileSystem, "code:write", Write, Stays),
+    row("fs.edit", FileSystem, "code:write", Write, Stays),
+    row("fs.append", FileSystem, "code:write", Write, Stays),
+    row("fs.mkdir", FileSystem, "code:create", Write, Stays),
+    row("shell", Terminal, "exec:inspect", Read, Stays),
+    row("shell", Terminal, "exec:build", Write, Stays),
+    row("code.run", CodeExecution, "exec:code", Write, Stays),
+    row("git.status", VersionControl, "vcs:read", Read, Stays),
+    row("git.commit", VersionControl, "vcs:commit", Write, Stays),
+    row("git.branch", VersionControl, "vcs:branch", Write, Stays),
+    row("memory.store", Memory, "memory:write", Write, Stays),
+    row("memory.search", Memory, "memory:read", Read, Stays),
+    row("db.query", Database, "db:query", Read, Stays),
+    row("http.request", Web, "web:read", Network, ReadOnly),
+];
+
+const ASK: [Row; 8] = [
+    row("shell", Terminal, "exec:mutate", Write, Stays),
+    row("shell", Terminal, "exec:networked", Network, Leaves),
+    row("fs.delete", FileSystem, "code:delete", Write, Stays),
+    row("fs.move", FileSystem, "code:delete", Write, Stays),
+    row("git.push", VersionControl, "vcs:push", Network, Leaves),
+    row("http.request", Web, "web:write", Network, Leaves),
+    row("db.mutate", Database, "db:mutate", Write, Stays),
+    row("notify.email", Communication, "comms:external", Network, Leaves),
+];
+
+#[test]
+fn what_the_default_agent_may_do_freely() {
+    for row in &FREE {
+        assert_eq!(verdict(row, Agent::default()), "allow", "{} {}", row.tool, row.action);
+    }
+}
+
+#[test]
+fn what_the_default_agent_is_asked_about() {
+    for row in &ASK {
+        assert_eq!(verdict(row, Agent::default()), "ask", "{} {}", row.tool, row.action);
+    }
+    let named = Agent { allowed: vec![ToolGlob::parse("mcp_*").unwrap()], ..Agent::default() };
+    assert_eq!(verdict(&row("mcp_files_read", Category::Mcp, "mcp:call", Network, Stays), named), "ask");
+}
+
+#[test]
+fn what_the_default_agent_may_not_do() {
+    let deny = |row| assert_eq!(verdict(&row, Agent::default()), "deny", "{} {}", row.tool, row.action);
+    deny(row("db.admin", Database, "db:admin", Privileged, Stays));
+    deny(row("deploy.rollout", Category::Deployment, "deploy:production", Privileged, Leaves));
+    deny(row("mystery", Category::Other, "other:privileged", Privileged, Stays));
+    deny(row("mcp_files_read", Category::Mcp, "mcp:call", Network, Stays));
+    let no_operator = Facts { operators: 0, ..facts() };
+    let pays = call(&row("pay", Communication, "budget:spend", SafetyClass::Financial, Stays));
+    let decision = decide(&pays, &no_operator, &settings(Agent::default()));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "no_operator"));
+}
+
+#[test]
+fn private_and_metadata_addresses_are_denied_whatever_else_allows_them() {
+    let mut fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
+    fetch.facets.hosts = vec!["169.254.169.254".into()];
+    let free = Agent { auto_approve: [action("exec:networked")].into(), ..Agent::default() };
+    let decision = decide(&fetch, &facts(), &settings(free));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "host_not_allowed"));
+}
+
+#[test]
+fn what_needs_a_network_is_refused_where_none_can_be_guarded() {
+    let fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
+    let decision = decide(&fetch, &Facts { egress: false, ..facts() }, &settings(Agent::default()));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "cannot_enforce"));
+}
+
+#[test]
+fn an_unknown_agent_gets_nothing() {
+    let decision = decide(&call(&FREE[0]), &facts(), &Settings::default());
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "unknown_agent"));
+}
+
+#[test]
+fn denied_beats_allowed_and_allowed_beats_the_level() {
+    let glob = |text| vec![ToolGlob::parse(text).unwrap()];
+    let both = Agent { allowed: glob("fs.*"), denied: glob("fs.read"), ..Agent::default() };
+    assert_eq!(verdict(&FREE[0], both), "deny");
+    let custom = Agent { level: Level::Custom, ..Agent::default() };
+    assert_eq!(verdict(&FREE[0], custom.clone()), "deny");
+    assert_eq!(verdict(&FREE[0], Agent { allowed: glob("fs.*"), ..custom.clone() }), "allow");
+    // An allow never skips the constraints of the level.
+    let shell = &FREE[7];
+    assert_eq!(verdict(shell, Agent { allowed: glob("shell"), ..custom }), "deny");
+}
+
+#[test]
+fn autonomy_makes_an_agent_ask_more_or_less() {
+    let with = |autonomy| Agent { autonomy, ..Agent::default() };
+    assert_eq!(verdict(&FREE[3], with(Autonomy::Supervised)), "ask");
+    assert_eq!(verdict(&FREE[0], with(Autonomy::Supervised)), "allow");
+    assert_eq!(verdict(&FREE[3], with(Autonomy::Locked)), "deny");
+    assert_eq!(verdict(&ASK[0], with(Autonomy::Full)), "allow");
+    assert_eq!(verdict(&ASK[4], with(Autonomy::Full)), "ask", "what leaves is always asked for");
+}
+
+#[test]
+fn a_waiver_never_reaches_what_the_registry_demands() {
+    let waived = |text| Agent { auto_approve: [action(text)].into(), ..Agent::default() };
+    assert_eq!(verdict(&ASK[0], waived("exec:mutate")), "allow");
+    assert_eq!(verdict(&ASK[5], waived("web:write")), "ask");
+}
+
+#[test]
+fn rules_ask_and_deny_and_the_strictest_wins() {
+    let rule = |tool, effect| ApprovalRule {
+        tool: ToolGlob::parse(tool).unwrap(),
+        effect,
+        place: "toolgate.yaml:3".into(),
+    };
+    let with = |rules| Settings { rules, ..settings(Agent::default()) };
+    let verdict = |rules| decide(&call(&FREE[0]), &facts(), &with(rules)).verdict.as_str();
+    assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Prompt)]), "ask");
+    assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Approve), rule("fs.read", RuleEffect::Deny)]), "deny");
+    assert_eq!(verdict(vec![rule("fs.read", RuleEffect::Approve), rule("*", RuleEffect::Prompt)]), "ask");
+    assert_eq!(verdict(vec![rule("shell", RuleEffect::Deny)]), "allow");
+}
+
+#[test]
+fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
+    let asked = call(&ASK[0]);
+    let settings = settings(Agent::default());
+    let answer = Answer {
+        approval: ApprovalId::from_random([2; 16]),
+        by: vec![OperatorName::parse("me").unwrap()],
+        agent: agent_name(),
+        contract: asked.tool.hash,
+        arguments: asked.arguments,
+        policy: settings.hash(),
+        expires_at: 2_000,
+    };
+    let with = |answer| decide(&asked, &Facts { answer: Some(answer), ..facts() }, &settings).verdict;
+    let other = Digest::of(b"other");
+    assert_eq!(with(Answer { arguments: other, ..answer.clone() }).as_str(), "ask");
+    assert_eq!(with(Answer { contract: other, ..answer.clone() }).as_str(), "ask");
+    assert_eq!(with(Answer { policy: other, ..answer.clone() }).as_str(), "ask");
+    assert_eq!(with(Answer { expires_at: 1_000, ..answer.clone() }).as_str(), "ask");
+    assert_eq!(with(Answer { by: Vec::new(), ..answer.clone() }).as_str(), "ask");
+    assert_eq!(with(Answer { agent: AgentName::parse("other").unwrap(), ..answer.clone() }).as_str(), "ask");
+    let Verdict::Allow(grant) = with(answer.clone()) else { panic!("a good answer allows") };
+    assert_eq!(grant.authority().approval, Some(answer.approval));
+}
+
+#[test]
+fn a_grant_covers_its_own_arguments_until_it_expires() {
+    let admitted = call(&FREE[0]);
+    let Verdict::Allow(grant) = decide(&admitted, &facts(), &settings(Agent::default())).verdict else {
+        panic!("it is free")
+    };
+    let name = &admitted.tool.name;
+    assert!(grant.covers(name, admitted.arguments, 1_000));
+    assert!(!grant.covers(name, Digest::of(b"other"), 1_000));
+    assert!(!grant.covers(&ToolName::parse("fs.write").unwrap(), admitted.arguments, 1_000));
+    assert!(!grant.covers(name, admitted.arguments, grant.authority().expires_at));
+}
+
+#[test]
+fn a_disabled_or_suspended_tool_is_denied() {
+    for status in [ToolStatus::Disabled, ToolStatus::Suspended] {
+        let mut admitted = call(&FREE[0]);
+        admitted.tool.status = status;
+        let decision = decide(&admitted, &facts(), &settings(Agent::default()));
+        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "tool_disabled"));
+    }
+}
+
+#[test]
+fn denied_commands_are_denied_by_name_and_by_path() {
+    let mut admitted = call(&FREE[7]);
+    let mut settings = settings(Agent::default());
+    settings.shell.denied = BTreeSet::from(["rm".to_owned()]);
+    for command in ["rm", "/bin/rm"] {
+        admitted.facets.commands = vec!["ls".into(), command.into()];
+        let decision = decide(&admitted, &facts(), &settings);
+        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "command_not_allowed"));
+    }
+    settings.shell.denied.clear();
+    settings.shell.allowed = Some(BTreeSet::new());
+    let decision = decide(&admitted, &facts(), &settings);
+    assert!(matches!(decision.verdict, Verdict::Deny(_)), "an empty list means none, never all");
+}
+
+#[test]
+fn every_decision_says_how_it_was_come_by() {
+    let decision = decide(&call(&ASK[0]), &facts(), &settings(Agent::default()));
+    let layers: Vec<&str> = decision.trace.iter().map(|step| step.layer).collect();
+    assert_eq!(layers, ["permission", "level", "class", "action", "autonomy"]);
+}
