@@ -116,11 +116,13 @@ pub struct FileSettings {
     pub delete: bool,
     /// The largest file that is read or written, in bytes.
     pub max_bytes: u64,
+    /// Whether symbolic links are followed where they stay in the workspace. One that leaves it never is.
+    pub follow_links: bool,
 }
 
 impl Default for FileSettings {
     fn default() -> FileSettings {
-        FileSettings { read_only: false, delete: true, max_bytes: 10 * 1024 * 1024 }
+        FileSettings { read_only: false, delete: true, max_bytes: 10 * 1024 * 1024, follow_links: false }
     }
 }
 
