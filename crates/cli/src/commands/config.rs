@@ -1,13 +1,13 @@
 //! `toolgate config`: check, show, describe and begin a configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use contract::{AgentName, Category, Level};
+use contract::{Action, AgentName, Autonomy, Category, Level};
 use policy::{Agent, ApprovalRule, Constraints, FileSettings, Settings, ShellSettings, ToolGlob};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -130,13 +130,14 @@ fn show(file: Option<&Path>, json: bool) -> i32 {
         return 0;
     }
     warnings.iter().for_each(|warning| talk::warning(warning));
-    match serde_json::to_value(&shown).map(|shown| serde_saphyr::to_string(&shown)) {
-        Ok(Ok(text)) => {
+    match serde_saphyr::to_string(&shown) {
+        Ok(text) => {
             talk::data(text.trim_end());
             0
         }
-        _ => {
-            talk::error(&anyhow::anyhow!("the configuration cannot be shown as YAML"), Some("use `--json`"));
+        Err(error) => {
+            let error = anyhow::Error::from(error).context("the configuration cannot be shown as YAML");
+            talk::error(&error, Some("use `--json`"));
             CODE_BAD
         }
     }
@@ -232,10 +233,14 @@ struct Shown<'a> {
 
 #[derive(Serialize)]
 struct ShownAgent<'a> {
-    #[serde(flatten)]
-    agent: &'a Agent,
-    constraints: Constraints,
+    level: Level,
+    autonomy: Autonomy,
     workspace: String,
+    allowed_tools: &'a [ToolGlob],
+    denied_tools: &'a [ToolGlob],
+    auto_approve: &'a BTreeSet<Action>,
+    human_approval: &'a BTreeSet<Action>,
+    constraints: Constraints,
 }
 
 impl<'a> Shown<'a> {
@@ -247,8 +252,17 @@ impl<'a> Shown<'a> {
         warnings: &'a [String],
     ) -> Shown<'a> {
         let agent = |(name, agent): (&'a AgentName, &'a Agent)| {
-            let workspace = config::name_of(meaning.workspace_of(name, here));
-            (name, ShownAgent { agent, constraints: settings.constraints_of(agent), workspace })
+            let shown = ShownAgent {
+                level: agent.level,
+                autonomy: agent.autonomy,
+                workspace: config::name_of(meaning.workspace_of(name, here)),
+                allowed_tools: &agent.allowed,
+                denied_tools: &agent.denied,
+                auto_approve: &agent.auto_approve,
+                human_approval: &agent.human_approval,
+                constraints: settings.constraints_of(agent),
+            };
+            (name, shown)
         };
         let level =
             |level: &Level| (*level, settings.constraints_of(&Agent { level: *level, ..Agent::default() }));

@@ -6,13 +6,14 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use contract::show_hidden;
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use serde::Serialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_saphyr::{NonFiniteFloatPolicy, alias_limits, budget, options};
 use thiserror::Error;
 
@@ -38,6 +39,8 @@ pub(crate) enum LoadError {
     Unreadable { file: String, source: io::Error },
     #[error("`{file}` is {what}, not a file")]
     NotAFile { file: String, what: &'static str },
+    #[error("`{file}` is not trusted: {why}")]
+    NotTrusted { file: String, why: &'static str },
     #[error("`{file}` is larger than a configuration may be: 1 MiB")]
     TooLarge { file: String },
     /// What is wrong with its text, in the order of the file.
@@ -90,15 +93,19 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
 
 /// Reads one file.
 pub(crate) fn load_file(path: &Path) -> Result<Loaded, LoadError> {
+    understand(&read(path)?, path)
+}
+
+/// What the content of a file means.
+pub(super) fn understand(bytes: &[u8], path: &Path) -> Result<Loaded, LoadError> {
     let file = name_of(path);
-    let bytes = read(path)?;
     let invalid = |mut problems: Vec<Problem>| {
         problems.sort();
         problems.truncate(MOST_PROBLEMS);
         LoadError::Invalid { file: file.clone(), problems }
     };
     let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let tree = parse(&bytes, is_json).map_err(|problem| invalid(vec![problem]))?;
+    let tree = parse(bytes, is_json).map_err(|problem| invalid(vec![problem]))?;
     let (meaning, warnings) = Meaning::of(&tree, path).map_err(invalid)?;
     let warnings = warnings.iter().map(|warning| format!("{file}:{warning}")).collect();
     Ok(Loaded { source: Source::File(path.to_owned()), meaning, warnings })
@@ -113,10 +120,14 @@ fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     // Opening a named pipe would wait for a writer.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)?;
-    let kind = opened.metadata().map_err(unreadable)?.file_type();
+    let metadata = opened.metadata().map_err(unreadable)?;
+    let kind = metadata.file_type();
     if !kind.is_file() {
         let what = if kind.is_dir() { "a directory" } else { "a pipe or a device" };
         return Err(LoadError::NotAFile { file: name_of(path), what });
+    }
+    if let Some(why) = why_not_trusted(metadata.mode(), metadata.uid(), geteuid().as_raw()) {
+        return Err(LoadError::NotTrusted { file: name_of(path), why });
     }
     let mut bytes = Vec::new();
     opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -124,6 +135,15 @@ fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
         return Err(LoadError::TooLarge { file: name_of(path) });
     }
     Ok(bytes)
+}
+
+/// What decides must not be written by whoever likes to: in `/tmp`, the file found could be anybody's.
+fn why_not_trusted(mode: u32, owner: u32, caller: u32) -> Option<&'static str> {
+    if mode & 0o002 != 0 {
+        return Some("anybody can write it");
+    }
+    // Root reads the files of those it works for, as in a container.
+    (owner != 0 && owner != caller && caller != 0).then_some("it belongs to somebody else")
 }
 
 /// From bytes to the tree that was typed.
@@ -139,13 +159,13 @@ fn parse(bytes: &[u8], is_json: bool) -> Result<File, Problem> {
     if is_json {
         check_json(text)?;
     }
-    // ATTACK(anchor-bomb): what anchors expand to is counted, not only what is written.
+    // A few lines of anchors can expand to more than memory holds: what they expand to is counted, not what is written.
     let options = options! {
         with_snippet: false,
         strict_booleans: true,
         reject_unsupported_tags: true,
         non_finite_float_policy: NonFiniteFloatPolicy::Reject,
-        budget: budget! { max_depth: 32, max_documents: 1, max_aliases: 1_000, max_anchors: 1_000 },
+        budget: budget! { max_depth: 32, max_documents: 2, max_aliases: 1_000, max_anchors: 1_000 },
         alias_limits: alias_limits! { max_total_replayed_events: 50_000, max_replay_stack_depth: 16 },
     };
     let tree: Option<File> =
@@ -157,7 +177,7 @@ fn parse(bytes: &[u8], is_json: bool) -> Result<File, Problem> {
 /// YAML permits more than JSON does, and a file that says it is JSON should be.
 fn check_json(text: &str) -> Result<(), Problem> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    serde_json::from_str::<IgnoredAny>(text).map(|_| ()).map_err(|error| {
+    serde_json::from_str::<Value>(text).map(|_| ()).map_err(|error| {
         let message = error.to_string();
         let bare = message.split(" at line ").next().unwrap_or(&message);
         let place = Place { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
@@ -173,4 +193,18 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 fn quoted(path: &Path) -> String {
     format!("`{}`", name_of(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_and_the_caller_write_what_decides() {
+        assert_eq!(why_not_trusted(0o100_644, 1000, 1000), None);
+        assert_eq!(why_not_trusted(0o100_664, 0, 1000), None);
+        assert_eq!(why_not_trusted(0o100_644, 1000, 0), None);
+        assert_eq!(why_not_trusted(0o100_644, 1001, 1000), Some("it belongs to somebody else"));
+        assert_eq!(why_not_trusted(0o100_666, 1000, 1000), Some("anybody can write it"));
+    }
 }

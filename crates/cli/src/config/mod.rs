@@ -10,6 +10,8 @@ mod load;
 mod meaning;
 mod problem;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod tool_names;
 mod word;
 

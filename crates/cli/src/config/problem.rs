@@ -8,6 +8,9 @@ use serde_saphyr::Error;
 
 use super::at::Place;
 
+/// What stands where there is no text.
+const NOTHING: &str = "nothing";
+
 /// How much of somebody's text is repeated to them.
 const MOST_CHARACTERS: usize = 60;
 
@@ -41,6 +44,11 @@ impl Problem {
         Problem { place, message, nearest: near }
     }
 
+    /// A key without a value.
+    fn missing(place: Place, text: &str) -> Problem {
+        Problem::new(place, format!("a value is missing in {}", line_at(place, text)))
+    }
+
     /// What the parser says, in our words.
     pub(crate) fn of_yaml(error: &Error, text: &str) -> Problem {
         let place = error.location().map_or(Place::START, Place::from);
@@ -48,6 +56,13 @@ impl Problem {
         match error {
             Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => {
                 Problem::of_yaml(error, text)
+            }
+            Error::SerdeUnknownVariant { .. }
+            | Error::InvalidScalar { .. }
+            | Error::InvalidBooleanStrict { .. }
+                if found() == NOTHING =>
+            {
+                Problem::missing(place, text)
             }
             Error::SerdeUnknownField { field, expected, .. } => {
                 Problem::unknown(place, "unknown key", field, expected.iter().copied())
@@ -73,9 +88,16 @@ impl Problem {
             Error::InvalidBooleanStrict { .. } => {
                 Problem::new(place, format!("{} is neither `true` nor `false`", found()))
             }
-            Error::NullIntoString { .. } => Problem::new(place, "a value is missing here"),
-            Error::SerdeInvalidType { expected, .. } | Error::SerdeInvalidValue { expected, .. } => {
-                Problem::new(place, format!("expected {expected}, not {}", found()))
+            Error::NullIntoString { .. } => Problem::missing(place, text),
+            Error::SerdeInvalidType { unexpected, expected, .. }
+            | Error::SerdeInvalidValue { unexpected, expected, .. } => {
+                let text = unexpected.strip_prefix("string \"").and_then(|text| text.strip_suffix('"'));
+                let found = text.map_or_else(|| shown(unexpected), |text| format!("`{}`", shown(text)));
+                Problem::new(place, format!("expected {expected}, not {found}"))
+            }
+            Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
+            | Error::UnexpectedValueForUnitEnumVariant { .. } => {
+                Problem::new(place, format!("expected one word, not {}", found()))
             }
             Error::Unexpected { expected, .. } => {
                 let wanted = match *expected {
@@ -161,9 +183,12 @@ fn quoted_at(error: &Error, text: &str) -> String {
         let begin = usize::try_from(offset).ok()?;
         Some(begin..begin.checked_add(usize::try_from(length).ok()?)?)
     });
+    let rest = range.as_ref().and_then(|range| text.get(range.start..)).unwrap_or_default();
     let found = range.and_then(|range| text.get(range)).unwrap_or_default();
     match found {
-        "" => "nothing".to_owned(),
+        // A list in lines of its own has no text of its own.
+        "" if rest.starts_with("- ") => "a list".to_owned(),
+        "" => NOTHING.to_owned(),
         "{" => "keys and values".to_owned(),
         "[" | "-" => "a list".to_owned(),
         found => format!("`{}`", shown(found)),
@@ -172,5 +197,5 @@ fn quoted_at(error: &Error, text: &str) -> String {
 
 fn line_at(place: Place, text: &str) -> String {
     let number = usize::try_from(place.line.saturating_sub(1)).unwrap_or(usize::MAX);
-    format!("`{}`", shown(text.lines().nth(number).unwrap_or_default().trim_end()))
+    format!("`{}`", shown(text.lines().nth(number).unwrap_or_default().trim()))
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use contract::{Autonomy, Category, Level};
 use policy::{FileSystem, Git, Network, Terminal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Each becomes a type that reads its words and nothing else. Of two words with one meaning the first is ours.
@@ -29,10 +29,16 @@ macro_rules! words {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                match text.as_str() {
+                // As an enum, because the parser then knows where the word stands that is not one of them.
+                deserializer.deserialize_enum(stringify!($name), $name::WORDS, WordVisitor::<$name>(PhantomData))
+            }
+        }
+
+        impl Word for $name {
+            fn parse<E: Error>(text: &str) -> Result<$name, E> {
+                match text {
                     $($text => Ok($name($value)),)+
-                    _ => Err(D::Error::unknown_variant(&text, $name::WORDS)),
+                    _ => Err(E::unknown_variant(text, $name::WORDS)),
                 }
             }
         }
@@ -53,6 +59,41 @@ macro_rules! words {
             }
         }
     )+ };
+}
+
+/// Read from one word.
+trait Word: Sized {
+    fn parse<E: Error>(text: &str) -> Result<Self, E>;
+}
+
+/// A word by itself.
+struct WordVisitor<W>(PhantomData<W>);
+
+impl<'de, W: Word> Visitor<'de> for WordVisitor<W> {
+    type Value = W;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a word")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<W, A::Error> {
+        let (Identifier(word), rest) = data.variant()?;
+        rest.unit_variant()?;
+        Ok(word)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<W, E> {
+        W::parse(text)
+    }
+}
+
+/// A word in the place of a variant's name.
+struct Identifier<W>(W);
+
+impl<'de, W: Word> Deserialize<'de> for Identifier<W> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Identifier<W>, D::Error> {
+        deserializer.deserialize_identifier(WordVisitor(PhantomData)).map(Identifier)
+    }
 }
 
 /// What runs a call.

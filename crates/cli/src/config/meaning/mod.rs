@@ -98,6 +98,11 @@ impl Meaning {
         ];
         for (name, agent) in &mut settings.agents {
             let workspace = real(self.workspace_of(name, here));
+            if self.store.as_ref().is_some_and(|store| real(store).starts_with(&workspace)) {
+                warnings.push(format!(
+                    "agent `{name}` could change the records: `store` is in its workspace; keep it elsewhere"
+                ));
+            }
             for (tool, section, directories) in tools {
                 let Some(directories) = directories else { continue };
                 if directories.iter().any(|directory| workspace.starts_with(real(directory))) {
@@ -133,7 +138,7 @@ struct Reader {
 impl Reader {
     fn new(path: &Path) -> Reader {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         Reader {
             file: show_hidden(&file),
             folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
@@ -291,9 +296,10 @@ impl Reader {
                     // The words of other systems, which are no actions of ours.
                     let foreign =
                         || nearest(&text.value, ["database_write", "deployment"]).map(str::to_owned);
-                    let message = format!("there is no action `{}`", shown(&text.value));
-                    let problem = Problem::new(text.place, message);
-                    self.problems.push(Problem { nearest: near.or_else(foreign), ..problem });
+                    let near = near.or_else(foreign);
+                    let hint = if near.is_none() { "; name it under `actions` if it is yours" } else { "" };
+                    let message = format!("there is no action `{}`{hint}", shown(&text.value));
+                    self.problems.push(Problem { nearest: near, ..Problem::new(text.place, message) });
                 }
                 Err(error @ ActionError::Form { .. }) => {
                     self.refuse(text.place, show_hidden(&error.to_string()));
