@@ -48,16 +48,15 @@ impl Gate {
     /// Opens the gate of a home for a workspace.
     pub(crate) async fn open_for(&self, home: &Path, workspace: &Path) -> Result<Opened, Trouble> {
         let loaded = config::load(self.config.as_deref())?;
-        for warning in &loaded.warnings {
-            talk::warning(warning);
-        }
+        loaded.warnings.iter().for_each(|warning| talk::warning(warning));
         let workspace = workspace.canonicalize().context("cannot find the workspace")?;
         let meaning = loaded.meaning;
         let store = self.store.clone().or_else(config::store_url).unwrap_or_else(|| {
             let file = meaning.store.clone().unwrap_or_else(|| home.join("toolgate.db"));
             format!("sqlite:{}", file.display())
         });
-        let settings = meaning.settings_in(&workspace);
+        let (settings, warnings) = meaning.settings_in(&workspace);
+        warnings.iter().for_each(|warning| talk::warning(warning));
         let clock = Clock::system();
         let binary = std::env::current_exe().context("cannot find our own program")?;
         let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
