@@ -19,15 +19,15 @@ use crate::talk;
 #[derive(Args, Clone, Default)]
 pub(crate) struct Gate {
     /// The configuration; else TOOLGATE_CONFIG, ./toolgate.yaml, or the one in TOOLGATE_HOME
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 
     /// The store, as sqlite:PATH; else TOOLGATE_STORE, or toolgate.db in TOOLGATE_HOME
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", global = true)]
     pub(crate) store: Option<String>,
 
     /// Print data as JSON
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
