@@ -26,7 +26,7 @@ use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd, Trade, WORKER_ARGUMENT};
 use crate::path::{Beneath, Guard, shown};
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant};
+use crate::tool::{Ran, Tool, check_grant, taken_back};
 use crate::wire::write_frame;
 use show::{SHOWN, cut};
 use types::{ShellInput, ShellOutput, StageInput, StageOutput};
@@ -83,6 +83,7 @@ impl Tool for Shell {
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
             match self.prepare(&grant, arguments, at) {
+                Ok(_) if cancel.is_cancelled() => Ran::failed(taken_back(), RunFacts::default()),
                 Ok(prepared) => prepared.run(at, &cancel).await,
                 Err(reason) => Ran::failed(reason, RunFacts::default()),
             }
@@ -408,7 +409,7 @@ fn stopped(outcome: &Outcome, timeout: Duration) -> Reason {
             Reason::tool_failed("it was stopped: it took more memory than it may")
         }
         Outcome::Stopped(Limit::Disk) => Reason::tool_failed("it was stopped: it wrote more than it may"),
-        Outcome::Stopped(Limit::Abandoned) => Reason::cancelled("the call was taken back"),
+        Outcome::Stopped(Limit::Abandoned) => taken_back(),
         Outcome::Exit(_) | Outcome::Signal(_) => Reason::tool_failed("its worker was ended from inside"),
         Outcome::NotFound | Outcome::CannotExecute(_) => {
             Reason::cannot_enforce("our own binary cannot be executed in the sandbox")
