@@ -34,6 +34,8 @@ use types::{ShellInput, ShellOutput, StageInput, StageOutput};
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 600;
 const MAX_STAGES: usize = 16;
+/// For what is said besides a command's own output.
+const ROOM: usize = 600;
 
 /// Runs commands.
 pub(crate) struct Shell {
@@ -339,7 +341,7 @@ fn structured(said: &Said, end: Option<&End>, pipeline: &Pipeline, timed_out: bo
         end.map_or((said.stdout.len() as u64, said.stderr.len() as u64), |end| (end.stdout, end.stderr));
     // Complaints are short; what they leave is for the output.
     let stderr = cut(&said.stderr, totals.1, SHOWN / 3, "stderr");
-    let stdout = cut(&said.stdout, totals.0, SHOWN - stderr.text.len().min(SHOWN / 3) - 200, "stdout");
+    let stdout = cut(&said.stdout, totals.0, SHOWN - stderr.text.len().min(SHOWN / 3) - ROOM, "stdout");
     let ends = end.map(|end| end.stages.as_slice()).unwrap_or_default();
     let (exit_code, signal) = code_of(ends);
     let stage = |(stage, end): (&Stage, &StageEnd)| StageOutput {

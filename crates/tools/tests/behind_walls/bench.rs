@@ -54,18 +54,19 @@ fn now() -> i64 {
 }
 
 /// Where proofs are kept, so that the canaries run once for all tests. Not beneath /tmp, which is scratch space inside.
-fn proofs_folder() -> PathBuf {
-    PathBuf::from(format!("/var/tmp/toolgate-proofs-{}", std::process::id()))
+fn proofs_folder(process: u32) -> PathBuf {
+    PathBuf::from(format!("/var/tmp/toolgate-proofs-{process}"))
 }
 
-pub(crate) fn clean_up() {
-    let _ = fs::remove_dir_all(proofs_folder());
+/// Removes what is left of a process of this suite.
+pub(crate) fn clean_up(process: u32) {
+    let _ = fs::remove_dir_all(proofs_folder(process));
 }
 
 /// A gate's surroundings, with workers of their own.
 pub(crate) fn surroundings() -> Surroundings {
     let binary = std::env::current_exe().unwrap();
-    let proofs = Proofs { folder: Some(proofs_folder()), prober: binary.clone() };
+    let proofs = Proofs { folder: Some(proofs_folder(std::process::id())), prober: binary.clone() };
     Surroundings::new(binary, proofs, Host::default(), now)
 }
 

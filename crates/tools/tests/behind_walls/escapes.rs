@@ -167,7 +167,7 @@ fn pipes_and_devices_are_refused_without_waiting() {
             let code = bench.refused(tool, arguments);
             assert!(["tool_failed", "protected"].contains(&code.as_str()), "{tool} {name}: {code}");
         }
-        assert_eq!(bench.done("fs.stat", json!({ "path": name }))["kind"].as_str().is_some(), true);
+        bench.done("fs.stat", json!({ "path": name }));
     }
     bench.done("fs.search", json!({ "pattern": "x" }));
 }

@@ -3,7 +3,6 @@
 //! The test's own binary is the launcher of every sandbox and the worker inside.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
@@ -28,6 +27,7 @@ fn main() {
     jail::serve_if_asked();
     sandbox::serve_if_asked();
     tools::serve_if_asked();
+    workers::be_a_gate_if_asked();
     let arguments = Arguments::from_args();
     let tests = [files::TESTS, escapes::TESTS, races::TESTS, commands::TESTS, workers::TESTS].concat();
     let lacking = if arguments.list { None } else { bench::missing_walls() };
@@ -46,7 +46,7 @@ fn main() {
         Some(why) if !bench::is_required("native") => eprintln!("skipped: all of it: {why}"),
         _ => {
             let conclusion = libtest_mimic::run(&arguments, trials);
-            bench::clean_up();
+            bench::clean_up(std::process::id());
             conclusion.exit();
         }
     }

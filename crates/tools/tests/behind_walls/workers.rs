@@ -1,7 +1,9 @@
 //! Workers that are kept: whom they serve, and when they end.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use contract::Canonical;
@@ -15,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_worker_is_kept_for_its_owner_and_access", a_worker_is_kept_for_its_owner_and_access),
     ("no_more_than_eight_wait", no_more_than_eight_wait),
     ("a_worker_that_died_is_replaced", a_worker_that_died_is_replaced),
+    ("a_kept_worker_dies_with_its_gate", a_kept_worker_dies_with_its_gate),
     ("a_call_past_its_time_ends_its_worker", a_call_past_its_time_ends_its_worker),
     ("a_workspace_that_was_replaced_gets_a_new_worker", a_workspace_that_was_replaced_gets_a_new_worker),
     ("without_an_owner_nothing_is_kept", without_an_owner_nothing_is_kept),
@@ -22,6 +25,51 @@ pub(crate) const TESTS: &[Test] = &[
     ("calls_at_once_each_have_a_worker", calls_at_once_each_have_a_worker),
     ("a_grant_is_good_for_one_call_only", a_grant_is_good_for_one_call_only),
 ];
+
+/// A gate of its own, which keeps a worker until somebody kills it.
+pub(crate) fn be_a_gate_if_asked() {
+    if std::env::args().nth(1).is_some_and(|argument| argument == GATE_ARGUMENT) {
+        let bench = Bench::new();
+        bench.put("f", "x");
+        bench.done("fs.write", json!({ "path": "f", "content": "y" }));
+        assert_eq!(bench.at.kept(), 1);
+        eprintln!("{}", bench.workspace.display());
+        std::thread::sleep(Duration::from_secs(120));
+        std::process::exit(1);
+    }
+}
+
+const GATE_ARGUMENT: &str = "__gate";
+
+/// Processes of the host that can see a path as a mount.
+fn processes_that_see(place: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mounts = processes.filter_map(|entry| fs::read_to_string(entry.path().join("mountinfo")).ok());
+    mounts.filter(|mounts| mounts.contains(place)).count()
+}
+
+fn a_kept_worker_dies_with_its_gate() {
+    let mut gate = Command::new(std::env::current_exe().unwrap())
+        .arg(GATE_ARGUMENT)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut place = String::new();
+    BufReader::new(gate.stderr.take().unwrap()).read_line(&mut place).unwrap();
+    let place = place.trim();
+    assert!(processes_that_see(place) > 0, "no worker was kept for `{place}`");
+    gate.kill().unwrap();
+    gate.wait().unwrap();
+    bench::clean_up(gate.id());
+    let until = Instant::now() + Duration::from_secs(10);
+    while processes_that_see(place) > 0 {
+        assert!(Instant::now() < until, "the worker outlived its gate");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    fs::remove_dir_all(Path::new(place).parent().unwrap()).unwrap();
+}
 
 /// Ends the helpers of this process that can see a workspace, as a crash would.
 fn kill_helpers_of(bench: &Bench) -> usize {
