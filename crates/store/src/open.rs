@@ -272,3 +272,81 @@ fn explain(path: &Path, error: sqlx::Error) -> OpenError {
         _ => OpenError::Store { path, source: error.into() },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use contract::{AgentName, CallId, Digest, ToolName};
+    use serde_json::json;
+    use sqlx::Executor;
+
+    use super::*;
+    use crate::calls::{NewCall, NewDecision, RecordError};
+
+    fn home() -> (tempfile::TempDir, Keys, String) {
+        let home = tempfile::tempdir().unwrap();
+        let keys = Keys::load_or_create(home.path()).unwrap();
+        let url = format!("sqlite:{}", home.path().join("store.db").display());
+        (home, keys, url)
+    }
+
+    fn call(number: u64) -> NewCall {
+        NewCall {
+            id: CallId::from_random(u128::from(number).to_be_bytes()),
+            agent: AgentName::parse("a").unwrap(),
+            task: None,
+            tool: ToolName::parse("t").unwrap(),
+            contract: Digest::of(b""),
+            request: Digest::of(b""),
+            arguments: Digest::of(b""),
+            arguments_json: "x".repeat(1000),
+            policy: Digest::of(b""),
+            purpose: None,
+            trace: json!([]),
+            asked_at: 1,
+            claim: None,
+            decision: NewDecision::Run { authority: json!({}) },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_another_process_holds_is_locked() {
+        let (_home, keys, url) = home();
+        let store = Store::open(&url, keys.clone()).await.unwrap();
+        let mut holder = store.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        holder.execute("DELETE FROM claims").await.unwrap();
+        let error = Store::open_within(&url, keys.clone(), Duration::from_millis(20)).await.unwrap_err();
+        assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+        holder.rollback().await.unwrap();
+
+        let other = Store::open_within(&url, keys, Duration::from_millis(20)).await.unwrap();
+        let holder = store.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let error = other.record_call(call(1)).await.unwrap_err();
+        assert!(matches!(error, RecordError::Store(StoreError::Locked(_))), "{error}");
+        assert_eq!(other.calls(9, None).await.unwrap(), [], "reading goes on");
+        holder.rollback().await.unwrap();
+        other.record_call(call(1)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_stops_the_call_and_loses_nothing() {
+        let (_home, keys, url) = home();
+        let store = Store::open(&url, keys).await.unwrap();
+        store.record_call(call(0)).await.unwrap();
+        // To SQLite a file that may not grow is a disk without room.
+        store.writer.execute("PRAGMA max_page_count = 120").await.unwrap();
+        let mut recorded = 1;
+        let error = loop {
+            match store.record_call(call(recorded)).await {
+                Ok(_) => recorded += 1,
+                Err(error) => break error,
+            }
+            assert!(recorded < 10_000, "it never fills");
+        };
+        assert!(matches!(error, RecordError::Store(StoreError::Full(_))), "{error}");
+        assert_eq!(store.calls(100_000, None).await.unwrap().len() as u64, recorded);
+        assert_eq!(store.verify(None).await.unwrap().entries, 1 + 2 * recorded);
+        store.writer.execute("PRAGMA max_page_count = 100000").await.unwrap();
+        store.record_call(call(recorded)).await.unwrap();
+        assert_eq!(store.verify(None).await.unwrap().entries, 3 + 2 * recorded);
+    }
+}

@@ -25,7 +25,7 @@ use crate::facts::{facts_of, micros};
 use crate::path::Guard;
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant};
+use crate::tool::{Ran, Tool, check_grant, taken_back};
 use crate::wire::{Answer, Links, Question};
 use verb::Verb;
 
@@ -74,6 +74,7 @@ impl Tool for FileTool {
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
             match self.prepare(&grant, arguments, at) {
+                Ok(_) if cancel.is_cancelled() => Ran::failed(taken_back(), RunFacts::default()),
                 Ok(question) => self.ask(&grant, question, at, &cancel).await,
                 Err(reason) => Ran::failed(reason, RunFacts::default()),
             }
@@ -136,7 +137,7 @@ impl FileTool {
             // What was answered already counts, whatever came at the same moment.
             biased;
             asked = at.ask(access, &question) => asked,
-            () = cancel.cancelled() => Err(Reason::cancelled("the call was taken back")),
+            () = cancel.cancelled() => Err(taken_back()),
             () = tokio::time::sleep(timeout) => Err(too_long(timeout)),
         };
         match asked {

@@ -26,7 +26,7 @@ use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd, Trade, WORKER_ARGUMENT};
 use crate::path::{Beneath, Guard, shown};
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant};
+use crate::tool::{Ran, Tool, check_grant, taken_back};
 use crate::wire::write_frame;
 use show::{SHOWN, cut};
 use types::{ShellInput, ShellOutput, StageInput, StageOutput};
@@ -34,6 +34,8 @@ use types::{ShellInput, ShellOutput, StageInput, StageOutput};
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 600;
 const MAX_STAGES: usize = 16;
+/// For what is said besides a command's own output.
+const ROOM: usize = 600;
 
 /// Runs commands.
 pub(crate) struct Shell {
@@ -83,6 +85,7 @@ impl Tool for Shell {
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
             match self.prepare(&grant, arguments, at) {
+                Ok(_) if cancel.is_cancelled() => Ran::failed(taken_back(), RunFacts::default()),
                 Ok(prepared) => prepared.run(at, &cancel).await,
                 Err(reason) => Ran::failed(reason, RunFacts::default()),
             }
@@ -338,7 +341,7 @@ fn structured(said: &Said, end: Option<&End>, pipeline: &Pipeline, timed_out: bo
         end.map_or((said.stdout.len() as u64, said.stderr.len() as u64), |end| (end.stdout, end.stderr));
     // Complaints are short; what they leave is for the output.
     let stderr = cut(&said.stderr, totals.1, SHOWN / 3, "stderr");
-    let stdout = cut(&said.stdout, totals.0, SHOWN - stderr.text.len().min(SHOWN / 3) - 200, "stdout");
+    let stdout = cut(&said.stdout, totals.0, SHOWN - stderr.text.len().min(SHOWN / 3) - ROOM, "stdout");
     let ends = end.map(|end| end.stages.as_slice()).unwrap_or_default();
     let (exit_code, signal) = code_of(ends);
     let stage = |(stage, end): (&Stage, &StageEnd)| StageOutput {
@@ -408,7 +411,7 @@ fn stopped(outcome: &Outcome, timeout: Duration) -> Reason {
             Reason::tool_failed("it was stopped: it took more memory than it may")
         }
         Outcome::Stopped(Limit::Disk) => Reason::tool_failed("it was stopped: it wrote more than it may"),
-        Outcome::Stopped(Limit::Abandoned) => Reason::cancelled("the call was taken back"),
+        Outcome::Stopped(Limit::Abandoned) => taken_back(),
         Outcome::Exit(_) | Outcome::Signal(_) => Reason::tool_failed("its worker was ended from inside"),
         Outcome::NotFound | Outcome::CannotExecute(_) => {
             Reason::cannot_enforce("our own binary cannot be executed in the sandbox")
