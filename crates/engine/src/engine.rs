@@ -98,7 +98,8 @@ impl Engine {
                 }
             }
         }
-        let registered: Vec<NewTool> = options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
+        let registered: Vec<NewTool> =
+            options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
         store.register_tools(&registered, now).await?;
         let mut listed = Vec::new();
         for tool in options.tools {

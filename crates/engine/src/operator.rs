@@ -62,7 +62,9 @@ impl Credential {
                         Ok(Credential(Zeroizing::new(text)))
                     }
                     // Another process was faster.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(&path).map_err(failed)?,
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        read(&path).map_err(failed)?
+                    }
                     Err(error) => Err(failed(error)),
                 }
             }

@@ -131,7 +131,8 @@ pub(crate) fn without_effect(case: &Case, status: CallStatus, reason: Reason) ->
         call_id: case.id.clone(),
         tool: case.tool.clone(),
         status,
-        content: clean_text(&format!("refused ({}): {}{hint}", reason.code, reason.message), MAX_CONTENT).text,
+        content: clean_text(&format!("refused ({}): {}{hint}", reason.code, reason.message), MAX_CONTENT)
+            .text,
         is_error: true,
         structured: None,
         artifacts: Vec::new(),

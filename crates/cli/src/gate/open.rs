@@ -18,7 +18,7 @@ use crate::talk;
 /// Which gate: its configuration and its store.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Gate {
-    /// The configuration; else TOOLGATE_CONFIG, ./toolgate.yaml, or the one in TOOLGATE_HOME
+    /// The configuration; else TOOLGATE_CONFIG, or toolgate.yaml in TOOLGATE_HOME
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 
@@ -71,7 +71,9 @@ impl Gate {
             clock,
         };
         let engine = Engine::open(options).await.map_err(|error| {
-            Trouble::from(error).with_hint("`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places")
+            Trouble::from(error).with_hint(
+                "`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places",
+            )
         })?;
         Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
     }
