@@ -100,7 +100,7 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(reason) => return refuse(reason).await,
         };
-        let facts = self.facts(Some(answer_of(&approval))).await?;
+        let facts = self.facts(&row.agent, Some(answer_of(&approval))).await?;
         let Decision { verdict, .. } = decide(&admitted, &facts, &self.inner.settings);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,

@@ -59,7 +59,7 @@ impl Engine {
         {
             return self.join(row, patience, cancel).await;
         }
-        let facts = self.facts(None).await?;
+        let facts = self.facts(&case.agent, None).await?;
         let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.settings);
         let trace = serde_json::to_value(&trace).unwrap_or_default();
         match verdict {

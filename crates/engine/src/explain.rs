@@ -48,7 +48,7 @@ impl Engine {
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };
-        let facts = self.facts(None).await?;
+        let facts = self.facts(&request.agent, None).await?;
         let decision = decide(&admitted, &facts, &self.inner.settings);
         let mut explanation =
             Explanation { verdict: decision.verdict.as_str(), trace: decision.trace, ..nothing };

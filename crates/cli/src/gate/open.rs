@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -67,6 +68,8 @@ impl Gate {
             tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
             settings,
             workspace,
+            workspaces: meaning.workspaces,
+            timeouts: meaning.timeouts.into_iter().map(|(of, ms)| (of, Duration::from_millis(ms))).collect(),
             surroundings,
             clock,
         };
