@@ -1,2 +1,15 @@
-//! To come.
+//! The ways in: MCP over stdio, the HTTP API and the page where people decide.
+//!
+//! It turns bytes into requests and answers into bytes; the engine does the rest.
+//!
+//! # Invariants
+//! - Every way in ends at `Engine::call`; none has a path of its own.
+//! - Who asks is settled here, before anything else: an agent is authenticated or named by whoever started us.
 #![forbid(unsafe_code)]
+
+mod http;
+
+pub use http::{
+    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpError,
+    HttpOptions, HttpReady, Pending, Question, ROUTES, Say, TokenBook, Who, serve_gate,
+};
