@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod amount;
+mod commands;
 mod config;
 mod doctor;
 mod run;
@@ -24,6 +25,8 @@ enum Command {
     Run(Box<run::Arguments>),
     /// Show what this host can really enforce, and how to get the rest
     Doctor(doctor::Arguments),
+    /// Check, show, describe or begin a configuration
+    Config(commands::config::Arguments),
 }
 
 fn main() {
@@ -43,6 +46,7 @@ fn main() {
     let code = match arguments.command {
         Command::Run(arguments) => run::run(*arguments, begun),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Config(arguments) => commands::config::run(&arguments),
     };
     std::process::exit(code);
 }

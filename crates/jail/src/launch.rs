@@ -27,7 +27,7 @@ use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, S
 use crate::plan::{Access, ChangeReport, Content, Directory, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::stream::Streams;
-use crate::supervise::supervise;
+use crate::supervise::{Told, supervise};
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
 use crate::tree::{self, Detail, Patience, Search, Survey};
 
@@ -171,13 +171,24 @@ impl Prepared {
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
+        self.run_told(plan, streams, lifeline, &mut |_| {})
+    }
+
+    /// The same, telling what holds the tool as soon as it has been started.
+    pub(crate) fn run_told(
+        self,
+        plan: &Plan,
+        streams: Streams,
+        lifeline: Option<BorrowedFd<'_>>,
+        told: Told<'_>,
+    ) -> Result<Report, StartError> {
         if self.without != plan.without() {
             drop(self);
-            return run(plan, streams, lifeline);
+            return Prepared::without(plan.without())?.run_told(plan, streams, lifeline, told);
         }
         let begun = Instant::now();
         let (running, pipes) = self.order(plan, &streams)?;
-        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun)?;
+        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
         let (changes, quarantined) = changes::after(plan, &running.opened);
         Ok(supervised.into_report(running, changes, quarantined))
     }

@@ -40,7 +40,9 @@ mod watch;
 
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
-pub use helper::{HELPER_ARGUMENT, Helper, HelperError, Request, Response, serve_if_asked};
+pub use helper::{
+    HELPER_ARGUMENT, Hangup, Helper, HelperError, Kept, Request, Response, Running, serve_if_asked,
+};
 pub use identity::Caller;
 pub use landlock::landlock_version;
 pub use launch::{Prepared, StartError, run};

@@ -27,6 +27,9 @@ const BUFFER: usize = 64 * 1024;
 /// As much as a pipe that is ready takes without blocking.
 const PASSED_AT_ONCE: usize = 4096;
 
+/// Told when the tool has been started, with what holds it.
+pub(crate) type Told<'a> = &'a mut dyn FnMut(&Enforcement);
+
 /// What was seen of a sandbox that has ended.
 pub(crate) struct Supervised {
     outcome: Outcome,
@@ -46,10 +49,7 @@ impl Supervised {
     ) -> Report {
         let largest = Memory::LargestProcess(self.ended.largest);
         let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
-        let mut enforcement = self.walls;
-        for finding in running.held.findings() {
-            enforcement.set(finding.control, finding.level, finding.how.clone());
-        }
+        let enforcement = with_held(self.walls, &running);
         Report {
             outcome: self.outcome,
             stdout: self.stdout.finish(),
@@ -63,6 +63,14 @@ impl Supervised {
     }
 }
 
+/// What the init says of its walls, and what the launcher itself holds.
+fn with_held(mut walls: Enforcement, running: &Running) -> Enforcement {
+    for finding in running.held.findings() {
+        walls.set(finding.control, finding.level, finding.how.clone());
+    }
+    walls
+}
+
 /// Waits for the end of a sandbox that has its orders.
 pub(crate) fn supervise(
     running: &Running,
@@ -71,6 +79,7 @@ pub(crate) fn supervise(
     streams: Streams,
     lifeline: Option<BorrowedFd<'_>>,
     begun: Instant,
+    told: Told<'_>,
 ) -> Result<Supervised, StartError> {
     let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
     let signals = match streams {
@@ -84,6 +93,7 @@ pub(crate) fn supervise(
     let mut supervisor = Supervisor {
         running,
         lifeline,
+        told,
         signals,
         tool: None,
         deadline: plan.keeps(Control::Timeout).then(|| begun + limits.timeout),
@@ -118,6 +128,7 @@ enum LastWord {
 struct Supervisor<'a> {
     running: &'a Running,
     lifeline: Option<BorrowedFd<'a>>,
+    told: Told<'a>,
     signals: Option<OwnedFd>,
     tool: Option<OwnedFd>,
     deadline: Option<Instant>,
@@ -258,6 +269,7 @@ impl Supervisor<'_> {
             Said::Started(walls) => {
                 let mut descriptors = descriptors.into_iter();
                 self.started = Some(Instant::now());
+                (self.told)(&with_held(walls.clone(), self.running));
                 self.walls = walls;
                 self.tool = descriptors.next();
                 if let Some(tool) = &self.tool {

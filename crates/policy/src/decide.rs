@@ -31,6 +31,9 @@ pub fn may_see(agent: &Agent, tool: &ToolFacts, settings: &Settings) -> Result<S
     if settings.disabled.iter().any(|glob| glob.matches(name)) {
         return Err(Reason::tool_disabled(format!("`{name}` is switched off by the configuration")));
     }
+    if let Some(why) = settings.unavailable.get(&tool.category) {
+        return Err(Reason::cannot_enforce(why));
+    }
     if let Some(glob) = agent.denied.iter().find(|glob| glob.matches(name)) {
         return Err(Reason::denied_by_list(format!("the agent's denied list has `{}`", glob.as_str())));
     }

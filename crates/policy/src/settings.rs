@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::{Action, AgentName, Autonomy, Canonical, Digest, Level, ToolName};
+use contract::{Action, AgentName, Autonomy, Canonical, Category, Digest, Level, ToolName};
 use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
@@ -20,6 +20,8 @@ pub struct Settings {
     pub rules: Vec<ApprovalRule>,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
+    /// Categories that nothing here can run as the configuration asks, and why.
+    pub unavailable: BTreeMap<Category, String>,
     /// Commands.
     pub shell: ShellSettings,
     /// Files.
@@ -35,6 +37,7 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             rules: Vec::new(),
             disabled: Vec::new(),
+            unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
             files: FileSettings::default(),
             ask_for: 300_000,
@@ -116,11 +119,13 @@ pub struct FileSettings {
     pub delete: bool,
     /// The largest file that is read or written, in bytes.
     pub max_bytes: u64,
+    /// Whether symbolic links are followed where they stay in the workspace. One that leaves it never is.
+    pub follow_links: bool,
 }
 
 impl Default for FileSettings {
     fn default() -> FileSettings {
-        FileSettings { read_only: false, delete: true, max_bytes: 10 * 1024 * 1024 }
+        FileSettings { read_only: false, delete: true, max_bytes: 10 * 1024 * 1024, follow_links: false }
     }
 }
 

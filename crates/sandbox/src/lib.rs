@@ -16,6 +16,7 @@ mod native;
 mod profile;
 mod proof;
 mod subprocess;
+mod threaded;
 
 pub use backend::{Backend, BackendName, Job, Refusal};
 pub use canary::{CANARY_ARGUMENT, serve_if_asked};
@@ -26,3 +27,4 @@ pub use native::Native;
 pub use profile::{Host, PlanRequest, Profile};
 pub use proof::{Proof, Proofs, ProvedControl};
 pub use subprocess::Subprocess;
+pub use threaded::Launcher;

@@ -5,8 +5,9 @@ use std::cell::Cell;
 use jail::{Feed, Helper, Prepared, Report, Request, Response, Streams};
 
 use crate::backend::{Backend, BackendName, Job, Refusal};
-use crate::fix::{fix_for_step, fix_for_walls};
+use crate::fix::fix_for_walls;
 use crate::proof::{Proof, Proofs};
+use crate::threaded::told;
 
 /// Runs jobs in Linux namespaces.
 pub struct Native {
@@ -51,10 +52,7 @@ impl Native {
             (Launcher::Helper(helper), Streams::Collect { input: Feed::Bytes(input) }) => {
                 match helper.run(&Request { plan: job.plan, input })? {
                     Response::Report(report) => Ok(*report),
-                    Response::Refused { messages, step, error } => {
-                        let fix = step.and_then(|step| fix_for_step(&step, error));
-                        Err(Refusal::Told { messages, fix })
-                    }
+                    refused => Err(told(refused)),
                 }
             }
             (Launcher::Helper(_), _) => {

@@ -1,2 +1,38 @@
-//! To come.
+//! Remembers: tools, calls, approvals, people, and the ledger that proves what happened.
+//!
+//! The only crate that speaks SQL. It decides nothing and reads no clock: times are handed in, in milliseconds since
+//! 1970.
+//!
+//! # Invariants
+//! - A call and its ledger entries are one transaction: what is recorded is durable, and in the ledger.
+//! - State machines, single use, claims and write-class approval are the database's own rules, not only this code's.
+//! - The ledger only grows; each entry is bound to its place, and each receipt to its entry.
 #![forbid(unsafe_code)]
+
+mod approvals;
+mod calls;
+mod error;
+mod keys;
+mod ledger;
+mod open;
+mod operators;
+mod read;
+mod registry;
+mod settle;
+mod write;
+
+pub use approvals::{
+    Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError,
+    Verdict,
+};
+pub use calls::{CLAIM_KEPT_MS, CallRow, NewApproval, NewCall, NewDecision, RecordError, Recorded};
+pub use error::StoreError;
+pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
+pub use ledger::{
+    Broken, Checkpoint, ConsistencyProof, ExportError, Fault, InclusionProof, LedgerEntry, NoteError,
+    ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
+};
+pub use open::{OpenError, Store};
+pub use operators::{AddOperatorError, OperatorRow, Role};
+pub use registry::{NewTool, RegisterError, ToolRow};
+pub use settle::{Receipt, SettleError, Settlement};

@@ -1,2 +1,24 @@
-//! To come.
+//! The built-in tools: what each one promises, what a call of it would do, and how it is done behind walls.
+//!
+//! Decides nothing: it obeys a [`policy::Grant`], which it consumes. No file of the workspace is opened and no command
+//! is run in this process; a worker does that, which is our own binary inside a sandbox.
+//!
+//! # Invariants
+//! - Without a grant that covers the very arguments nothing is started.
+//! - A worker that may read never serves a call that writes, and a worker serves one owner.
+//! - What a worker says is data: it is parsed, capped, and believed about nothing but its own work.
 #![forbid(unsafe_code)]
+
+mod facts;
+mod files;
+mod inside;
+mod path;
+mod pool;
+mod shell;
+mod surroundings;
+mod tool;
+mod wire;
+
+pub use inside::{WORKER_ARGUMENT, serve_if_asked};
+pub use surroundings::{Owner, Surroundings};
+pub use tool::{Ran, Tool, built_in};

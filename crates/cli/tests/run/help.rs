@@ -4,12 +4,14 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
         (&["run", "-h"], include_str!("help/run.txt")),
         (&["doctor", "--help"], include_str!("help/doctor.txt")),
+        (&["config", "--help"], include_str!("help/config.txt")),
+        (&["config", "check", "--help"], include_str!("help/config-check.txt")),
     ];
     for (arguments, kept) in cases {
         let shown = toolgate(arguments);

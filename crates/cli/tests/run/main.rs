@@ -1,4 +1,4 @@
-//! What people and programs rely on in `toolgate run` and `toolgate doctor`, seen through the real binary.
+//! What people and programs rely on in `toolgate run`, `doctor` and `config`, seen through the real binary.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -9,6 +9,7 @@
 
 mod backends;
 mod bad_input;
+mod config;
 mod doctor;
 mod exit_codes;
 mod help;

@@ -1,4 +1,4 @@
-//! What the process was given: the only place that reads the environment.
+//! The only place that reads the environment.
 #![expect(clippy::disallowed_methods, reason = "this is the place")]
 
 use std::path::PathBuf;
@@ -15,4 +15,9 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     let named = std::env::var_os("TOOLGATE_HOME").map(PathBuf::from);
     let default = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state/toolgate"));
     named.or_else(default).filter(|folder| folder.is_absolute())
+}
+
+/// The configuration that `TOOLGATE_CONFIG` names.
+pub(crate) fn config_file() -> Option<PathBuf> {
+    std::env::var_os("TOOLGATE_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from)
 }

@@ -1,0 +1,3 @@
+//! Commands that are more than one file's worth.
+
+pub(crate) mod config;

@@ -1,0 +1,178 @@
+//! What a person may write: the whole tree of `toolgate.yaml`, key by key.
+//!
+//! Knows the form only: which keys there are and what kind of value each has. What they mean, and whether they agree
+//! with each other, is [`super::meaning`]'s. Every key can be written `like_this` or `likeThis`.
+
+mod sandboxing;
+mod tools;
+mod trust;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use sandboxing::Sandboxing;
+pub(crate) use tools::{Bash, Filesystem, Tools};
+pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
+
+use super::at::{At, Given};
+use super::word::{
+    AutonomyWord, CategoryWord, CodeExecutionWord, FileSystemWord, GitWord, LevelWord, NetworkWord,
+    PeriodWord, RuleActionWord, TerminalWord,
+};
+
+/// The configuration of Toolgate. Every key is optional; what is left out has the default that its description names.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct File {
+    /// The agents there are, by name. Default: one, `default`, at level `standard` with autonomy `semi`; it is there
+    /// also beside others, unless it is defined.
+    pub(crate) agents: Given<BTreeMap<At<String>, AgentFile>>,
+    /// Actions of your own, as `category:action`, such as `payments:refund`. Default: none.
+    pub(crate) actions: Given<Vec<At<String>>>,
+    /// What the access levels mean.
+    #[serde(alias = "toolAccess")]
+    pub(crate) tool_access: Given<ToolAccess>,
+    /// What runs the calls.
+    pub(crate) sandboxing: Given<Sandboxing>,
+    /// How agents earn higher levels. Default: they do not.
+    pub(crate) trust: Given<Trust>,
+    /// Settings of the built-in tools.
+    pub(crate) tools: Given<Tools>,
+    /// Who is asked, and how long a question waits.
+    pub(crate) approval: Given<Approval>,
+    /// Limits on how often tools are called.
+    pub(crate) policy: Given<PolicyFile>,
+    /// Where records are kept: `sqlite:PATH`. Default: in the state folder, `TOOLGATE_HOME`.
+    pub(crate) store: Given<String>,
+    /// The loopback address and port of `toolgate up`. Default: `127.0.0.1:7433`.
+    pub(crate) listen: Given<String>,
+}
+
+/// One agent.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct AgentFile {
+    /// How much of the world it may touch. Default: `standard`; with `trust`, the level where trust begins.
+    pub(crate) level: Given<LevelWord>,
+    /// How often it has to ask. Default: `semi`.
+    pub(crate) autonomy: Given<AutonomyWord>,
+    /// Tools it may use whatever its level includes, such as `mcp_files_*`. The constraints of the level hold.
+    #[serde(alias = "allowedTools")]
+    pub(crate) allowed_tools: Given<Vec<At<String>>>,
+    /// Tools it may not use whatever else is said, such as `deploy.*`.
+    #[serde(alias = "deniedTools")]
+    pub(crate) denied_tools: Given<Vec<At<String>>>,
+    /// Actions it need not ask for, where asking can be waived: `exec:mutate`, or a whole category such as `vcs`.
+    #[serde(alias = "autoApprove")]
+    pub(crate) auto_approve: Given<Vec<At<String>>>,
+    /// Actions it must ask for.
+    #[serde(alias = "humanApproval")]
+    pub(crate) human_approval: Given<Vec<At<String>>>,
+    /// Changes to its level, for this agent alone.
+    pub(crate) overrides: Given<LevelFile>,
+    /// The directory it works in; a relative one begins at this file. Default: the current directory of the caller.
+    pub(crate) workspace: Given<String>,
+}
+
+/// What the access levels mean.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ToolAccess {
+    /// Changes to the levels; what is left out stays as it is built in.
+    pub(crate) levels: Given<Levels>,
+}
+
+/// The access levels.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Levels {
+    /// An isolated workspace.
+    pub(crate) sandboxed: Given<LevelFile>,
+    /// And limited access to the outside.
+    pub(crate) restricted: Given<LevelFile>,
+    /// Normal development.
+    pub(crate) standard: Given<LevelFile>,
+    /// Everything.
+    pub(crate) elevated: Given<LevelFile>,
+    /// What the agent's own `overrides` and lists name, and nothing else.
+    pub(crate) custom: Given<LevelFile>,
+}
+
+/// One level, or one agent's changes to its own.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LevelFile {
+    /// For people.
+    pub(crate) description: Given<String>,
+    /// Which tools it includes.
+    pub(crate) categories: Given<Vec<CategoryWord>>,
+    /// Where files may be touched.
+    #[serde(alias = "fileSystem")]
+    pub(crate) file_system: Given<FileSystemWord>,
+    /// Where code may run.
+    #[serde(alias = "codeExecution")]
+    pub(crate) code_execution: Given<CodeExecutionWord>,
+    /// Whom a call may reach.
+    pub(crate) network: Given<NetworkWord>,
+    /// What may be done to repositories.
+    pub(crate) git: Given<GitWord>,
+    /// Which commands may be run.
+    pub(crate) terminal: Given<TerminalWord>,
+    /// Whether software may go live.
+    pub(crate) deployment: Given<bool>,
+    /// Actions that people must approve; `database_write` is `db:mutate` and `db:admin`.
+    #[serde(alias = "requiresApproval")]
+    pub(crate) requires_approval: Given<Vec<At<String>>>,
+}
+
+/// Who is asked, and how long a question waits.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Approval {
+    /// Rules; the strictest that matches wins. Default: none.
+    pub(crate) rules: Given<Vec<At<RuleFile>>>,
+    /// How long a question waits for an answer before it counts as a no. Default: 300.
+    #[serde(alias = "timeoutSeconds")]
+    pub(crate) timeout_seconds: Given<u64>,
+}
+
+/// One rule about who is asked.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RuleFile {
+    /// About which tools: `shell`, `fs.*`. Must be given.
+    #[serde(alias = "toolName", alias = "tool_name")]
+    #[schemars(extend("x-spellings" = ["toolName", "tool_name"]))]
+    pub(crate) tool: Given<String>,
+    /// What it says. Must be given. `budget` is `prompt` until budgets are counted.
+    pub(crate) action: Given<RuleActionWord>,
+    /// For `budget`: how much is free in a period; calls, where there is no amount.
+    #[serde(alias = "budgetLimit")]
+    pub(crate) budget_limit: Given<f64>,
+    /// For `budget`: how often it begins anew. Default: `daily`.
+    #[serde(alias = "budgetPeriod")]
+    pub(crate) budget_period: Given<PeriodWord>,
+}
+
+/// Limits on how often tools are called.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PolicyFile {
+    /// For each tool or pattern over tools.
+    #[serde(alias = "rateLimits")]
+    pub(crate) rate_limits: Given<BTreeMap<At<String>, RateLimit>>,
+}
+
+/// How often a tool may be called.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RateLimit {
+    /// This many calls at most …
+    #[serde(alias = "maxCalls")]
+    pub(crate) max_calls: Given<u64>,
+    /// … in this many milliseconds.
+    #[serde(alias = "windowMs")]
+    pub(crate) window_ms: Given<u64>,
+}

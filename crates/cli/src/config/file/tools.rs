@@ -1,0 +1,112 @@
+//! The keys under `tools`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::at::{At, Given};
+use crate::config::word::{BrowserModeWord, ContainerNetworkWord};
+
+/// Settings of the built-in tools.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tools {
+    /// `shell`.
+    #[serde(alias = "shell")]
+    #[schemars(extend("x-spellings" = ["shell"]))]
+    pub(crate) bash: Given<Bash>,
+    /// `fs.*`.
+    #[serde(alias = "fs", alias = "file_system", alias = "fileSystem")]
+    #[schemars(extend("x-spellings" = ["fs", "file_system", "fileSystem"]))]
+    pub(crate) filesystem: Given<Filesystem>,
+    /// `http.*`.
+    pub(crate) http: Given<Http>,
+    /// `browser.*`.
+    pub(crate) browser: Given<Browser>,
+    /// Containers for code. Switching them off leaves the native walls.
+    pub(crate) sandbox: Given<SandboxTool>,
+}
+
+/// Settings of `shell`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Bash {
+    /// Whether there is one. Default: true.
+    pub(crate) enabled: Given<bool>,
+    /// If given, no other command is run, whatever the profile. An empty list is none.
+    #[serde(alias = "allowedCommands")]
+    pub(crate) allowed_commands: Given<Vec<At<String>>>,
+    /// Commands that are never run. Default: none.
+    #[serde(alias = "deniedCommands")]
+    pub(crate) denied_commands: Given<Vec<At<String>>>,
+    /// If given, only agents whose workspace is in one of these directories run commands.
+    #[serde(alias = "allowedDirectories")]
+    pub(crate) allowed_directories: Given<Vec<At<String>>>,
+    /// How long a command may take, in milliseconds. Default: 30000.
+    #[serde(alias = "timeoutMs")]
+    pub(crate) timeout_ms: Given<u64>,
+}
+
+/// Settings of `fs.*`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Filesystem {
+    /// Whether there are any. Default: true.
+    pub(crate) enabled: Given<bool>,
+    /// If given, only agents whose workspace is in one of these directories touch files.
+    #[serde(alias = "allowedDirectories")]
+    pub(crate) allowed_directories: Given<Vec<At<String>>>,
+    /// Whether nothing may be changed. Default: false.
+    #[serde(alias = "readOnly")]
+    pub(crate) read_only: Given<bool>,
+    /// Whether deleting may be asked for at all. Default: true.
+    pub(crate) delete: Given<bool>,
+    /// The largest file that is read or written, in bytes. Default: 10485760.
+    #[serde(alias = "maxFileSize")]
+    pub(crate) max_file_size: Given<u64>,
+}
+
+/// Settings of `http.*`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Http {
+    /// Whether there are any. Default: true.
+    pub(crate) enabled: Given<bool>,
+    /// Whom they may reach; `*` is any public host. An empty list is nobody.
+    #[serde(alias = "allowedDomains")]
+    pub(crate) allowed_domains: Given<Vec<String>>,
+    /// Whom they may not reach.
+    #[serde(alias = "blockedDomains")]
+    pub(crate) blocked_domains: Given<Vec<String>>,
+    /// How long a request may take, in milliseconds. Default: 30000.
+    #[serde(alias = "timeoutMs")]
+    pub(crate) timeout_ms: Given<u64>,
+}
+
+/// Settings of `browser.*`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Browser {
+    /// Whether there are any. Default: true.
+    pub(crate) enabled: Given<bool>,
+    /// How pages are opened. Default: `simple`.
+    pub(crate) mode: Given<BrowserModeWord>,
+    /// Whom they may reach; `*` is any public host. An empty list is nobody.
+    #[serde(alias = "allowedDomains")]
+    pub(crate) allowed_domains: Given<Vec<String>>,
+}
+
+/// Containers for code.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SandboxTool {
+    /// Whether code runs in containers. Default: false, and the native walls hold it.
+    pub(crate) enabled: Given<bool>,
+    /// The image that containers are made of.
+    pub(crate) image: Given<String>,
+    /// Their network. Default: `none`.
+    #[serde(alias = "networkMode")]
+    pub(crate) network_mode: Given<ContainerNetworkWord>,
+    /// Memory, such as `512m`.
+    #[serde(alias = "memoryLimit")]
+    pub(crate) memory_limit: Given<String>,
+}

@@ -1,0 +1,210 @@
+//! Finds and reads the configuration.
+//!
+//! # Invariants
+//! - A file that is there and cannot be understood is an error; nothing falls back to the defaults.
+//! - Reading ends: only regular files, at most [`MOST_BYTES`], no anchor that expands without end.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use contract::show_hidden;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+use serde::Serialize;
+use serde_json::Value;
+use serde_saphyr::{NonFiniteFloatPolicy, alias_limits, budget, options};
+use thiserror::Error;
+
+use super::at::Place;
+use super::environment;
+use super::file::File;
+use super::meaning::Meaning;
+use super::problem::Problem;
+
+/// The name looked for where none is given.
+pub(crate) const FILE_NAME: &str = "toolgate.yaml";
+
+/// No configuration is larger.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// More would not be read anyway.
+const MOST_PROBLEMS: usize = 20;
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Error)]
+pub(crate) enum LoadError {
+    #[error("cannot read `{file}`")]
+    Unreadable { file: String, source: io::Error },
+    #[error("`{file}` is {what}, not a file")]
+    NotAFile { file: String, what: &'static str },
+    #[error("`{file}` is not trusted: {why}")]
+    NotTrusted { file: String, why: &'static str },
+    #[error("`{file}` is larger than a configuration may be: 1 MiB")]
+    TooLarge { file: String },
+    /// What is wrong with its text, in the order of the file.
+    #[error("{}", problems.iter().map(|problem| format!("{file}:{problem}")).collect::<Vec<_>>().join("\n"))]
+    Invalid { file: String, problems: Vec<Problem> },
+}
+
+/// A configuration that was understood.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Where it comes from.
+    pub(crate) source: Source,
+    /// What it means.
+    pub(crate) meaning: Meaning,
+    /// What a person should know about it.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Source {
+    /// This file.
+    File(PathBuf),
+    /// There is no file.
+    BuiltIn,
+}
+
+/// The configuration in force: the file named, else `TOOLGATE_CONFIG`, else `toolgate.yaml` here, else in the state
+/// folder, else what is built in.
+pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
+    if let Some(path) = named.map(Path::to_owned).or_else(environment::config_file) {
+        return load_file(&path);
+    }
+    let in_state = environment::state_folder().map(|folder| folder.join(FILE_NAME));
+    let places: Vec<PathBuf> = [Some(PathBuf::from(FILE_NAME)), in_state].into_iter().flatten().collect();
+    // A link that leads nowhere is there all the same: it is an error, not a reason to look elsewhere.
+    match places.iter().find(|path| !is_missing(path)) {
+        Some(path) => load_file(path),
+        None => {
+            let strays = places.iter().flat_map(|path| ["yml", "json"].map(|end| path.with_extension(end)));
+            let warn = |path: PathBuf| {
+                format!("{} is not read: the name looked for is `{FILE_NAME}`", quoted(&path))
+            };
+            let warnings = strays.filter(|path| !is_missing(path)).map(warn).collect();
+            Ok(Loaded { source: Source::BuiltIn, meaning: Meaning::default(), warnings })
+        }
+    }
+}
+
+/// Reads one file.
+pub(crate) fn load_file(path: &Path) -> Result<Loaded, LoadError> {
+    understand(&read(path)?, path)
+}
+
+/// What the content of a file means.
+pub(super) fn understand(bytes: &[u8], path: &Path) -> Result<Loaded, LoadError> {
+    let file = name_of(path);
+    let invalid = |mut problems: Vec<Problem>| {
+        problems.sort();
+        problems.truncate(MOST_PROBLEMS);
+        LoadError::Invalid { file: file.clone(), problems }
+    };
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let tree = parse(bytes, is_json).map_err(|problem| invalid(vec![problem]))?;
+    let (meaning, warnings) = Meaning::of(&tree, path).map_err(invalid)?;
+    let warnings = warnings.iter().map(|warning| format!("{file}:{warning}")).collect();
+    Ok(Loaded { source: Source::File(path.to_owned()), meaning, warnings })
+}
+
+fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |source| LoadError::Unreadable { file: name_of(path), source };
+    // Opening a named pipe would wait for a writer.
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(unreadable)?;
+    let metadata = opened.metadata().map_err(unreadable)?;
+    let kind = metadata.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_dir() { "a directory" } else { "a pipe or a device" };
+        return Err(LoadError::NotAFile { file: name_of(path), what });
+    }
+    if let Some(why) = why_not_trusted(metadata.mode(), metadata.uid(), geteuid().as_raw()) {
+        return Err(LoadError::NotTrusted { file: name_of(path), why });
+    }
+    let mut bytes = Vec::new();
+    opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(LoadError::TooLarge { file: name_of(path) });
+    }
+    Ok(bytes)
+}
+
+/// What decides must not be written by whoever likes to: in `/tmp`, the file found could be anybody's.
+fn why_not_trusted(mode: u32, owner: u32, caller: u32) -> Option<&'static str> {
+    if mode & 0o002 != 0 {
+        return Some("anybody can write it");
+    }
+    // Root reads the files of those it works for, as in a container.
+    (owner != 0 && owner != caller && caller != 0).then_some("it belongs to somebody else")
+}
+
+/// From bytes to the tree that was typed.
+fn parse(bytes: &[u8], is_json: bool) -> Result<File, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let (before, _) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
+        let before = String::from_utf8_lossy(before);
+        let line = before.matches('\n').count() as u64 + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() as u64 + 1;
+        let byte = bytes.get(error.valid_up_to()).copied().unwrap_or_default();
+        Problem::new(Place { line, column }, format!("the byte `0x{byte:02x}` is not UTF-8"))
+    })?;
+    if is_json {
+        check_json(text)?;
+    }
+    // A few lines of anchors can expand to more than memory holds: what they expand to is counted, not what is written.
+    let options = options! {
+        with_snippet: false,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::Reject,
+        budget: budget! { max_depth: 32, max_documents: 2, max_aliases: 1_000, max_anchors: 1_000 },
+        alias_limits: alias_limits! { max_total_replayed_events: 50_000, max_replay_stack_depth: 16 },
+    };
+    let tree: Option<File> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| Problem::of_yaml(&error, text))?;
+    // An emptied file is more likely an accident than the wish for all defaults; `{}` says that.
+    tree.ok_or_else(|| Problem::new(Place::START, "there is nothing in it; for all defaults write `{}`"))
+}
+
+/// YAML permits more than JSON does, and a file that says it is JSON should be.
+fn check_json(text: &str) -> Result<(), Problem> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    serde_json::from_str::<Value>(text).map(|_| ()).map_err(|error| {
+        let message = error.to_string();
+        let bare = message.split(" at line ").next().unwrap_or(&message);
+        let place = Place { line: error.line().max(1) as u64, column: error.column().max(1) as u64 };
+        let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+        Problem::new(place, format!("not JSON: {bare}, in `{}`", super::problem::shown(line.trim())))
+    })
+}
+
+/// A path as it may be printed.
+pub(crate) fn name_of(path: &Path) -> String {
+    show_hidden(&path.to_string_lossy())
+}
+
+fn quoted(path: &Path) -> String {
+    format!("`{}`", name_of(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_and_the_caller_write_what_decides() {
+        assert_eq!(why_not_trusted(0o100_644, 1000, 1000), None);
+        assert_eq!(why_not_trusted(0o100_664, 0, 1000), None);
+        assert_eq!(why_not_trusted(0o100_644, 1000, 0), None);
+        assert_eq!(why_not_trusted(0o100_644, 1001, 1000), Some("it belongs to somebody else"));
+        assert_eq!(why_not_trusted(0o100_666, 1000, 1000), Some("anybody can write it"));
+    }
+}

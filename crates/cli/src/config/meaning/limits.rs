@@ -1,0 +1,288 @@
+//! Tools, rules and limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use contract::Category;
+use policy::{ApprovalRule, FileSettings, RuleEffect, Settings, ShellSettings, ToolGlob};
+use sandbox::BackendName;
+use serde_json::{Value, json};
+
+use super::{Meaning, Reader};
+use crate::amount;
+use crate::config::at::{At, Given};
+use crate::config::file::{Bash, File, Filesystem, RuleFile};
+use crate::config::problem::shown;
+use crate::config::word::RuleAction;
+
+/// A day: no call takes longer.
+const MOST_CALL_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
+
+/// Thirty days: no question waits longer.
+const MOST_QUESTION_SECONDS: u64 = 30 * 24 * 60 * 60;
+
+impl Reader {
+    pub(super) fn shell(&mut self, bash: Option<&Bash>) -> ShellSettings {
+        let Some(bash) = bash else { return ShellSettings::default() };
+        ShellSettings {
+            allowed: bash.allowed_commands.get().map(|list| self.commands(list)),
+            denied: bash.denied_commands.get().map(|list| self.commands(list)).unwrap_or_default(),
+        }
+    }
+
+    fn commands(&mut self, list: &[At<String>]) -> BTreeSet<String> {
+        for command in list {
+            // `git push` would be compared with the name of a program, and never match.
+            if command.value.is_empty()
+                || command.value.contains(|c: char| c.is_whitespace() || c.is_control())
+            {
+                let message = format!("`{}` is not the name of one program", shown(&command.value));
+                self.refuse(command.place, message);
+            }
+        }
+        list.iter().map(|command| command.value.clone()).collect()
+    }
+
+    pub(super) fn files(&mut self, files: Option<&Filesystem>) -> FileSettings {
+        let built_in = FileSettings::default();
+        let Some(files) = files else { return built_in };
+        FileSettings {
+            read_only: files.read_only.get().copied().unwrap_or(built_in.read_only),
+            delete: files.delete.get().copied().unwrap_or(built_in.delete),
+            max_bytes: files.max_file_size.get().copied().unwrap_or(built_in.max_bytes),
+        }
+    }
+
+    pub(super) fn disabled(&mut self, tree: &File) -> Vec<ToolGlob> {
+        let Some(tools) = tree.tools.get() else { return Vec::new() };
+        let switches = [
+            ("shell", tools.bash.get().and_then(|tool| tool.enabled.get())),
+            ("fs.*", tools.filesystem.get().and_then(|tool| tool.enabled.get())),
+            ("http.*", tools.http.get().and_then(|tool| tool.enabled.get())),
+            ("browser.*", tools.browser.get().and_then(|tool| tool.enabled.get())),
+        ];
+        let off = switches.into_iter().filter(|(_, enabled)| *enabled == Some(&false));
+        off.filter_map(|(tool, _)| ToolGlob::parse(tool).ok()).collect()
+    }
+
+    pub(super) fn rules(&mut self, tree: &File) -> Vec<ApprovalRule> {
+        let rules = tree.approval.get().and_then(|approval| approval.rules.get());
+        rules.into_iter().flatten().filter_map(|rule| self.rule(rule)).collect()
+    }
+
+    fn rule(&mut self, rule: &At<RuleFile>) -> Option<ApprovalRule> {
+        let RuleFile { tool, action, budget_limit, budget_period } = &rule.value;
+        let (Some(tool), Some(action)) = (tool.at(), action.at()) else {
+            let missing = if tool.at().is_none() { "tool" } else { "action" };
+            self.refuse(rule.place, format!("`{missing}` is missing in this rule"));
+            return None;
+        };
+        let effect = match action.value.0 {
+            RuleAction::Approve => RuleEffect::Approve,
+            RuleAction::Deny => RuleEffect::Deny,
+            RuleAction::Prompt => RuleEffect::Prompt,
+            RuleAction::Budget => {
+                match budget_limit.at() {
+                    None => self.refuse(rule.place, "`budget_limit` is missing in this rule"),
+                    Some(limit) if !limit.value.is_finite() || limit.value < 0.0 => {
+                        self.refuse(
+                            limit.place,
+                            format!("`budget_limit` is `{}`, not an amount", limit.value),
+                        );
+                    }
+                    Some(_) => {}
+                }
+                let message =
+                    "`budget` is read but not in force yet: the rule asks for every call, as `prompt` does";
+                self.warn(action.place, message);
+                RuleEffect::Prompt
+            }
+        };
+        let budget_places = [budget_limit.at().map(|at| at.place), budget_period.at().map(|at| at.place)];
+        if let Some(place) =
+            budget_places.into_iter().flatten().next().filter(|_| action.value.0 != RuleAction::Budget)
+        {
+            let message = format!("a budget means nothing to a rule that says `{}`", action.value.as_str());
+            self.refuse(place, message);
+        }
+        let place = format!("{}:{}", self.file, rule.place.line);
+        self.pattern(tool).map(|tool| ApprovalRule { tool, effect, place })
+    }
+
+    pub(super) fn ask_for(&mut self, tree: &File) -> i64 {
+        let given = tree.approval.get().map(|approval| &approval.timeout_seconds);
+        let seconds = given.and_then(|given| self.amount("timeout_seconds", given, MOST_QUESTION_SECONDS));
+        let milliseconds = seconds.and_then(|seconds| i64::try_from(seconds.checked_mul(1000)?).ok());
+        milliseconds.unwrap_or(Settings::default().ask_for)
+    }
+
+    /// The shortest time that the configuration has for each category.
+    pub(super) fn timeouts(
+        &mut self,
+        tree: &File,
+        backends: &BTreeMap<Category, BackendName>,
+    ) -> BTreeMap<Category, u64> {
+        let mut timeouts = BTreeMap::new();
+        let subprocess = tree.sandboxing.get().and_then(|sandboxing| sandboxing.subprocess.get());
+        let seconds = subprocess.and_then(|subprocess| {
+            self.amount("timeout_seconds", &subprocess.timeout_seconds, MOST_CALL_MILLISECONDS / 1000)
+        });
+        if let Some(seconds) = seconds {
+            let plain = backends.iter().filter(|(_, backend)| **backend == BackendName::Subprocess);
+            timeouts.extend(plain.map(|(category, _)| (*category, seconds.saturating_mul(1000))));
+        }
+        let tools = tree.tools.get();
+        let bash = tools.and_then(|tools| tools.bash.get()).map(|bash| &bash.timeout_ms);
+        let http = tools.and_then(|tools| tools.http.get()).map(|http| &http.timeout_ms);
+        for (category, given) in [(Category::Terminal, bash), (Category::Web, http)] {
+            let time = given.and_then(|given| self.amount("timeout_ms", given, MOST_CALL_MILLISECONDS));
+            timeouts.extend(time.map(|time| (category, time)));
+        }
+        timeouts
+    }
+
+    /// A number of which at least one makes sense.
+    fn amount(&mut self, name: &str, given: &Given<u64>, most: u64) -> Option<u64> {
+        let at = given.at()?;
+        if (1..=most).contains(&at.value) {
+            return Some(at.value);
+        }
+        self.refuse(at.place, format!("`{name}` is `{}`, not from 1 to {most}", at.value));
+        None
+    }
+
+    pub(super) fn store(&mut self, tree: &File) -> Option<PathBuf> {
+        let text = tree.store.at()?;
+        // What follows the scheme may hold a password, so it is not repeated.
+        let (scheme, rest) = text.value.split_once(':').unwrap_or((text.value.as_str(), ""));
+        if scheme != "sqlite" {
+            let message = format!("`{}` is no store of this version: write `sqlite:PATH`", shown(scheme));
+            self.refuse(text.place, message);
+            return None;
+        }
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        self.path(&At { value: path.to_owned(), place: text.place })
+    }
+
+    pub(super) fn listen(&mut self, tree: &File) -> SocketAddr {
+        let built_in = Meaning::default().listen;
+        let Some(text) = tree.listen.at() else { return built_in };
+        let local = text.value.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+        let local = local.map(|port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+        match local.or_else(|| text.value.parse::<SocketAddr>().ok()) {
+            Some(address) if address.ip().is_loopback() => address,
+            Some(_) => {
+                let message = format!(
+                    "`{}` can be reached from outside; this version listens on loopback only",
+                    shown(&text.value)
+                );
+                self.refuse(text.place, message);
+                built_in
+            }
+            None => {
+                let message = format!("`{}` is not an address such as `127.0.0.1:7433`", shown(&text.value));
+                self.refuse(text.place, message);
+                built_in
+            }
+        }
+    }
+
+    /// Checks what is read and not in force yet, and says so.
+    pub(super) fn keep_for_later(&mut self, tree: &File) {
+        let later = |what: &str| format!("`{what}` is read but not in force yet");
+        if let Some(sandboxing) = tree.sandboxing.get() {
+            if let Some(subprocess) = sandboxing.subprocess.get() {
+                let switches = [
+                    ("workspace_only", &subprocess.workspace_only),
+                    ("restricted_path", &subprocess.restricted_path),
+                ];
+                for (name, switch) in switches {
+                    if let Some(at) = switch.at().filter(|at| !at.value) {
+                        self.warn(at.place, format!("`{name}` cannot be switched off"));
+                    }
+                }
+                if let Some(at) = subprocess.extra_safe_path_prefixes.at() {
+                    self.warn(at.place, later("extra_safe_path_prefixes"));
+                }
+            }
+            if let Some(docker) = sandboxing.docker.at() {
+                self.check_size(&docker.value.memory_limit);
+                if let Some(at) = docker.value.cpu_limit.at()
+                    && let Err(why) = amount::thousandths(&at.value)
+                {
+                    self.refuse(at.place, why);
+                }
+                self.amount("timeout_seconds", &docker.value.timeout_seconds, MOST_CALL_MILLISECONDS / 1000);
+                self.warn(docker.place, later("sandboxing.docker"));
+            }
+            if let Some(pods) = sandboxing.k8s.at() {
+                self.warn(pods.place, later("sandboxing.k8s"));
+            }
+        }
+        if let Some(tools) = tree.tools.get() {
+            let http = tools.http.at().filter(|at| at.value.enabled.get() != Some(&false)).map(|at| at.place);
+            let browser =
+                tools.browser.at().filter(|at| at.value.enabled.get() != Some(&false)).map(|at| at.place);
+            for (name, place) in [("tools.http", http), ("tools.browser", browser)] {
+                if let Some(place) = place {
+                    self.warn(place, format!("`{name}` is read, but this version has no such tools"));
+                }
+            }
+            if let Some(sandbox) = tools.sandbox.get() {
+                self.check_size(&sandbox.memory_limit);
+            }
+        }
+        self.check_rate_limits(tree);
+    }
+
+    fn check_size(&mut self, size: &Given<String>) {
+        if let Some(at) = size.at()
+            && let Err(why) = amount::bytes(&at.value)
+        {
+            self.refuse(at.place, why);
+        }
+    }
+
+    fn check_rate_limits(&mut self, tree: &File) {
+        let Some(limits) = tree.policy.get().and_then(|policy| policy.rate_limits.at()) else { return };
+        for (tool, limit) in &limits.value {
+            self.pattern(tool);
+            for (name, given) in [("max_calls", &limit.max_calls), ("window_ms", &limit.window_ms)] {
+                match given.at() {
+                    Some(_) => {
+                        self.amount(name, given, u64::MAX);
+                    }
+                    None => {
+                        self.refuse(tool.place, format!("`{name}` is missing for `{}`", shown(&tool.value)))
+                    }
+                }
+            }
+        }
+        self.warn(limits.place, "`policy.rate_limits` is read but not in force yet");
+    }
+}
+
+/// What was read and is not in force yet, as it was typed.
+pub(super) fn kept(tree: &File) -> Value {
+    let sandboxing = tree.sandboxing.get();
+    let tools = tree.tools.get();
+    let mut kept = json!({
+        "trust": tree.trust,
+        "docker": sandboxing.map(|sandboxing| &sandboxing.docker),
+        "kubernetes": sandboxing.map(|sandboxing| &sandboxing.k8s),
+        "http": tools.map(|tools| &tools.http),
+        "browser": tools.map(|tools| &tools.browser),
+        "sandbox": tools.map(|tools| &tools.sandbox),
+        "rate_limits": tree.policy.get().map(|policy| &policy.rate_limits),
+    });
+    leave_out_nulls(&mut kept);
+    kept
+}
+
+fn leave_out_nulls(value: &mut Value) {
+    if let Value::Object(entries) = value {
+        entries.retain(|_, entry| !entry.is_null());
+        entries.values_mut().for_each(leave_out_nulls);
+    }
+}

@@ -1,0 +1,356 @@
+//! What a configuration means: [`policy::Settings`], and what runs calls, where, for how long.
+//!
+//! Pure but for [`Meaning::settings_in`], which asks the file system where directories really are.
+//!
+//! # Invariants
+//! - Every name in a meaning exists: agents, levels, actions and tools are parsed here or refused.
+//! - What this version cannot hold to means the stricter choice, and a warning.
+
+mod backends;
+mod limits;
+mod trust;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest, show_hidden};
+use policy::{Agent, Overrides, Settings, ToolGlob};
+use sandbox::BackendName;
+use serde_json::{Value, json};
+
+use super::at::{At, Given, Place};
+use super::file::{AgentFile, File, LevelFile};
+use super::problem::{Problem, shown};
+use super::tool_names;
+
+/// The agent that is there where nobody has defined another.
+const DEFAULT_AGENT: &str = "default";
+
+/// What a configuration means.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Meaning {
+    /// What decides. For a decision take [`Meaning::settings_in`], which also knows the workspaces.
+    pub(crate) settings: Settings,
+    /// Where agents work that have a place of their own.
+    pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
+    /// Where agents must work to touch files at all.
+    pub(crate) file_directories: Option<Vec<PathBuf>>,
+    /// Where agents must work to run commands at all.
+    pub(crate) shell_directories: Option<Vec<PathBuf>>,
+    /// What runs the calls of each category.
+    pub(crate) backends: BTreeMap<Category, BackendName>,
+    /// How long calls of a category may take at most, in milliseconds, where the configuration says.
+    pub(crate) timeouts: BTreeMap<Category, u64>,
+    /// Actions that were registered besides ours.
+    pub(crate) custom_actions: Vec<String>,
+    /// The SQLite file that keeps the records, if it is not in the state folder.
+    pub(crate) store: Option<PathBuf>,
+    /// Where `toolgate up` listens.
+    pub(crate) listen: SocketAddr,
+    /// What was read and is not in force yet.
+    pub(crate) kept: Value,
+}
+
+impl Default for Meaning {
+    fn default() -> Meaning {
+        let agents = AgentName::parse(DEFAULT_AGENT).map(|name| (name, Agent::default()));
+        Meaning {
+            settings: Settings { agents: agents.into_iter().collect(), ..Settings::default() },
+            workspaces: BTreeMap::new(),
+            file_directories: None,
+            shell_directories: None,
+            backends: Category::ALL.iter().map(|category| (*category, BackendName::Native)).collect(),
+            timeouts: BTreeMap::new(),
+            custom_actions: Vec::new(),
+            store: None,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
+            kept: json!({}),
+        }
+    }
+}
+
+impl Meaning {
+    /// What a tree means that was read from a file, and what a person should know; or all that is wrong with it.
+    pub(crate) fn of(tree: &File, path: &Path) -> Result<(Meaning, Vec<Problem>), Vec<Problem>> {
+        let mut reader = Reader::new(path);
+        let meaning = reader.read(tree);
+        if !reader.problems.is_empty() {
+            return Err(reader.problems);
+        }
+        reader.warnings.sort();
+        Ok((meaning, reader.warnings))
+    }
+
+    /// Where an agent works, for a caller who is here.
+    pub(crate) fn workspace_of<'a>(&'a self, agent: &AgentName, here: &'a Path) -> &'a Path {
+        self.workspaces.get(agent).map_or(here, PathBuf::as_path)
+    }
+
+    /// The settings for a caller who is here, and what a person should know: an agent whose workspace is outside of the
+    /// directories that a tool is allowed in does not have that tool.
+    pub(crate) fn settings_in(&self, here: &Path) -> (Settings, Vec<String>) {
+        let mut settings = self.settings.clone();
+        let mut warnings = Vec::new();
+        let tools = [
+            ("fs.*", "tools.filesystem", &self.file_directories),
+            ("shell", "tools.bash", &self.shell_directories),
+        ];
+        for (name, agent) in &mut settings.agents {
+            let workspace = real(self.workspace_of(name, here));
+            if self.store.as_ref().is_some_and(|store| real(store).starts_with(&workspace)) {
+                warnings.push(format!(
+                    "agent `{name}` could change the records: `store` is in its workspace; keep it elsewhere"
+                ));
+            }
+            for (tool, section, directories) in tools {
+                let Some(directories) = directories else { continue };
+                if directories.iter().any(|directory| workspace.starts_with(real(directory))) {
+                    continue;
+                }
+                agent.denied.extend(ToolGlob::parse(tool));
+                let shown = show_hidden(&workspace.to_string_lossy());
+                warnings.push(format!(
+                    "agent `{name}` has no `{tool}`: its workspace `{shown}` is outside of `{section}.allowed_directories`"
+                ));
+            }
+        }
+        (settings, warnings)
+    }
+}
+
+/// A path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Reads a tree to its end, whatever is wrong with it on the way.
+struct Reader {
+    /// The file's own name, for people who read a decision.
+    file: String,
+    /// Where relative paths begin.
+    folder: PathBuf,
+    actions: Actions,
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Reader {
+    fn new(path: &Path) -> Reader {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        Reader {
+            file: show_hidden(&file),
+            folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
+            actions: Actions::default(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn read(&mut self, tree: &File) -> Meaning {
+        let custom_actions = self.custom_actions(tree);
+        let first_level = self.first_level(tree);
+        let (agents, workspaces) = self.agents(tree, first_level);
+        let (backends, unavailable) = self.backends(tree);
+        let tools = tree.tools.get();
+        let bash = tools.and_then(|tools| tools.bash.get());
+        let files = tools.and_then(|tools| tools.filesystem.get());
+        let settings = Settings {
+            agents,
+            levels: self.levels(tree),
+            rules: self.rules(tree),
+            disabled: self.disabled(tree),
+            unavailable,
+            shell: self.shell(bash),
+            files: self.files(files),
+            ask_for: self.ask_for(tree),
+        };
+        self.keep_for_later(tree);
+        Meaning {
+            settings,
+            workspaces,
+            file_directories: files.and_then(|files| self.directories(&files.allowed_directories)),
+            shell_directories: bash.and_then(|bash| self.directories(&bash.allowed_directories)),
+            timeouts: self.timeouts(tree, &backends),
+            backends,
+            custom_actions,
+            store: self.store(tree),
+            listen: self.listen(tree),
+            kept: limits::kept(tree),
+        }
+    }
+
+    fn custom_actions(&mut self, tree: &File) -> Vec<String> {
+        let mut registered = Vec::new();
+        for action in tree.actions.get().into_iter().flatten() {
+            match self.actions.register(&action.value) {
+                Ok(()) => registered.push(action.value.clone()),
+                Err(error) => self.refuse(action.place, show_hidden(&error.to_string())),
+            }
+        }
+        registered
+    }
+
+    fn agents(
+        &mut self,
+        tree: &File,
+        first_level: Level,
+    ) -> (BTreeMap<AgentName, Agent>, BTreeMap<AgentName, PathBuf>) {
+        let unconfigured = Agent { level: first_level, ..Agent::default() };
+        let mut agents: BTreeMap<AgentName, Agent> =
+            AgentName::parse(DEFAULT_AGENT).map(|name| (name, unconfigured)).into_iter().collect();
+        let mut workspaces = BTreeMap::new();
+        for (name, agent) in tree.agents.get().into_iter().flatten() {
+            let read = self.agent(agent, first_level);
+            let workspace = agent.workspace.at().and_then(|text| self.path(text));
+            match AgentName::parse(&name.value) {
+                Ok(parsed) => {
+                    workspaces.extend(workspace.map(|workspace| (parsed.clone(), workspace)));
+                    agents.insert(parsed, read);
+                }
+                Err(error) => {
+                    self.refuse(
+                        name.place,
+                        format!("`{}`: {}", shown(&name.value), show_hidden(&error.to_string())),
+                    );
+                }
+            }
+        }
+        (agents, workspaces)
+    }
+
+    fn agent(&mut self, agent: &AgentFile, first_level: Level) -> Agent {
+        Agent {
+            level: agent.level.get().map_or(first_level, |word| word.0),
+            autonomy: agent.autonomy.get().map_or(Agent::default().autonomy, |word| word.0),
+            allowed: self.patterns(&agent.allowed_tools),
+            denied: self.patterns(&agent.denied_tools),
+            auto_approve: self.action_set(&agent.auto_approve).unwrap_or_default(),
+            human_approval: self.action_set(&agent.human_approval).unwrap_or_default(),
+            overrides: agent.overrides.get().map(|level| self.overrides(level)).unwrap_or_default(),
+        }
+    }
+
+    fn levels(&mut self, tree: &File) -> BTreeMap<Level, Overrides> {
+        let Some(levels) = tree.tool_access.get().and_then(|access| access.levels.get()) else {
+            return BTreeMap::new();
+        };
+        let given = [
+            (Level::Sandboxed, &levels.sandboxed),
+            (Level::Restricted, &levels.restricted),
+            (Level::Standard, &levels.standard),
+            (Level::Elevated, &levels.elevated),
+            (Level::Custom, &levels.custom),
+        ];
+        let mut read = BTreeMap::new();
+        for (level, file) in given.into_iter().filter_map(|(level, file)| Some((level, file.get()?))) {
+            let overrides = self.overrides(file);
+            self.remark_on_level(level, file, &overrides);
+            if overrides != Overrides::default() {
+                read.insert(level, overrides);
+            }
+        }
+        read
+    }
+
+    fn overrides(&mut self, level: &LevelFile) -> Overrides {
+        let categories = level.categories.get();
+        Overrides {
+            categories: categories.map(|words| words.iter().map(|word| word.0).collect()),
+            file_system: level.file_system.get().map(|word| word.0),
+            network: level.network.get().map(|word| word.0),
+            git: level.git.get().map(|word| word.0),
+            terminal: level.terminal.get().map(|word| word.0),
+            deployment: level.deployment.get().copied(),
+            requires_approval: self.action_set(&level.requires_approval),
+        }
+    }
+
+    /// A dimension of what the level does not include does nothing, which is rarely what was meant.
+    fn remark_on_level(&mut self, level: Level, file: &LevelFile, overrides: &Overrides) {
+        let included = policy::Constraints::of(level).with(overrides).categories;
+        let opened = [
+            (
+                Category::Terminal,
+                file.terminal.at().filter(|at| at.value.0 != policy::Terminal::None).map(|at| at.place),
+            ),
+            (Category::Deployment, file.deployment.at().filter(|at| at.value).map(|at| at.place)),
+        ];
+        for (category, place) in opened {
+            let Some(place) = place.filter(|_| !included.contains(&category)) else { continue };
+            let message = format!(
+                "`{category}` has no effect: level `{level}` does not include it; name it under `categories`"
+            );
+            self.warn(place, message);
+        }
+    }
+
+    /// All actions of a list, where one was given.
+    fn action_set(&mut self, list: &Given<Vec<At<String>>>) -> Option<BTreeSet<Action>> {
+        let mut set = BTreeSet::new();
+        for text in list.get()? {
+            match self.actions.expand(&text.value) {
+                Ok(actions) => set.extend(actions),
+                Err(ActionError::Unknown { nearest: near, .. }) => {
+                    // The words of other systems, which are no actions of ours.
+                    let foreign =
+                        || nearest(&text.value, ["database_write", "deployment"]).map(str::to_owned);
+                    let near = near.or_else(foreign);
+                    let hint = if near.is_none() { "; name it under `actions` if it is yours" } else { "" };
+                    let message = format!("there is no action `{}`{hint}", shown(&text.value));
+                    self.problems.push(Problem { nearest: near, ..Problem::new(text.place, message) });
+                }
+                Err(error @ ActionError::Form { .. }) => {
+                    self.refuse(text.place, show_hidden(&error.to_string()));
+                }
+            }
+        }
+        Some(set)
+    }
+
+    fn patterns(&mut self, list: &Given<Vec<At<String>>>) -> Vec<ToolGlob> {
+        list.get().into_iter().flatten().filter_map(|text| self.pattern(text)).collect()
+    }
+
+    fn pattern(&mut self, text: &At<String>) -> Option<ToolGlob> {
+        match tool_names::pattern(text, &mut self.warnings) {
+            Ok(pattern) => Some(pattern),
+            Err(problem) => {
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+
+    fn directories(&mut self, list: &Given<Vec<At<String>>>) -> Option<Vec<PathBuf>> {
+        Some(list.get()?.iter().filter_map(|text| self.path(text)).collect())
+    }
+
+    /// A path that begins at this file if it begins nowhere else.
+    fn path(&mut self, text: &At<String>) -> Option<PathBuf> {
+        let why = match text.value.as_str() {
+            "" => "a path is missing here".to_owned(),
+            text if text.contains('\0') => format!("`{}` is not a path", shown(text)),
+            "~" => "`~` is not understood here: write the whole path".to_owned(),
+            text if text.starts_with("~/") || text.contains('$') => {
+                format!("`{}`: neither `~` nor `$` is understood here: write the whole path", shown(text))
+            }
+            // It would not name what it seems to once a link stands in it.
+            text if Path::new(text).components().any(|part| part == std::path::Component::ParentDir) => {
+                format!("`{}`: write the path without `..`", shown(text))
+            }
+            text => return Some(self.folder.join(text).components().collect()),
+        };
+        self.refuse(text.place, why);
+        None
+    }
+
+    fn refuse(&mut self, place: Place, message: impl Into<String>) {
+        self.problems.push(Problem::new(place, message));
+    }
+
+    fn warn(&mut self, place: Place, message: impl Into<String>) {
+        self.warnings.push(Problem::new(place, message));
+    }
+}

@@ -1,0 +1,21 @@
+//! What the process was given: its environment, and its configuration in two stages.
+//!
+//! First what a person typed, strictly ([`file`]); then what it means ([`meaning`]). What is read and cannot be held to
+//! yet is said aloud, and where ignoring it would be weaker than what was asked, the meaning is the stricter one.
+
+mod at;
+mod environment;
+mod file;
+mod load;
+mod meaning;
+mod problem;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod tool_names;
+mod word;
+
+pub(crate) use environment::{host, state_folder};
+pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of};
+pub(crate) use meaning::Meaning;
+pub(crate) use schema::schema;

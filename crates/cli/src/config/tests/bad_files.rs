@@ -1,0 +1,324 @@
+//! Every mistake, with exactly what is said about it.
+
+use super::load;
+
+#[test]
+fn a_slip_is_pointed_at_and_the_nearest_name_is_given() {
+    refused_as(&[
+        ("agnets: {}", "1:1: unknown key `agnets`, did you mean `agents`?"),
+        (
+            "agents:\n  a:\n    alowed_tools: []",
+            "3:5: unknown key `alowed_tools`, did you mean `allowed_tools`?",
+        ),
+        (
+            "agents:\n  a:\n    alowedTools: []",
+            "3:5: unknown key `alowedTools`, did you mean `allowedTools`?",
+        ),
+        ("agents:\n  a: { level: standrd }", "2:15: unknown word `standrd`, did you mean `standard`?"),
+        ("agents: { a: { autonomy: ful } }", "1:26: unknown word `ful`, did you mean `full`?"),
+        (
+            "agents:\n  a:\n    auto_approve: [\"vcs\", \"exec:mutat\"]",
+            "3:27: there is no action `exec:mutat`, did you mean `exec:mutate`?",
+        ),
+        (
+            "tool_access: { levels: { standard: { requires_approval: [databse_write] } } }",
+            "1:58: there is no action `databse_write`, did you mean `database_write`?",
+        ),
+        (
+            "tool_access:\n  levels:\n    sandboxd: {}",
+            "3:5: unknown key `sandboxd`, did you mean `sandboxed`?",
+        ),
+        ("sandboxing: { default_backend: doker }", "1:32: unknown word `doker`, did you mean `docker`?"),
+        (
+            "sandboxing:\n  overrides: { termnal: native }",
+            "2:16: unknown word `termnal`, did you mean `terminal`?",
+        ),
+        (
+            "approval:\n  rules:\n    - { tool: shel, action: deny }",
+            "3:15: there is no tool `shel`, did you mean `shell`?",
+        ),
+        (
+            "agents: { a: { denied_tools: [\"deplyo.*\"] } }",
+            "1:31: there is no tool `deplyo.*`, did you mean `deploy.*`?",
+        ),
+        (
+            "trust: { promotion_thresholds: { sandboxed_to_restricted: { scor: 1 } } }",
+            "1:61: unknown key `scor`, did you mean `score`?",
+        ),
+    ]);
+}
+
+#[test]
+fn a_stranger_is_pointed_at_with_what_there_is() {
+    refused_as(&[
+        (
+            "frobnicate: 1",
+            "1:1: unknown key `frobnicate`; there is `agents`, `actions`, `tool_access`, `sandboxing`, `trust`, \
+             `tools`, `approval`, `policy`, `store` and `listen`",
+        ),
+        (
+            "agents: { a: { level: godmode } }",
+            "1:23: unknown word `godmode`; there is `sandboxed`, `restricted`, `standard`, `elevated` and `custom`",
+        ),
+        (
+            "agents: { a: { auto_approve: [\"payments:refund\"] } }",
+            "1:31: there is no action `payments:refund`; name it under `actions` if it is yours",
+        ),
+    ]);
+}
+
+#[test]
+fn what_is_given_twice_is_refused_in_any_spelling() {
+    refused_as(&[
+        ("listen: \"127.0.0.1:1\"\nlisten: \"127.0.0.1:2\"", "2:1: the key `listen` is given twice"),
+        ("agents: { a: {}, a: {} }", "1:18: the key `a` is given twice"),
+        (
+            "agents:\n  a: { allowed_tools: [], allowedTools: [] }",
+            "2:6: `allowed_tools` is given twice, in two spellings",
+        ),
+        ("tool_access: {}\ntoolAccess: {}", "1:1: `tool_access` is given twice, in two spellings"),
+        (
+            "sandboxing:\n  overrides: { git: native, version_control: deny }",
+            "2:14: `version_control` is given twice, in two spellings",
+        ),
+    ]);
+}
+
+#[test]
+fn text_that_is_no_yaml_is_shown_where_it_breaks() {
+    refused_as(&[
+        (
+            "agents:\n\tcoder: {}",
+            "2:2: tabs disallowed within this context (block indentation), in `coder: {}`",
+        ),
+        ("agents: {", "1:9: unclosed bracket '{', in `agents: {`"),
+        ("store: 'x", "1:8: unclosed quote, in `store: 'x`"),
+        (
+            "agents:\n  a: {}\n b: {}",
+            "3:2: while parsing a block mapping, did not find expected key, in `b: {}`",
+        ),
+        ("agents: { a: *b }", "1:14: `agents: { a: *b }` repeats an anchor that there is not"),
+        ("agents: &a { x: *a }", "1:17: `*a` is inside of what it repeats"),
+        ("agents: !!python/object {}", "1:25: the tag `!!python/object` has no meaning here"),
+        ("{}\n---\n{}", "3:1: a second document begins here; a configuration is one"),
+        ("agents: {a\0: {}}", "1:11: unexpected character: `\\u{0}', in `agents: {a⟨U+0000⟩: {}}`"),
+    ]);
+}
+
+#[test]
+fn an_emptied_file_is_not_taken_for_all_defaults() {
+    for text in ["", "\n\n", "# only a comment\n", "---\n", "null", "~"] {
+        refused_as(&[(text, "1:1: there is nothing in it; for all defaults write `{}`")]);
+    }
+    assert!(load("toolgate.yaml", b"{}").is_ok());
+}
+
+#[test]
+fn a_value_of_another_kind_is_shown() {
+    refused_as(&[
+        ("hello", "1:1: expected keys and values, not `hello`"),
+        ("- a", "1:1: expected keys and values, not a list"),
+        ("agents: [a]", "1:9: expected keys and values, not a list"),
+        ("tools: yes", "1:8: expected keys and values, not `yes`"),
+        ("actions: { a: b }", "1:10: expected a list, not keys and values"),
+        ("actions: payments:refund", "1:10: expected a list, not `payments:refund`"),
+        ("agents: { a: { level: [standard] } }", "1:23: expected one word, not a list"),
+        ("tools: { bash: { enabled: yes } }", "1:27: `yes` is neither `true` nor `false`"),
+        ("tools: { bash: { enabled: } }", "1:25: a value is missing in `tools: { bash: { enabled: } }`"),
+        ("agents: { a: { level: } }", "1:21: a value is missing in `agents: { a: { level: } }`"),
+        ("store:", "1:6: a value is missing in `store:`"),
+        (
+            "trust: { promotion_thresholds: { sandboxed_to_restricted: lots } }",
+            "1:34: expected a score from 0 to 1, or `score` and `requires_human_approval`, not `lots`",
+        ),
+    ]);
+}
+
+#[test]
+fn numbers_are_numbers_and_in_range() {
+    refused_as(&[
+        (
+            "tools: { bash: { timeout_ms: 99999999999999999999999 } }",
+            "1:30: `99999999999999999999999` is not a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            "tools: { filesystem: { max_file_size: -1 } }",
+            "1:39: `-1` is not a whole number from 0 to 18446744073709551615",
+        ),
+        ("tools: { bash: { timeout_ms: 0 } }", "1:30: `timeout_ms` is `0`, not from 1 to 86400000"),
+        (
+            "tools: { bash: { timeout_ms: 18446744073709551615 } }",
+            "1:30: `timeout_ms` is `18446744073709551615`, not from 1 to 86400000",
+        ),
+        ("approval: { timeout_seconds: 0 }", "1:30: `timeout_seconds` is `0`, not from 1 to 2592000"),
+        ("trust: { weights: { error_rate: .nan } }", "1:33: `error_rate` is `NaN`, not from 0 to 1"),
+        ("trust: { weights: { error_rate: NaN } }", "1:33: `NaN` is not a number"),
+        (
+            "trust: { promotion_thresholds: { sandboxed_to_restricted: .nan } }",
+            "1:59: `.nan` is not a number",
+        ),
+        (
+            "trust: { promotion_thresholds: { sandboxed_to_restricted: 7 } }",
+            "1:59: the score `7` is not from 0 to 1",
+        ),
+        (
+            "approval: { rules: [{ tool: shell, action: budget, budget_limit: .inf }] }",
+            "1:66: `budget_limit` is `inf`, not an amount",
+        ),
+        (
+            "approval: { rules: [{ tool: shell, action: budget, budget_limit: 1e999 }] }",
+            "1:66: `1e999` is not a number",
+        ),
+        ("sandboxing: { docker: { memory_limit: 5x } }", "1:39: `x` is not a unit; use k, m, g or t"),
+    ]);
+}
+
+#[test]
+fn trust_that_could_grow_without_a_person_is_refused() {
+    refused_as(&[
+        ("trust: { weights: { error_rate: 0.9 } }", "1:19: the `weights` add up to `1.6500`, not to 1"),
+        (
+            "trust:\n  milestones:\n    standard_to_elevated: { clean_history_days: 14 }",
+            "3:27: `standard_to_elevated` always needs a person: write `requires_human_approval: true`",
+        ),
+        (
+            "trust: { milestones: { standard_to_elevated: { requires_human_approval: true, auto_promote: true } } }",
+            "1:46: `standard_to_elevated` always needs a person: write `requires_human_approval: true`",
+        ),
+        (
+            "trust: { promotion_thresholds: { standard_to_elevated: 0.8 } }",
+            "1:56: `standard_to_elevated` always needs a person: write `requires_human_approval: true`",
+        ),
+        (
+            "trust:\n  promotion_criteria:\n    deployment:\n      sandboxed_to_restricted: { tasks_completed: 1 }",
+            "4:32: `deployment` always needs a person: write `requires_human_approval: true`",
+        ),
+        (
+            "trust: { strategy: weighted, initial_level: elevated }",
+            "1:45: trust cannot begin at `elevated`: only a person gives that level",
+        ),
+    ]);
+}
+
+#[test]
+fn what_contradicts_itself_or_lacks_a_half_is_refused() {
+    refused_as(&[
+        ("approval:\n  rules:\n    - tool: shell", "3:7: `action` is missing in this rule"),
+        ("approval:\n  rules:\n    - action: deny", "3:7: `tool` is missing in this rule"),
+        (
+            "approval: { rules: [{ tool: shell, action: budget }] }",
+            "1:21: `budget_limit` is missing in this rule",
+        ),
+        (
+            "approval: { rules: [{ tool: shell, action: prompt, budget_limit: 1 }] }",
+            "1:66: a budget means nothing to a rule that says `prompt`",
+        ),
+        (
+            "policy: { rate_limits: { bash: { max_calls: 0, window_ms: 1 }, shell: { max_calls: 1 } } }",
+            "1:45: `max_calls` is `0`, not from 1 to 18446744073709551615\n1:64: `window_ms` is missing for `shell`",
+        ),
+        (
+            "actions: [\"Payments Refund\"]",
+            "1:11: `Payments Refund` is not an action of the form `category:action`, in lower case letters and `_`",
+        ),
+        (
+            "agents: { \"bad name\": {} }",
+            "1:11: `bad name`: an agent name may only hold letters, digits, `_`, `.` and `-`, not ` `",
+        ),
+        ("agents: { a: { denied_tools: [\"[\"] } }", "1:31: `[` is not a pattern over tool names"),
+        (
+            "tools: { bash: { denied_commands: [\"git push\"] } }",
+            "1:36: `git push` is not the name of one program",
+        ),
+        (
+            "agents: { a: { workspace: \"~/x\" } }",
+            "1:27: `~/x`: neither `~` nor `$` is understood here: write the whole path",
+        ),
+        ("agents: { a: { workspace: \"../x\" } }", "1:27: `../x`: write the path without `..`"),
+        (
+            "listen: \"0.0.0.0:7433\"",
+            "1:9: `0.0.0.0:7433` can be reached from outside; this version listens on loopback only",
+        ),
+        ("listen: here", "1:9: `here` is not an address such as `127.0.0.1:7433`"),
+    ]);
+}
+
+#[test]
+fn a_password_in_the_address_of_a_store_is_not_repeated() {
+    refused_as(&[(
+        "store: \"postgres://me:secret@host/db\"",
+        "1:8: `postgres` is no store of this version: write `sqlite:PATH`",
+    )]);
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_in_the_order_of_the_file() {
+    refused_as(&[(
+        "listen: x\nactions: [A]\nagents: { a: { denied_tools: [shel] } }",
+        "1:9: `x` is not an address such as `127.0.0.1:7433`\n\
+         2:11: `A` is not an action of the form `category:action`, in lower case letters and `_`\n\
+         3:31: there is no tool `shel`, did you mean `shell`?",
+    )]);
+}
+
+#[test]
+fn escape_sequences_do_not_reach_the_terminal() {
+    let said = load("toolgate.yaml", b"\"\\e[31m\": 1").unwrap_err();
+    assert!(said.starts_with("1:1: unknown key `\u{27e8}U+001B\u{27e9}[31m`"), "{said}");
+    let long = format!("agents: {{ a: {{ level: \"{}\" }} }}", "x".repeat(100_000));
+    let said = load("toolgate.yaml", long.as_bytes()).unwrap_err();
+    assert!(said.len() < 300, "{} bytes", said.len());
+}
+
+#[test]
+fn bytes_that_are_no_text_are_pointed_at() {
+    let said = load("toolgate.yaml", b"agents:\n  caf\xe9: {}").unwrap_err();
+    assert_eq!(said, "2:6: the byte `0xe9` is not UTF-8");
+    let said = load("toolgate.yaml", b"\xff\xfea\0").unwrap_err();
+    assert_eq!(said, "1:1: the byte `0xff` is not UTF-8");
+}
+
+#[test]
+fn a_file_that_says_it_is_json_has_to_be() {
+    let said = load("toolgate.json", b"{\n  \"agents\": {},\n}\n").unwrap_err();
+    assert_eq!(said, "3:1: not JSON: trailing comma, in `}`");
+    let said = load("toolgate.json", b"agents: {}").unwrap_err();
+    assert_eq!(said, "1:1: not JSON: expected value, in `agents: {}`");
+    let said =
+        load("toolgate.json", b"{\"listen\": \"127.0.0.1:1\", \"listen\": \"127.0.0.1:2\"}").unwrap_err();
+    assert_eq!(said, "1:27: the key `listen` is given twice");
+    assert!(load("toolgate.json", b"{\n\t\"agents\": {\n\t\t\"a\": {}\n\t}\n}").is_ok(), "tabs are JSON");
+}
+
+#[test]
+fn anchors_are_understood_and_those_that_expand_without_end_are_not() {
+    let few = "agents:\n  a: &same { level: sandboxed }\n  b: *same\n  c: { <<: *same, autonomy: locked }\n";
+    assert_eq!(super::loaded(few).meaning.settings.agents.len(), 4);
+
+    let too_much = "too much: its anchors and nesting expand past what a configuration needs";
+    let entries = "\"fs.*\",".repeat(300);
+    let agents: String = (0..900).map(|n| format!("  b{n}: &x{n} {{ denied_tools: *list }}\n")).collect();
+    let wide = format!("agents:\n  a: {{ denied_tools: &list [{entries}] }}\n{agents}");
+    let said = load("toolgate.yaml", wide.as_bytes()).unwrap_err();
+    assert!(said.ends_with(too_much), "{said}");
+
+    let nine = |name: &str| [name; 9].join(",");
+    let laughs = ["a", "b", "c", "d", "e", "f", "g", "h"]
+        .windows(2)
+        .fold("actions:\n - &a [\"x:y\"]\n".to_owned(), |text, pair| {
+            format!("{text} - &{} [{}]\n", pair[1], nine(&format!("*{}", pair[0])))
+        });
+    assert!(load("toolgate.yaml", laughs.as_bytes()).is_err());
+    for deep in ["[".repeat(100_000), "{a: ".repeat(100_000), "- ".repeat(100_000)] {
+        assert!(load("toolgate.yaml", deep.as_bytes()).is_err());
+    }
+}
+
+fn refused_as(cases: &[(&str, &str)]) {
+    for (text, said) in cases {
+        match load("toolgate.yaml", text.as_bytes()) {
+            Ok(_) => panic!("it is taken as valid:\n{text}"),
+            Err(found) => assert_eq!(found, *said, "about\n{text}"),
+        }
+    }
+}

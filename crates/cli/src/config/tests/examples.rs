@@ -1,0 +1,314 @@
+//! The trees of other systems load as they are, and mean what they say or something stricter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use contract::{
+    Action, Actions, AgentName, Autonomy, Category, Digest, Level, ToolName, ToolStatus, TrustLabel,
+};
+use policy::{
+    Agent, ApprovalRule, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, RuleEffect,
+    Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, may_see,
+};
+use sandbox::BackendName;
+
+use super::super::{Loaded, Meaning, load};
+use super::loaded;
+
+const SANDBOXING: &str = include_str!("../../../tests/examples/sandboxing.yaml");
+const SYSTEM_TOOLS: &str = include_str!("../../../tests/examples/system-tools.json");
+const TOOL_ACCESS: &str = include_str!("../../../tests/examples/tool_access.yaml");
+const TRUST: [&str; 3] = [
+    include_str!("../../../tests/examples/trust-milestone.yaml"),
+    include_str!("../../../tests/examples/trust-per-category.yaml"),
+    include_str!("../../../tests/examples/trust-weighted.yaml"),
+];
+
+#[test]
+fn levels_are_what_the_file_says_where_it_says_something() {
+    let Loaded { meaning, warnings, .. } = loaded(TOOL_ACCESS);
+    assert_eq!(warnings, Vec::<String>::new());
+    let level = |file_system, network, git| Overrides {
+        file_system: Some(file_system),
+        network: Some(network),
+        git: Some(git),
+        ..Overrides::default()
+    };
+    let expected = BTreeMap::from([
+        (Level::Sandboxed, level(FileSystem::WorkspaceOnly, Network::None, Git::LocalOnly)),
+        (
+            Level::Restricted,
+            Overrides {
+                requires_approval: Some(actions(&["deploy", "db:mutate", "db:admin"])),
+                ..level(FileSystem::ProjectDirectory, Network::AllowlistOnly, Git::ReadAndBranch)
+            },
+        ),
+        (
+            Level::Standard,
+            Overrides {
+                terminal: Some(Terminal::RestrictedCommands),
+                ..level(FileSystem::ProjectDirectory, Network::Open, Git::Full)
+            },
+        ),
+        (
+            Level::Elevated,
+            Overrides {
+                terminal: Some(Terminal::Full),
+                deployment: Some(true),
+                ..level(FileSystem::Full, Network::Open, Git::Full)
+            },
+        ),
+    ]);
+    assert_eq!(
+        meaning,
+        Meaning { settings: Settings { levels: expected, ..defaults() }, ..Meaning::default() }
+    );
+}
+
+#[test]
+fn tools_commands_and_rules_are_what_the_file_says() {
+    let Loaded { meaning, warnings, .. } = json(SYSTEM_TOOLS);
+    let rule = |tool, effect, line| ApprovalRule {
+        tool: ToolGlob::parse(tool).unwrap(),
+        effect,
+        place: format!("toolgate.json:{line}"),
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
+    let expected = Settings {
+        rules: vec![
+            rule("shell", RuleEffect::Prompt, 12),
+            // A budget that nobody counts asks every time.
+            rule("fs.*", RuleEffect::Prompt, 13),
+            rule("http.*", RuleEffect::Approve, 14),
+        ],
+        shell: ShellSettings {
+            allowed: Some(words(&["ls", "cat", "grep", "git"])),
+            denied: words(&["rm", "sudo"]),
+        },
+        files: FileSettings { read_only: false, delete: true, max_bytes: 10_485_760 },
+        ..defaults()
+    };
+    assert_eq!(meaning.settings, expected);
+    assert_eq!(meaning.shell_directories, Some(vec![PathBuf::from("/home/user/projects")]));
+    assert_eq!(
+        meaning.file_directories,
+        Some(vec![PathBuf::from("/home/user/projects"), PathBuf::from("/tmp")])
+    );
+    assert_eq!(meaning.timeouts, BTreeMap::from([(Category::Terminal, 30_000), (Category::Web, 30_000)]));
+    // `sandbox.enabled: false` switches containers off, and never the native walls.
+    assert_eq!(meaning.backends, Meaning::default().backends);
+    assert_eq!(
+        warnings,
+        [
+            "6:13: `tools.http` is read, but this version has no such tools",
+            "7:16: `tools.browser` is read, but this version has no such tools",
+            "13:45: `budget` is read but not in force yet: the rule asks for every call, as `prompt` does",
+            "18:19: `policy.rate_limits` is read but not in force yet",
+        ]
+        .map(|warning| format!("/etc/toolgate/toolgate.json:{warning}"))
+    );
+}
+
+#[test]
+fn an_agent_outside_of_the_allowed_directories_lacks_the_tool() {
+    let meaning = json(SYSTEM_TOOLS).meaning;
+    let denied = |here: &str| {
+        let (settings, warnings) = meaning.settings_in(Path::new(here));
+        let agent = settings.agents.values().next().unwrap().clone();
+        let denied: Vec<String> = agent.denied.iter().map(|glob| glob.as_str().to_owned()).collect();
+        assert_eq!(denied.len(), warnings.len());
+        denied
+    };
+    assert_eq!(denied("/home/user/projects/one"), Vec::<String>::new());
+    assert_eq!(denied("/tmp"), ["shell"]);
+    assert_eq!(denied("/home/user/projects-evil"), ["fs.*", "shell"]);
+}
+
+#[test]
+fn categories_whose_backend_is_missing_are_refused() {
+    let Loaded { meaning, warnings, .. } = loaded(SANDBOXING);
+    let refused = [Category::CodeExecution, Category::Web, Category::Database, Category::Terminal];
+    for (category, backend) in &meaning.backends {
+        let expected = match category {
+            category if refused.contains(category) => BackendName::Deny,
+            // What may run as a plain process where there is nothing better.
+            Category::FileSystem
+            | Category::VersionControl
+            | Category::Memory
+            | Category::Design
+            | Category::Analytics => BackendName::Subprocess,
+            _ => BackendName::Native,
+        };
+        assert_eq!(*backend, expected, "{category}");
+    }
+    assert_eq!(meaning.settings.unavailable.keys().copied().collect::<Vec<_>>(), refused);
+    let agent = Agent::default();
+    let reason = may_see(&agent, &tool("shell", Category::Terminal), &meaning.settings).unwrap_err();
+    assert_eq!(
+        (reason.code.as_str(), reason.message.as_str()),
+        ("cannot_enforce", "the configuration runs `terminal` in `docker`, which this version does not have")
+    );
+    assert!(may_see(&agent, &tool("shell", Category::Terminal), &Settings::default()).is_ok(), "else it may");
+    assert_eq!(
+        warnings,
+        [
+            "6:10: `web` is refused: this version has no backend `docker`",
+            "7:21: `code_execution` is refused: this version has no backend `docker`",
+            "8:15: `terminal` is refused: this version has no backend `docker`",
+            "9:15: `database` is refused: this version has no backend `docker`",
+            "15:5: `sandboxing.docker` is read but not in force yet",
+            "31:5: `sandboxing.k8s` is read but not in force yet",
+        ]
+        .map(|warning| format!("/etc/toolgate/toolgate.yaml:{warning}"))
+    );
+    assert_eq!(meaning.timeouts.get(&Category::FileSystem), Some(&30_000));
+}
+
+#[test]
+fn a_default_backend_that_is_missing_refuses_everything() {
+    let meaning = loaded("sandboxing: { default_backend: k8s, overrides: { memory: native } }").meaning;
+    let all_but_memory = Category::ALL.iter().copied().filter(|category| *category != Category::Memory);
+    assert_eq!(
+        meaning.settings.unavailable.keys().copied().collect::<Vec<_>>(),
+        all_but_memory.collect::<Vec<_>>()
+    );
+    let meaning = loaded("tools: { sandbox: { enabled: true } }").meaning;
+    assert_eq!(meaning.settings.unavailable.keys().collect::<Vec<_>>(), [&Category::CodeExecution]);
+}
+
+#[test]
+fn agents_that_would_have_to_earn_trust_begin_low_and_stay_there() {
+    for text in TRUST {
+        let Loaded { meaning, warnings, .. } = loaded(text);
+        let low = Agent { level: Level::Sandboxed, ..Agent::default() };
+        let expected = Settings { agents: BTreeMap::from([(name("default"), low)]), ..Settings::default() };
+        assert_eq!(meaning.settings, expected);
+        let said = "2:3: `trust` is read but not in force yet: agents without a level of their own stay at `sandboxed`";
+        assert_eq!(warnings, [format!("/etc/toolgate/toolgate.yaml:{said}")]);
+    }
+    let own = loaded("trust: { strategy: weighted }\nagents: { a: { level: restricted } }").meaning;
+    assert_eq!(own.settings.agents[&name("a")].level, Level::Restricted);
+    let off = loaded("trust: { strategy: disabled, initial_level: sandboxed }").meaning;
+    assert_eq!(off.settings, defaults());
+}
+
+#[test]
+fn an_agent_is_what_the_file_says() {
+    let text = "actions: [\"payments:refund\"]\nagents:\n  coder:\n    level: standard\n    autonomy: full\n    \
+        denied_tools: [\"deploy.*\"]\n    auto_approve: [\"exec:mutate\", \"payments:refund\"]\n    \
+        human_approval: [vcs]\n    overrides: { categories: [git] }\n    workspace: work/coder\n";
+    let meaning = loaded(text).meaning;
+    let coder = Agent {
+        level: Level::Standard,
+        autonomy: Autonomy::Full,
+        allowed: Vec::new(),
+        denied: vec![ToolGlob::parse("deploy.*").unwrap()],
+        auto_approve: actions(&["exec:mutate", "payments:refund"]),
+        human_approval: actions(&["vcs"]),
+        overrides: Overrides {
+            categories: Some(BTreeSet::from([Category::VersionControl])),
+            ..Overrides::default()
+        },
+    };
+    let agents = BTreeMap::from([(name("coder"), coder), (name("default"), Agent::default())]);
+    assert_eq!(meaning.settings.agents, agents);
+    assert_eq!(
+        meaning.workspace_of(&name("coder"), Path::new("/here")),
+        Path::new("/etc/toolgate/work/coder")
+    );
+    assert_eq!(meaning.workspace_of(&name("default"), Path::new("/here")), Path::new("/here"));
+}
+
+#[test]
+fn the_default_agent_can_be_defined_and_nothing_said_is_what_is_built_in() {
+    assert_eq!(loaded("{}").meaning, Meaning::default());
+    let meaning = loaded("agents: { default: { autonomy: locked } }").meaning;
+    let locked = Agent { autonomy: Autonomy::Locked, ..Agent::default() };
+    assert_eq!(meaning.settings.agents, BTreeMap::from([(name("default"), locked)]));
+}
+
+#[test]
+fn an_empty_list_is_none_and_so_is_one_whose_entries_are_commented_out() {
+    for list in ["[]", "\n      # - ls\n"] {
+        let meaning = loaded(&format!("tools:\n  bash:\n    allowed_commands: {list}")).meaning;
+        assert_eq!(meaning.settings.shell.allowed, Some(BTreeSet::new()));
+    }
+    assert_eq!(loaded("tools: { bash: {} }").meaning.settings.shell.allowed, None);
+}
+
+#[test]
+fn tools_that_are_switched_off_are_off_and_need_no_warning() {
+    let text = "tools: { shell: { enabled: false }, fs: { enabled: false }, http: { enabled: false }, \
+        browser: { enabled: false } }";
+    let Loaded { meaning, warnings, .. } = loaded(text);
+    let off: Vec<&str> = meaning.settings.disabled.iter().map(ToolGlob::as_str).collect();
+    assert_eq!((off, warnings), (vec!["shell", "fs.*", "http.*", "browser.*"], vec![]));
+}
+
+#[test]
+fn what_has_no_effect_or_cannot_be_switched_off_is_said() {
+    let warned = |text: &str| {
+        let first = loaded(text).warnings.into_iter().next().unwrap();
+        first.strip_prefix("/etc/toolgate/toolgate.yaml:").unwrap().to_owned()
+    };
+    assert_eq!(
+        warned("tool_access: { levels: { sandboxed: { terminal: full } } }"),
+        "1:49: `terminal` has no effect: level `sandboxed` does not include it; name it under `categories`"
+    );
+    assert_eq!(
+        warned("sandboxing: { subprocess: { workspace_only: false } }"),
+        "1:45: `workspace_only` cannot be switched off"
+    );
+    assert_eq!(
+        warned("agents: { a: { allowed_tools: [payments.refund] } }"),
+        "1:32: `payments.refund` is no built-in tool; it means one that is added later"
+    );
+}
+
+#[test]
+fn records_where_an_agent_works_are_said_to_be_in_danger() {
+    let meaning = loaded("store: \"sqlite:work/records.db\"").meaning;
+    assert_eq!(meaning.store, Some(PathBuf::from("/etc/toolgate/work/records.db")));
+    let warnings = |here: &str| meaning.settings_in(Path::new(here)).1;
+    assert_eq!(
+        warnings("/etc/toolgate"),
+        ["agent `default` could change the records: `store` is in its workspace; keep it elsewhere"]
+    );
+    assert_eq!(warnings("/etc/toolgate/other"), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_named_and_not_there_is_an_error_not_the_defaults() {
+    let error = load(Some(Path::new("/no/such/toolgate.yaml"))).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read `/no/such/toolgate.yaml`");
+}
+
+fn json(text: &str) -> Loaded {
+    super::load("toolgate.json", text.as_bytes()).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn defaults() -> Settings {
+    Meaning::default().settings
+}
+
+fn name(text: &str) -> AgentName {
+    AgentName::parse(text).unwrap()
+}
+
+fn actions(texts: &[&str]) -> BTreeSet<Action> {
+    let mut known = Actions::default();
+    known.register("payments:refund").unwrap();
+    texts.iter().flat_map(|text| known.expand(text).unwrap()).collect()
+}
+
+fn tool(name: &str, category: Category) -> ToolFacts {
+    ToolFacts {
+        name: ToolName::parse(name).unwrap(),
+        hash: Digest::of(b""),
+        category,
+        status: ToolStatus::Active,
+        trust: TrustLabel::Internal,
+        requires_approval: false,
+        limits: GrantLimits::default(),
+    }
+}

@@ -1,0 +1,113 @@
+//! The names of built-in tools, so that a slip in a pattern is noticed: a rule about `shel` would guard nothing.
+
+use contract::ToolName;
+use policy::ToolGlob;
+
+use super::at::At;
+use super::problem::Problem;
+
+/// Every built-in tool, those of later versions among them: rules about them may be written already.
+const TOOLS: [&str; 54] = [
+    "browser.act",
+    "browser.open",
+    "browser.pdf",
+    "browser.screenshot",
+    "call_status",
+    "call_tool",
+    "code.run",
+    "db.admin",
+    "db.migrate",
+    "db.mutate",
+    "db.query",
+    "deploy.container",
+    "deploy.rollout",
+    "deploy.trigger",
+    "design.diagram",
+    "design.image",
+    "fs.append",
+    "fs.delete",
+    "fs.edit",
+    "fs.list",
+    "fs.mkdir",
+    "fs.move",
+    "fs.read",
+    "fs.search",
+    "fs.stat",
+    "fs.write",
+    "git.branch",
+    "git.checkout",
+    "git.clone",
+    "git.commit",
+    "git.diff",
+    "git.fetch",
+    "git.log",
+    "git.pr",
+    "git.push",
+    "git.show",
+    "git.status",
+    "http.request",
+    "list_tools",
+    "load_tool",
+    "load_tool_resource",
+    "memory.recall",
+    "memory.search",
+    "memory.store",
+    "metrics.query",
+    "metrics.record",
+    "metrics.report",
+    "notify.email",
+    "notify.slack",
+    "notify.webhook",
+    "search_tools",
+    "shell",
+    "web.scrape",
+    "web.search",
+];
+
+/// Whole groups of them, and what other systems call them.
+const GROUPS: [&str; 19] = [
+    "bash",
+    "browser",
+    "browser.*",
+    "code.*",
+    "database",
+    "db.*",
+    "deploy.*",
+    "design.*",
+    "filesystem",
+    "fs.*",
+    "git",
+    "git.*",
+    "http",
+    "http.*",
+    "mcp_*",
+    "memory.*",
+    "metrics.*",
+    "notify.*",
+    "web.*",
+];
+
+/// Reads a pattern over tools. One that means no built-in tool but nearly does is a slip; any other may mean a tool that is
+/// registered later, and is said aloud.
+pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<ToolGlob, Problem> {
+    let glob = ToolGlob::parse(&text.value).map_err(|_| {
+        let message = format!("`{}` is not a pattern over tool names", super::problem::shown(&text.value));
+        Problem::new(text.place, message)
+    })?;
+    let means = |name: &&str| ToolName::parse(name).is_ok_and(|name| glob.matches(&name));
+    if TOOLS.iter().any(means) || text.value.starts_with("mcp_") {
+        return Ok(glob);
+    }
+    let names = TOOLS.into_iter().chain(GROUPS);
+    match contract::nearest(&text.value, names) {
+        Some(near) => Err(Problem {
+            nearest: Some(near.to_owned()),
+            ..Problem::new(text.place, format!("there is no tool `{}`", text.value))
+        }),
+        None => {
+            let message = format!("`{}` is no built-in tool; it means one that is added later", text.value);
+            warnings.push(Problem::new(text.place, message));
+            Ok(glob)
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `toolgate config`: which file is taken, what is said about it, and with which exit code.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+
+use crate::toolgate::{Gate, Ran, finish, ran, start};
+
+#[test]
+fn a_good_file_is_one_line_and_its_warnings_are_talk() {
+    let gate = Gate::new();
+    fs::write(gate.work().join("toolgate.yaml"), "agents: { a: {} }\npolicy: { rate_limits: {} }\n")
+        .expect("written");
+    let ended = config(&gate, &["check", "toolgate.yaml"]);
+    let (line, hash) = ended.stdout.split_once(", policy ").expect("it names the policy");
+    assert_eq!(line, "toolgate.yaml: valid, 2 agents, 0 rules");
+    assert_eq!((hash.len(), hash.ends_with('\n')), (65, true), "{hash}");
+    let said = "warning: toolgate.yaml:2:24: `policy.rate_limits` is read but not in force yet\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), said));
+    let found = json_of(&config(&gate, &["check", "toolgate.yaml", "--json"]), 0);
+    let warning = "toolgate.yaml:2:24: `policy.rate_limits` is read but not in force yet";
+    assert_eq!(found, json!({ "file": "toolgate.yaml", "valid": true, "warnings": [warning] }));
+}
+
+#[test]
+fn a_bad_file_is_an_error_for_each_thing_that_is_wrong() {
+    let gate = Gate::new();
+    fs::write(gate.work().join("bad.yaml"), "listen: x\nagents: { a: { denied_tools: [shel] } }\n")
+        .expect("written");
+    let said = "error: bad.yaml:1:9: `x` is not an address such as `127.0.0.1:7433`\n\
+        error: bad.yaml:2:31: there is no tool `shel`, did you mean `shell`?\n";
+    assert_eq!(config(&gate, &["check", "bad.yaml"]), ran(2, "", said));
+    assert_eq!(config(&gate, &["show", "--config", "bad.yaml"]), ran(2, "", said));
+    let found = json_of(&config(&gate, &["check", "bad.yaml", "--json"]), 2);
+    assert_eq!(found["valid"], false);
+    assert_eq!(found["error"]["code"], "bad_config");
+    assert_eq!(
+        found["problems"],
+        json!([
+            { "line": 1, "column": 9, "message": "`x` is not an address such as `127.0.0.1:7433`", "nearest": null },
+            { "line": 2, "column": 31, "message": "there is no tool `shel`", "nearest": "shell" },
+        ])
+    );
+}
+
+#[test]
+fn what_is_no_file_or_no_text_is_an_error_and_nothing_waits() {
+    let gate = Gate::new();
+    let work = gate.work();
+    fs::create_dir(work.join("folder")).expect("made");
+    fs::write(work.join("large"), vec![b'#'; (1 << 20) + 1]).expect("written");
+    fs::write(work.join("latin"), b"# caf\xe9").expect("written");
+    symlink("nowhere", work.join("dangling")).expect("made");
+    let made = Command::new("mkfifo").arg(work.join("pipe")).status().expect("there is a mkfifo");
+    assert!(made.success());
+    let cases = [
+        ("folder", "`folder` is a directory, not a file"),
+        ("pipe", "`pipe` is a pipe or a device, not a file"),
+        ("/dev/zero", "`/dev/zero` is a pipe or a device, not a file"),
+        ("large", "`large` is larger than a configuration may be: 1 MiB"),
+        ("latin", "latin:1:6: the byte `0xe9` is not UTF-8"),
+        ("dangling", "cannot read `dangling`: No such file or directory (os error 2)"),
+        ("missing", "cannot read `missing`: No such file or directory (os error 2)"),
+    ];
+    for (file, said) in cases {
+        assert_eq!(config(&gate, &["check", file]), ran(2, "", format!("error: {said}\n")), "{file}");
+    }
+    fs::write(work.join("open"), "{}").expect("written");
+    fs::set_permissions(work.join("open"), PermissionsExt::from_mode(0o666)).expect("changed");
+    let said = "error: `open` is not trusted: anybody can write it\n";
+    assert_eq!(config(&gate, &["check", "open"]), ran(2, "", said));
+    if !geteuid().is_root() {
+        fs::write(work.join("secret"), "{}").expect("written");
+        fs::set_permissions(work.join("secret"), PermissionsExt::from_mode(0o000)).expect("changed");
+        let said = "error: cannot read `secret`: Permission denied (os error 13)\n";
+        assert_eq!(config(&gate, &["check", "secret"]), ran(2, "", said));
+    }
+}
+
+#[test]
+fn the_file_named_comes_first_then_the_variable_then_here_then_the_state_folder() {
+    let gate = Gate::new();
+    let source = |gate: &Gate, named: &[&str], variable: Option<&str>| {
+        let mut command = gate.command(&[&["config", "show", "--json"], named].concat());
+        command.envs(variable.map(|name| ("TOOLGATE_CONFIG", name)));
+        json_of(&finish(start(&mut command)), 0)["source"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(source(&gate, &[], None), "built in");
+    assert_eq!(source(&gate, &[], Some("")), "built in");
+    fs::write(gate.state().join("toolgate.yaml"), "{}").expect("written");
+    assert_eq!(source(&gate, &[], None), gate.state().join("toolgate.yaml").display().to_string());
+    for name in ["toolgate.yaml", "variable.yaml", "named.yaml"] {
+        fs::write(gate.work().join(name), "{}").expect("written");
+    }
+    assert_eq!(source(&gate, &[], None), "toolgate.yaml");
+    assert_eq!(source(&gate, &[], Some("variable.yaml")), "variable.yaml");
+    assert_eq!(source(&gate, &["--config", "named.yaml"], Some("variable.yaml")), "named.yaml");
+}
+
+#[test]
+fn a_file_that_is_there_and_cannot_be_used_is_not_passed_over() {
+    let gate = Gate::new();
+    fs::write(gate.state().join("toolgate.yaml"), "{}").expect("written");
+    symlink("nowhere", gate.work().join("toolgate.yaml")).expect("made");
+    let said = "error: cannot read `toolgate.yaml`: No such file or directory (os error 2)\n";
+    assert_eq!(config(&gate, &["show"]), ran(2, "", said));
+    let mut command = gate.command(&["config", "check"]);
+    command.env("TOOLGATE_CONFIG", "missing.yaml");
+    let said = "error: cannot read `missing.yaml`: No such file or directory (os error 2)\n";
+    assert_eq!(finish(start(&mut command)), ran(2, "", said));
+}
+
+#[test]
+fn a_file_under_a_name_that_is_not_looked_for_is_noticed() {
+    let gate = Gate::new();
+    fs::write(gate.work().join("toolgate.yml"), "{}").expect("written");
+    let ended = config(&gate, &["check"]);
+    assert!(ended.stdout.starts_with("built-in defaults: valid, 1 agent, 0 rules"), "{}", ended.stdout);
+    let said = "warning: `toolgate.yml` is not read: the name looked for is `toolgate.yaml`\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), said));
+}
+
+#[test]
+fn show_fills_in_every_default() {
+    let gate = Gate::new();
+    let shown = json_of(&config(&gate, &["show", "--json"]), 0);
+    let here = gate.work().display().to_string();
+    let agent = &shown["agents"]["default"];
+    assert_eq!(
+        (&agent["level"], &agent["autonomy"], &agent["workspace"]),
+        (&json!("standard"), &json!("semi"), &json!(here))
+    );
+    assert_eq!(agent["constraints"], shown["levels"]["standard"]);
+    assert_eq!(agent["constraints"]["terminal"], "restricted_commands");
+    assert_eq!(shown["backends"]["terminal"], "native");
+    assert_eq!((&shown["ask_for_seconds"], &shown["listen"]), (&json!(300), &json!("127.0.0.1:7433")));
+    let yaml = config(&gate, &["show"]);
+    assert_eq!((yaml.code, yaml.stderr.as_str()), (Some(0), ""));
+    assert!(yaml.stdout.starts_with("source: built in\npolicy: "), "{}", yaml.stdout);
+    assert!(
+        yaml.stdout.contains("\nagents:\n  default:\n    level: standard\n    autonomy: semi\n"),
+        "{}",
+        yaml.stdout
+    );
+}
+
+#[test]
+fn init_writes_what_check_accepts_and_never_overwrites() {
+    let gate = Gate::new();
+    let said = "wrote toolgate.yaml; change it, then try `toolgate config check toolgate.yaml`\n";
+    assert_eq!(config(&gate, &["init"]), ran(0, said, ""));
+    let checked = config(&gate, &["check"]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""));
+    fs::write(gate.work().join("toolgate.yaml"), "mine").expect("written");
+    let said = "error: cannot write `toolgate.yaml`: File exists (os error 17)\n\
+        hint: it is left as it was; name another file, or move it away\n";
+    assert_eq!(config(&gate, &["init"]), ran(2, "", said));
+    assert_eq!(fs::read_to_string(gate.work().join("toolgate.yaml")).expect("it is there"), "mine");
+    let found = json_of(&config(&gate, &["init", "other.yaml", "--json"]), 0);
+    assert_eq!(found, json!({ "written": "other.yaml" }));
+    let found = json_of(&config(&gate, &["init", "other.yaml", "--json"]), 2);
+    assert_eq!(found["error"]["code"], "cannot_write");
+}
+
+/// What is commented out in the starter is as valid as what is not.
+#[test]
+fn every_line_of_the_starter_can_be_switched_on() {
+    let gate = Gate::new();
+    assert_eq!(config(&gate, &["init"]).code, Some(0));
+    let starter = fs::read_to_string(gate.work().join("toolgate.yaml")).expect("it is there");
+    let is_key = |line: &str| line.contains(':') && !line.contains("toolgate config");
+    let open = |line: &str| match line.split_once("# ") {
+        Some((before, key)) if before.trim().is_empty() && is_key(line) => format!("{before}{key}\n"),
+        _ => format!("{line}\n"),
+    };
+    // Twice, for what is commented out inside of what is.
+    let once: String = starter.lines().map(open).collect();
+    let twice: String = once.lines().map(open).collect();
+    fs::write(gate.work().join("toolgate.yaml"), &twice).expect("written");
+    let ended = config(&gate, &["check"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{twice}");
+    assert!(ended.stdout.contains("1 rule,"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_schema_is_json_and_describes_every_section() {
+    let gate = Gate::new();
+    let schema = json_of(&config(&gate, &["schema"]), 0);
+    assert_eq!(schema["title"], "toolgate.yaml");
+    assert_eq!(schema["additionalProperties"], false);
+    for section in
+        ["agents", "actions", "tool_access", "toolAccess", "sandboxing", "trust", "tools", "approval"]
+    {
+        assert!(schema["properties"][section]["description"].is_string(), "{section}");
+    }
+    assert_eq!(schema, json_of(&config(&gate, &["schema", "--json"]), 0));
+}
+
+fn config(gate: &Gate, arguments: &[&str]) -> Ran {
+    finish(start(&mut gate.command(&[&["config"], arguments].concat())))
+}
+
+fn json_of(ended: &Ran, code: i32) -> Value {
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""), "{}", ended.stdout);
+    serde_json::from_str(&ended.stdout).expect("it is JSON")
+}

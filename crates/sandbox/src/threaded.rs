@@ -1,0 +1,72 @@
+//! The native walls for a process with threads: runs that can be ended early, and programs that are kept and talked to.
+
+use std::sync::OnceLock;
+
+use jail::{Hangup, Helper, Kept, Plan, Report, Request, Response};
+
+use crate::backend::Refusal;
+use crate::fix::{fix_for_step, fix_for_walls};
+use crate::native::Native;
+use crate::proof::Proofs;
+
+/// Starts sandboxes for a gate. Every call blocks; none starts anything before the walls are proved on this host.
+#[derive(Debug)]
+pub struct Launcher {
+    helper: Helper,
+    proofs: Proofs,
+    /// Set once the walls are proved; a failure is tried again, because somebody may have mended the host.
+    proved: OnceLock<()>,
+}
+
+impl Launcher {
+    /// `helper` is a binary that serves as one, `proofs` says what this host holds.
+    pub fn new(helper: Helper, proofs: Proofs) -> Launcher {
+        Launcher { helper, proofs, proved: OnceLock::new() }
+    }
+
+    /// Runs a plan to its end. `begun` gets what can end it before.
+    pub fn run(&self, request: &Request, begun: impl FnOnce(Hangup)) -> Result<Report, Refusal> {
+        self.check_walls()?;
+        let running = self.helper.start(request)?;
+        if let Ok(hangup) = running.hangup() {
+            begun(hangup);
+        }
+        match running.wait()? {
+            Response::Report(report) => Ok(*report),
+            refused => Err(told(refused)),
+        }
+    }
+
+    /// Starts a program that is talked to.
+    pub fn keep(&self, plan: &Plan) -> Result<Kept, Refusal> {
+        self.check_walls()?;
+        self.helper.keep(plan)?.map_err(told)
+    }
+
+    /// INVARIANT(proved-first): no sandbox is started on a host whose required walls were not seen to stand.
+    fn check_walls(&self) -> Result<(), Refusal> {
+        if self.proved.get().is_some() {
+            return Ok(());
+        }
+        let native = Native::with_helper(self.helper.clone(), self.proofs.clone());
+        let missing = native.proof()?.missing_walls();
+        if !missing.is_empty() {
+            return Err(Refusal::NotProved { missing, fix: fix_for_walls() });
+        }
+        let _ = self.proved.set(());
+        Ok(())
+    }
+}
+
+/// A helper's refusal, with the fix for it.
+pub(crate) fn told(response: Response) -> Refusal {
+    match response {
+        Response::Refused { messages, step, error } => {
+            Refusal::Told { messages, fix: step.and_then(|step| fix_for_step(&step, error)) }
+        }
+        // A report where a refusal belongs is nonsense.
+        Response::Report(_) => {
+            Refusal::Told { messages: vec!["the helper gave no answer".to_owned()], fix: None }
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Questions to people, and their answers.
+//!
+//! # Invariants
+//! - Only what is pending is answered, by people who may, each once; unanswered never means yes.
+//! - An approval is given when as many different people have approved as it asks for.
+
+use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, TaskName, ToolName};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use thiserror::Error;
+
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::operators::Role;
+use crate::read::{digest, parsed, parsed_if_any};
+
+/// How long an approval may be used after it was given.
+const USABLE_MS: i64 = 60 * 60 * 1000;
+
+/// The fewest digits by which an approval is found.
+const SHORTEST_PREFIX: usize = 4;
+
+macro_rules! select_approvals {
+    ($rest:literal) => {
+        concat!(
+            "SELECT a.id, a.call, a.why, a.quorum, a.state, a.asked_at, a.expires_at, a.decided_at, a.usable_until, \
+             a.reason, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.arguments_json, c.policy, \
+             c.purpose FROM approvals a JOIN calls c ON c.id = a.call ",
+            $rest
+        )
+    };
+}
+
+const BY_ID: &str = select_approvals!("WHERE a.id = $1");
+const PENDING: &str =
+    select_approvals!("WHERE a.state = 'pending' ORDER BY a.asked_at DESC, a.id DESC LIMIT $1");
+const ALL: &str = select_approvals!("ORDER BY a.asked_at DESC, a.id DESC LIMIT $1");
+const BY_PREFIX: &str = select_approvals!("WHERE a.id >= $1 AND a.id < $2 ORDER BY a.id LIMIT 2");
+const LATE: &str =
+    select_approvals!("WHERE a.state = 'pending' AND a.expires_at <= $1 ORDER BY a.asked_at, a.id");
+const ANSWERS: &str = "SELECT operator, verdict, via, reason, answered_at FROM answers WHERE approval = $1 \
+    ORDER BY answered_at, operator";
+const ROLE: &str = "SELECT role FROM operators WHERE name = $1";
+const ANSWER: &str = "INSERT INTO answers (approval, operator, verdict, via, reason, answered_at) \
+    VALUES ($1, $2, $3, $4, $5, $6)";
+const DECIDE: &str = "UPDATE approvals SET state = $2, decided_at = $3, usable_until = $4, reason = $5 \
+    WHERE id = $1 AND state = 'pending'";
+
+/// Where a question is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// It waits for an answer.
+    Pending,
+    /// Yes; the call has not run yet.
+    Approved,
+    /// Yes; the call runs.
+    Running,
+    /// Yes; the call went well.
+    Completed,
+    /// Yes; the call did not go well.
+    Failed,
+    /// No.
+    Rejected,
+    /// Nobody answered in time.
+    Expired,
+    /// Nobody needs to know any more.
+    Cancelled,
+}
+
+impl ApprovalState {
+    /// The name used on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ApprovalState::Pending => "pending",
+            ApprovalState::Approved => "approved",
+            ApprovalState::Running => "running",
+            ApprovalState::Completed => "completed",
+            ApprovalState::Failed => "failed",
+            ApprovalState::Rejected => "rejected",
+            ApprovalState::Expired => "expired",
+            ApprovalState::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the name used on the wire and in the store.
+    pub fn parse(text: &str) -> Option<ApprovalState> {
+        use ApprovalState::{Approved, Cancelled, Completed, Expired, Failed, Pending, Rejected, Running};
+        [Pending, Approved, Running, Completed, Failed, Rejected, Expired, Cancelled]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+}
+
+/// Which questions are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalFilter {
+    /// Those that wait for an answer.
+    Pending,
+    /// All there ever were.
+    All,
+}
+
+/// A question with everything that it binds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalRow {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The call it is about.
+    pub call: CallId,
+    /// Who asked for the call.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// Which tool.
+    pub tool: ToolName,
+    /// The hash of its contract.
+    pub contract: Digest,
+    /// The digest of the canonical request.
+    pub request: Digest,
+    /// The digest of the canonical arguments.
+    pub arguments: Digest,
+    /// The canonical arguments.
+    pub arguments_json: String,
+    /// The hash of the policy that asked.
+    pub policy: Digest,
+    /// For what, in the agent's words.
+    pub purpose: Option<String>,
+    /// Why it is asked.
+    pub why: Vec<String>,
+    /// How many different people must approve.
+    pub quorum: u32,
+    /// What people have answered so far, oldest first.
+    pub answers: Vec<AnswerRow>,
+    /// Who has approved so far, oldest first.
+    pub approvers: Vec<OperatorName>,
+    /// Where it is.
+    pub state: ApprovalState,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at: i64,
+    /// When it is too late to answer, in milliseconds since 1970.
+    pub expires_at: i64,
+    /// When it was decided, if it was, in milliseconds since 1970.
+    pub decided_at: Option<i64>,
+    /// Until when an approval may be used, in milliseconds since 1970.
+    pub usable_until: Option<i64>,
+    /// Why it was decided so, in the words of the one who decided.
+    pub reason: Option<String>,
+}
+
+/// What one person answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerRow {
+    /// Who.
+    pub by: OperatorName,
+    /// What.
+    pub verdict: Verdict,
+    /// By which way.
+    pub via: String,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+}
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject,
+}
+
+impl Verdict {
+    fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Approve => "approve",
+            Verdict::Reject => "reject",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Verdict> {
+        [Verdict::Approve, Verdict::Reject].into_iter().find(|verdict| verdict.as_str() == text)
+    }
+}
+
+/// An answer of one person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// Who says so: an operator that was added, who is an approver or an admin.
+    pub by: OperatorName,
+    /// By which way.
+    pub via: String,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub now: i64,
+}
+
+/// Why an answer does not count.
+#[derive(Debug, Error)]
+pub enum AnswerError {
+    /// There is no such question.
+    #[error("there is no approval `{id}`")]
+    Unknown {
+        /// Which id.
+        id: ApprovalId,
+    },
+    /// It has been answered.
+    #[error("the approval is {} already", state.as_str())]
+    Decided {
+        /// Where it is.
+        state: ApprovalState,
+    },
+    /// It is too late.
+    #[error("the approval has expired")]
+    Expired,
+    /// This person has answered.
+    #[error("`{by}` has answered already: another person must")]
+    SameOperator {
+        /// Who.
+        by: OperatorName,
+    },
+    /// This person may not answer.
+    #[error("`{by}` is not an operator who may answer")]
+    NotAllowed {
+        /// Who.
+        by: OperatorName,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a question was not taken back.
+#[derive(Debug, Error)]
+pub enum CancelError {
+    /// There is no such question.
+    #[error("there is no approval `{id}`")]
+    Unknown {
+        /// Which id.
+        id: ApprovalId,
+    },
+    /// It has been answered.
+    #[error("the approval is {} already", state.as_str())]
+    Decided {
+        /// Where it is.
+        state: ApprovalState,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a question is not found.
+#[derive(Debug, Error)]
+pub enum FindError {
+    /// Too few digits, or something else.
+    #[error("`{prefix}` is not an approval: give at least {SHORTEST_PREFIX} hexadecimal digits of its id")]
+    NotAPrefix {
+        /// What was given.
+        prefix: String,
+    },
+    /// There is none.
+    #[error("no approval begins with `{prefix}`")]
+    None {
+        /// What was given.
+        prefix: String,
+    },
+    /// There are several.
+    #[error("several approvals begin with `{prefix}`: give more digits")]
+    Ambiguous {
+        /// What was given.
+        prefix: String,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Store {
+    /// Questions, newest first.
+    pub async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        limit: u32,
+    ) -> Result<Vec<ApprovalRow>, StoreError> {
+        let mut read = self.snapshot().await?;
+        let sql = match filter {
+            ApprovalFilter::Pending => PENDING,
+            ApprovalFilter::All => ALL,
+        };
+        let rows = sqlx::query(sql).bind(limit).fetch_all(&mut *read).await?;
+        whole(&mut read, rows).await
+    }
+
+    /// One question.
+    pub async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
+        read_approval(&mut *self.snapshot().await?, id).await
+    }
+
+    /// The one question whose id begins so.
+    pub async fn find_approval(&self, prefix: &str) -> Result<ApprovalRow, FindError> {
+        let shown = || prefix.chars().take(64).collect::<String>();
+        let is_hex = |c: char| c.is_ascii_digit() || matches!(c, 'a'..='f');
+        if !(SHORTEST_PREFIX..=32).contains(&prefix.len()) || !prefix.chars().all(is_hex) {
+            return Err(FindError::NotAPrefix { prefix: shown() });
+        }
+        let mut read = self.snapshot().await?;
+        // Every id that begins so sorts before the prefix followed by a `g`.
+        let query = sqlx::query(BY_PREFIX).bind(prefix).bind(format!("{prefix}g"));
+        let rows = query.fetch_all(&mut *read).await.map_err(StoreError::from)?;
+        let mut found = whole(&mut read, rows).await?;
+        match (found.pop(), found.pop()) {
+            (Some(row), None) => Ok(row),
+            (None, _) => Err(FindError::None { prefix: shown() }),
+            (Some(_), Some(_)) => Err(FindError::Ambiguous { prefix: shown() }),
+        }
+    }
+
+    /// Records one person's answer. One no decides; a yes does when enough people have said it.
+    pub async fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<ApprovalRow, AnswerError> {
+        let mut write = self.write().await?;
+        let row = read_approval(write.connection(), id).await?;
+        let row = row.ok_or_else(|| AnswerError::Unknown { id: id.clone() })?;
+        if row.state != ApprovalState::Pending {
+            return Err(AnswerError::Decided { state: row.state });
+        }
+        if row.expires_at <= answer.now {
+            return Err(AnswerError::Expired);
+        }
+        let role = sqlx::query(ROLE).bind(answer.by.as_str()).fetch_optional(write.connection()).await;
+        let role = role.map_err(StoreError::from)?;
+        let role = role.map(|row| parsed(&row, "role", Role::parse)).transpose()?;
+        if role.is_none_or(|role| role < Role::Approver) {
+            return Err(AnswerError::NotAllowed { by: answer.by });
+        }
+        if row.answers.iter().any(|earlier| earlier.by == answer.by) {
+            return Err(AnswerError::SameOperator { by: answer.by });
+        }
+        let query = sqlx::query(ANSWER)
+            .bind(id.as_str())
+            .bind(answer.by.as_str())
+            .bind(answer.verdict.as_str())
+            .bind(&answer.via)
+            .bind(answer.reason.as_deref())
+            .bind(answer.now);
+        query.execute(write.connection()).await.map_err(StoreError::from)?;
+        let approved = row.approvers.len() + 1 >= usize::try_from(row.quorum).unwrap_or(usize::MAX);
+        let state = match answer.verdict {
+            Verdict::Reject => ApprovalState::Rejected,
+            Verdict::Approve if approved => ApprovalState::Approved,
+            Verdict::Approve => ApprovalState::Pending,
+        };
+        if state != ApprovalState::Pending {
+            let usable = (state == ApprovalState::Approved).then(|| answer.now.saturating_add(USABLE_MS));
+            decide(write.connection(), id, state, answer.now, usable, answer.reason.as_deref()).await?;
+        }
+        let body = json!({
+            "approval": id,
+            "call": row.call,
+            "verdict": answer.verdict,
+            "by": answer.by,
+            "via": answer.via,
+            "reason": answer.reason,
+            "state": state,
+        });
+        write.append(answer.now, "approval.answered", body).await?;
+        let row = read_approval(write.connection(), id).await?;
+        write.commit().await?;
+        row.ok_or_else(|| AnswerError::Unknown { id: id.clone() })
+    }
+
+    /// Ends every question that nobody has answered in time, and returns them.
+    pub async fn expire(&self, now: i64) -> Result<Vec<ApprovalRow>, StoreError> {
+        // Most of the time there is none, and then nothing is written.
+        if sqlx::query(LATE).bind(now).fetch_optional(&mut *self.read().await?).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut write = self.write().await?;
+        let rows = sqlx::query(LATE).bind(now).fetch_all(write.connection()).await?;
+        let mut late = whole(write.connection(), rows).await?;
+        for row in &mut late {
+            decide(write.connection(), &row.id, ApprovalState::Expired, now, None, None).await?;
+            let body = json!({ "approval": row.id, "call": row.call });
+            write.append(now, "approval.expired", body).await?;
+            row.state = ApprovalState::Expired;
+            row.decided_at = Some(now);
+        }
+        write.commit().await?;
+        Ok(late)
+    }
+
+    /// Takes a question back.
+    pub async fn cancel(&self, id: &ApprovalId, now: i64) -> Result<ApprovalRow, CancelError> {
+        let mut write = self.write().await?;
+        let row = read_approval(write.connection(), id).await?;
+        let row = row.ok_or_else(|| CancelError::Unknown { id: id.clone() })?;
+        if row.state != ApprovalState::Pending {
+            return Err(CancelError::Decided { state: row.state });
+        }
+        decide(write.connection(), id, ApprovalState::Cancelled, now, None, None).await?;
+        write.append(now, "approval.cancelled", json!({ "approval": id, "call": row.call })).await?;
+        write.commit().await?;
+        Ok(ApprovalRow { state: ApprovalState::Cancelled, decided_at: Some(now), ..row })
+    }
+}
+
+async fn decide(
+    connection: &mut SqliteConnection,
+    id: &ApprovalId,
+    state: ApprovalState,
+    now: i64,
+    usable_until: Option<i64>,
+    reason: Option<&str>,
+) -> Result<(), StoreError> {
+    let decide = sqlx::query(DECIDE).bind(id.as_str()).bind(state.as_str()).bind(now);
+    decide.bind(usable_until).bind(reason).execute(connection).await?;
+    Ok(())
+}
+
+async fn read_approval(
+    connection: &mut SqliteConnection,
+    id: &ApprovalId,
+) -> Result<Option<ApprovalRow>, StoreError> {
+    let row = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(&mut *connection).await?;
+    Ok(whole(connection, row.into_iter().collect()).await?.pop())
+}
+
+/// Rows with the answers that belong to them.
+async fn whole(
+    connection: &mut SqliteConnection,
+    rows: Vec<SqliteRow>,
+) -> Result<Vec<ApprovalRow>, StoreError> {
+    let mut approvals = Vec::new();
+    for row in &rows {
+        let mut approval = approval_row(row)?;
+        let answers = sqlx::query(ANSWERS).bind(approval.id.as_str()).fetch_all(&mut *connection).await?;
+        approval.answers = answers.iter().map(answer_row).collect::<Result<_, _>>()?;
+        let approves = |answer: &&AnswerRow| answer.verdict == Verdict::Approve;
+        approval.approvers =
+            approval.answers.iter().filter(approves).map(|answer| answer.by.clone()).collect();
+        approvals.push(approval);
+    }
+    Ok(approvals)
+}
+
+fn answer_row(row: &SqliteRow) -> Result<AnswerRow, StoreError> {
+    Ok(AnswerRow {
+        by: parsed(row, "operator", |text| OperatorName::parse(text).ok())?,
+        verdict: parsed(row, "verdict", Verdict::parse)?,
+        via: row.try_get("via")?,
+        reason: row.try_get("reason")?,
+        at: row.try_get("answered_at")?,
+    })
+}
+
+fn approval_row(row: &SqliteRow) -> Result<ApprovalRow, StoreError> {
+    Ok(ApprovalRow {
+        id: parsed(row, "id", |text| ApprovalId::parse(text).ok())?,
+        call: parsed(row, "call", |text| CallId::parse(text).ok())?,
+        agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
+        task: parsed_if_any(row, "task", |text| TaskName::parse(text).ok())?,
+        tool: parsed(row, "tool", |text| ToolName::parse(text).ok())?,
+        contract: digest(row, "contract")?,
+        request: digest(row, "request")?,
+        arguments: digest(row, "arguments")?,
+        arguments_json: row.try_get("arguments_json")?,
+        policy: digest(row, "policy")?,
+        purpose: row.try_get("purpose")?,
+        why: parsed(row, "why", |text| serde_json::from_str(text).ok())?,
+        quorum: row.try_get("quorum")?,
+        answers: Vec::new(),
+        approvers: Vec::new(),
+        state: parsed(row, "state", ApprovalState::parse)?,
+        asked_at: row.try_get("asked_at")?,
+        expires_at: row.try_get("expires_at")?,
+        decided_at: row.try_get("decided_at")?,
+        usable_until: row.try_get("usable_until")?,
+        reason: row.try_get("reason")?,
+    })
+}

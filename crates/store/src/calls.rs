@@ -1,0 +1,438 @@
+//! Calls: what was asked, what was decided, and who holds which claim.
+//!
+//! # Invariants
+//! - A call and its ledger entries are recorded together, before anything happens.
+//! - A claim belongs to one call. It is given to another only when that call has a known end, and 24 hours have passed.
+
+use contract::{AgentName, ApprovalId, CallId, CallStatus, Digest, TaskName, ToolName};
+use serde_json::{Value, json};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use thiserror::Error;
+
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::read::{digest, json as json_of, parsed, parsed_if_any};
+use crate::write::Write;
+
+/// How long a claim is kept.
+pub const CLAIM_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
+
+/// The columns of a [`CallRow`]: the approval is the one that was asked for it.
+macro_rules! select_calls {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.arguments_json, c.policy, \
+             c.purpose, c.trace, c.asked_at, c.planned_seq, c.status, c.settled_at, a.id AS approval, \
+             r.seq AS receipt_seq FROM calls c LEFT JOIN approvals a ON a.call = c.id \
+             LEFT JOIN receipts r ON r.call = c.id ",
+            $rest
+        )
+    };
+}
+
+const BY_ID: &str = select_calls!("WHERE c.id = $1");
+const LATEST: &str = select_calls!("ORDER BY c.asked_at DESC, c.id DESC LIMIT $1");
+const LATEST_BEFORE: &str = select_calls!(
+    "WHERE (c.asked_at, c.id) < (SELECT b.asked_at, b.id FROM calls b WHERE b.id = $2) \
+     ORDER BY c.asked_at DESC, c.id DESC LIMIT $1"
+);
+const UNSETTLED: &str = select_calls!("WHERE c.settled_at IS NULL ORDER BY c.asked_at, c.id LIMIT $1");
+const WAITING: &str = select_calls!(
+    "WHERE c.status = 'waiting' AND c.request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
+     AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
+     OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at, c.id LIMIT 1"
+);
+const CLAIMED: &str = select_calls!("JOIN claims k ON k.call = c.id WHERE k.claim = $1");
+const ADD: &str = "INSERT INTO calls (id, agent, task, tool, contract, request, arguments, arguments_json, policy, \
+    purpose, trace, asked_at, planned_seq, status) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+const CLAIM: &str = "INSERT INTO claims (claim, call, request, made_at) VALUES ($1, $2, $3, $4)";
+const LAPSE: &str = "DELETE FROM claims WHERE claim = $1 AND made_at <= $2 AND EXISTS (SELECT 1 FROM calls \
+    WHERE id = claims.call AND status IN ('completed', 'failed', 'refused', 'cancelled'))";
+const ASK: &str = "INSERT INTO approvals (id, call, why, quorum, state, asked_at, expires_at) \
+    VALUES ($1, $2, $3, $4, 'pending', $5, $6)";
+const USE_APPROVAL: &str = "UPDATE approvals SET state = 'running' \
+    WHERE id = $1 AND call = $2 AND state = 'approved' AND usable_until > $3";
+const RUN: &str = "UPDATE calls SET status = 'running' WHERE id = $1 AND status = 'waiting'";
+const RESULT: &str = "SELECT result FROM calls WHERE id = $1 AND result IS NOT NULL";
+const ARTIFACT: &str = "SELECT content FROM artifacts WHERE digest = $1";
+const RECEIPT: &str = "SELECT envelope FROM receipts WHERE call = $1";
+
+/// A call that was decided and is about to be acted on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewCall {
+    /// Its id.
+    pub id: CallId,
+    /// Who asked.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// Which tool.
+    pub tool: ToolName,
+    /// The hash of its contract.
+    pub contract: Digest,
+    /// The digest of the canonical request.
+    pub request: Digest,
+    /// The digest of the canonical arguments.
+    pub arguments: Digest,
+    /// The canonical arguments.
+    pub arguments_json: String,
+    /// The hash of the policy that decided.
+    pub policy: Digest,
+    /// For what, in the agent's words.
+    pub purpose: Option<String>,
+    /// How the decision came about.
+    pub trace: Value,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at: i64,
+    /// The idempotency key, scoped by the caller of this function.
+    pub claim: Option<String>,
+    /// What was decided.
+    pub decision: NewDecision,
+}
+
+/// What was decided about a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NewDecision {
+    /// It runs at once.
+    Run {
+        /// With this authority.
+        authority: Value,
+    },
+    /// People are asked first.
+    Ask(NewApproval),
+    /// It does not run. What it claims is not looked at: nothing was done, and nothing done before is told.
+    Refuse,
+}
+
+/// A question to people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewApproval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// Why it is asked.
+    pub why: Vec<String>,
+    /// How many different people must approve.
+    pub quorum: u32,
+    /// When it is too late to answer, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// What became of a call that was to be recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Recorded {
+    /// It is recorded, durably.
+    New {
+        /// The ledger entry that tells of it.
+        seq: i64,
+    },
+    /// The same call was made before under this claim; nothing is recorded.
+    Existing(Box<CallRow>),
+    /// Another call was made under this claim; nothing is recorded.
+    KeyConflict,
+}
+
+/// Why a call was not recorded.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// There is one with that id.
+    #[error("there is a call `{id}` already")]
+    Exists {
+        /// Which id.
+        id: CallId,
+    },
+    /// A question that nobody could answer.
+    #[error("an approval needs at least one person, and time to answer")]
+    Unanswerable,
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A call as it is recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallRow {
+    /// Its id.
+    pub id: CallId,
+    /// Who asked.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// Which tool.
+    pub tool: ToolName,
+    /// The hash of its contract.
+    pub contract: Digest,
+    /// The digest of the canonical request.
+    pub request: Digest,
+    /// The digest of the canonical arguments.
+    pub arguments: Digest,
+    /// The canonical arguments.
+    pub arguments_json: String,
+    /// The hash of the policy that decided.
+    pub policy: Digest,
+    /// For what, in the agent's words.
+    pub purpose: Option<String>,
+    /// How the decision came about.
+    pub trace: Value,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at: i64,
+    /// The ledger entry that tells of its planning.
+    pub planned_seq: i64,
+    /// Where it is. One that was refused and is not settled yet counts as refused.
+    pub status: CallStatus,
+    /// When it was settled, if it was, in milliseconds since 1970.
+    pub settled_at: Option<i64>,
+    /// The question that was asked about it, if one was.
+    pub approval: Option<ApprovalId>,
+    /// The ledger entry that settles it, if it is settled.
+    pub receipt_seq: Option<i64>,
+}
+
+impl Store {
+    /// Records a call and what was decided about it, in one transaction; durable when it returns.
+    pub async fn record_call(&self, call: NewCall) -> Result<Recorded, RecordError> {
+        if let NewDecision::Ask(question) = &call.decision
+            && (question.quorum == 0 || question.expires_at <= call.asked_at)
+        {
+            return Err(RecordError::Unanswerable);
+        }
+        let mut write = self.write().await?;
+        let claim = if call.decision == NewDecision::Refuse { None } else { call.claim.as_deref() };
+        if let Some(claim) = claim
+            && let Some(holder) = holder(write.connection(), claim, call.asked_at).await?
+        {
+            return Ok(match holder.request == call.request {
+                true => Recorded::Existing(Box::new(holder)),
+                false => Recorded::KeyConflict,
+            });
+        }
+        let known = sqlx::query(BY_ID).bind(call.id.as_str()).fetch_optional(write.connection()).await;
+        if known.map_err(StoreError::from)?.is_some() {
+            return Err(RecordError::Exists { id: call.id });
+        }
+        let seq = plan(&mut write, &call).await?;
+        if let Some(claim) = claim {
+            let make = sqlx::query(CLAIM).bind(claim).bind(call.id.as_str());
+            let make = make.bind(call.request.to_string()).bind(call.asked_at);
+            make.execute(write.connection()).await.map_err(StoreError::from)?;
+        }
+        write.commit().await?;
+        Ok(Recorded::New { seq })
+    }
+
+    /// The same call, if it waits for people or for someone to run it: one that an equal call can join.
+    pub async fn find_waiting(
+        &self,
+        agent: &AgentName,
+        task: Option<&TaskName>,
+        tool: &ToolName,
+        request: Digest,
+        now: i64,
+    ) -> Result<Option<CallRow>, StoreError> {
+        let query = sqlx::query(WAITING)
+            .bind(request.to_string())
+            .bind(agent.as_str())
+            .bind(task.map(TaskName::as_str))
+            .bind(tool.as_str())
+            .bind(now);
+        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(call_row).transpose()
+    }
+
+    /// Uses an approval, once: the call runs. False if it was used, is not given, or may no longer be used.
+    pub async fn start_approved(
+        &self,
+        call: &CallId,
+        approval: &ApprovalId,
+        authority: Value,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        let mut write = self.write().await?;
+        let using = sqlx::query(USE_APPROVAL).bind(approval.as_str()).bind(call.as_str()).bind(now);
+        if using.execute(write.connection()).await?.rows_affected() != 1 {
+            return Ok(false);
+        }
+        let run = sqlx::query(RUN).bind(call.as_str());
+        if run.execute(write.connection()).await?.rows_affected() != 1 {
+            // The caller took it back; what was approved stays unused.
+            return Ok(false);
+        }
+        let body = json!({ "call": call, "approval": approval, "authority": authority });
+        write.append(now, "call.started", body).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    /// One call.
+    pub async fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
+        let query = sqlx::query(BY_ID).bind(id.as_str());
+        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(call_row).transpose()
+    }
+
+    /// The latest calls, newest first; those before a given one, if one is given.
+    pub async fn calls(&self, limit: u32, before: Option<&CallId>) -> Result<Vec<CallRow>, StoreError> {
+        let query = match before {
+            None => sqlx::query(LATEST).bind(limit),
+            Some(id) => sqlx::query(LATEST_BEFORE).bind(limit).bind(id.as_str()),
+        };
+        let rows = query.fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(call_row).collect()
+    }
+
+    /// Calls that have no end yet, oldest first: after a crash, those whose outcome has to be found out.
+    pub async fn unsettled(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
+        let rows = sqlx::query(UNSETTLED).bind(limit).fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(call_row).collect()
+    }
+
+    /// What a settled call gave.
+    pub async fn result(&self, id: &CallId) -> Result<Option<Value>, StoreError> {
+        let query = sqlx::query(RESULT).bind(id.as_str());
+        let row = query.fetch_optional(&mut *self.read().await?).await?;
+        row.as_ref().map(|row| json_of(row, "result")).transpose()
+    }
+
+    /// Something that a call left behind, by its digest.
+    pub async fn artifact(&self, id: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
+        let query = sqlx::query(ARTIFACT).bind(id.to_string());
+        let row = query.fetch_optional(&mut *self.read().await?).await?;
+        let Some(row) = row else { return Ok(None) };
+        let content: Vec<u8> = row.try_get("content")?;
+        // Found by its digest, so it has to have it.
+        if Digest::of(&content) == *id {
+            Ok(Some(content))
+        } else {
+            Err(StoreError::Unreadable { what: "artifact" })
+        }
+    }
+
+    /// The signed receipt of a settled call: a DSSE envelope.
+    pub async fn receipt(&self, id: &CallId) -> Result<Option<String>, StoreError> {
+        let query = sqlx::query(RECEIPT).bind(id.as_str());
+        let row = query.fetch_optional(&mut *self.read().await?).await?;
+        Ok(row.map(|row| row.try_get("envelope")).transpose()?)
+    }
+}
+
+/// The call that holds a claim, after claims that have had their time are let go.
+async fn holder(
+    connection: &mut SqliteConnection,
+    claim: &str,
+    now: i64,
+) -> Result<Option<CallRow>, StoreError> {
+    let kept_since = now.saturating_sub(CLAIM_KEPT_MS);
+    sqlx::query(LAPSE).bind(claim).bind(kept_since).execute(&mut *connection).await?;
+    let row = sqlx::query(CLAIMED).bind(claim).fetch_optional(connection).await?;
+    row.as_ref().map(call_row).transpose()
+}
+
+/// Writes the call, and the ledger entries that tell of it.
+async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> {
+    let (decision, status) = match &call.decision {
+        NewDecision::Run { .. } => ("run", "running"),
+        NewDecision::Ask(_) => ("ask", "waiting"),
+        NewDecision::Refuse => ("refuse", "planned"),
+    };
+    let planned = json!({
+        "call": call.id,
+        "agent": call.agent,
+        "task": call.task,
+        "tool": call.tool,
+        "contract": call.contract,
+        "request": call.request,
+        "arguments": call.arguments,
+        "policy": call.policy,
+        "purpose": call.purpose,
+        "claim": call.claim.as_ref().map(|claim| Digest::of(claim.as_bytes())),
+        "decision": decision,
+        "trace": call.trace,
+    });
+    let seq = write.append(call.asked_at, "call.planned", planned).await?;
+    sqlx::query(ADD)
+        .bind(call.id.as_str())
+        .bind(call.agent.as_str())
+        .bind(call.task.as_ref().map(TaskName::as_str))
+        .bind(call.tool.as_str())
+        .bind(call.contract.to_string())
+        .bind(call.request.to_string())
+        .bind(call.arguments.to_string())
+        .bind(&call.arguments_json)
+        .bind(call.policy.to_string())
+        .bind(call.purpose.as_deref())
+        .bind(call.trace.to_string())
+        .bind(call.asked_at)
+        .bind(seq)
+        .bind(status)
+        .execute(write.connection())
+        .await?;
+    match &call.decision {
+        NewDecision::Run { authority } => {
+            let body = json!({ "call": call.id, "authority": authority });
+            write.append(call.asked_at, "call.started", body).await?;
+        }
+        NewDecision::Ask(question) => ask(write, call, question).await?,
+        NewDecision::Refuse => {}
+    }
+    Ok(seq)
+}
+
+async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> Result<(), StoreError> {
+    sqlx::query(ASK)
+        .bind(question.id.as_str())
+        .bind(call.id.as_str())
+        .bind(json!(question.why).to_string())
+        .bind(question.quorum)
+        .bind(call.asked_at)
+        .bind(question.expires_at)
+        .execute(write.connection())
+        .await?;
+    let asked = json!({
+        "approval": question.id,
+        "call": call.id,
+        "agent": call.agent,
+        "tool": call.tool,
+        "contract": call.contract,
+        "arguments": call.arguments,
+        "policy": call.policy,
+        "why": question.why,
+        "quorum": question.quorum,
+        "expires_at": question.expires_at,
+    });
+    write.append(call.asked_at, "approval.asked", asked).await?;
+    Ok(())
+}
+
+/// Reads a call inside a transaction.
+pub(crate) async fn read_call(
+    connection: &mut SqliteConnection,
+    id: &CallId,
+) -> Result<Option<CallRow>, StoreError> {
+    let row = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(connection).await?;
+    row.as_ref().map(call_row).transpose()
+}
+
+fn call_row(row: &SqliteRow) -> Result<CallRow, StoreError> {
+    let status = |text: &str| match text {
+        "planned" => Some(CallStatus::Refused),
+        other => CallStatus::parse(other),
+    };
+    Ok(CallRow {
+        id: parsed(row, "id", |text| CallId::parse(text).ok())?,
+        agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
+        task: parsed_if_any(row, "task", |text| TaskName::parse(text).ok())?,
+        tool: parsed(row, "tool", |text| ToolName::parse(text).ok())?,
+        contract: digest(row, "contract")?,
+        request: digest(row, "request")?,
+        arguments: digest(row, "arguments")?,
+        arguments_json: row.try_get("arguments_json")?,
+        policy: digest(row, "policy")?,
+        purpose: row.try_get("purpose")?,
+        trace: json_of(row, "trace")?,
+        asked_at: row.try_get("asked_at")?,
+        planned_seq: row.try_get("planned_seq")?,
+        status: parsed(row, "status", status)?,
+        settled_at: row.try_get("settled_at")?,
+        approval: parsed_if_any(row, "approval", |text| ApprovalId::parse(text).ok())?,
+        receipt_seq: row.try_get("receipt_seq")?,
+    })
+}

@@ -1,0 +1,111 @@
+//! Appends to the ledger.
+
+use contract::Canonical;
+use serde_json::{Value, json};
+use sqlx::{Row, SqliteConnection};
+
+use super::entry::{Entry, NOTHING_BEFORE, OPENED};
+use super::tree::{Frontier, Hash, Node, perfect};
+use crate::error::StoreError;
+use crate::keys::PublicKey;
+
+const LAST: &str = "SELECT seq, hashes FROM ledger ORDER BY seq DESC LIMIT 1";
+const HASHES: &str = "SELECT hashes FROM ledger WHERE seq = $1";
+const APPEND: &str =
+    "INSERT INTO ledger (seq, time, kind, body, prev, hashes) VALUES ($1, $2, $3, $4, $5, $6)";
+
+/// Where the ledger ends: all that is needed to append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    frontier: Frontier,
+    last: Hash,
+}
+
+impl Tail {
+    /// Reads it, or takes the one that is remembered if nobody has appended since. Only in a transaction that writes.
+    pub(crate) async fn load(
+        connection: &mut SqliteConnection,
+        remembered: Option<Tail>,
+    ) -> Result<Tail, StoreError> {
+        let Some(row) = sqlx::query(LAST).fetch_optional(&mut *connection).await? else {
+            return Ok(Tail { frontier: Frontier::default(), last: NOTHING_BEFORE });
+        };
+        let seq: i64 = row.try_get("seq")?;
+        let last = split(row.try_get("hashes")?)
+            .and_then(|hashes| hashes.first().copied())
+            .ok_or(StoreError::Unreadable { what: "ledger hash" })?;
+        let size = u64::try_from(seq).unwrap_or_default() + 1;
+        match remembered {
+            Some(tail) if tail.frontier.size() == size && tail.last == last => Ok(tail),
+            _ => Ok(Tail { frontier: frontier(connection, size).await?, last }),
+        }
+    }
+
+    /// Appends one entry, and before the very first one that which says whose ledger it is.
+    pub(crate) async fn append(
+        &mut self,
+        connection: &mut SqliteConnection,
+        key: &PublicKey,
+        time: i64,
+        kind: &str,
+        body: Value,
+    ) -> Result<i64, StoreError> {
+        if self.frontier.size() == 0 {
+            let opened = json!({ "version": 1, "public_key": key.to_string() });
+            self.put(connection, time, OPENED, opened).await?;
+        }
+        self.put(connection, time, kind, body).await
+    }
+
+    async fn put(
+        &mut self,
+        connection: &mut SqliteConnection,
+        time: i64,
+        kind: &str,
+        body: Value,
+    ) -> Result<i64, StoreError> {
+        let seq = i64::try_from(self.frontier.size())
+            .map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
+        let body = Canonical::of(body)?.text().to_owned();
+        let entry = Entry { seq, time, kind: kind.to_owned(), prev: self.last, body };
+        let leaf = entry.leaf();
+        let hashes = self.frontier.push(leaf).concat();
+        sqlx::query(APPEND)
+            .bind(entry.seq)
+            .bind(entry.time)
+            .bind(entry.kind)
+            .bind(entry.body)
+            .bind(entry.prev.to_vec())
+            .bind(hashes)
+            .execute(connection)
+            .await?;
+        self.last = leaf;
+        Ok(seq)
+    }
+}
+
+/// The frontier of the ledger at a size.
+pub(crate) async fn frontier(connection: &mut SqliteConnection, size: u64) -> Result<Frontier, StoreError> {
+    let mut hashes = Vec::new();
+    for node in perfect(0, size) {
+        hashes.push(node_hash(connection, node).await?);
+    }
+    Frontier::of(size, hashes).ok_or(StoreError::Unreadable { what: "ledger hash" })
+}
+
+/// The hash of one perfect subtree.
+pub(crate) async fn node_hash(connection: &mut SqliteConnection, node: Node) -> Result<Hash, StoreError> {
+    let unreadable = StoreError::Unreadable { what: "ledger hash" };
+    let Ok(seq) = i64::try_from(node.completed_by()) else { return Err(unreadable) };
+    let Some(row) = sqlx::query(HASHES).bind(seq).fetch_optional(connection).await? else {
+        return Err(unreadable);
+    };
+    let hashes = split(row.try_get("hashes")?);
+    let level = usize::try_from(node.level).unwrap_or(usize::MAX);
+    hashes.and_then(|hashes| hashes.get(level).copied()).ok_or(unreadable)
+}
+
+/// The hashes that stand one after another in a column.
+pub(crate) fn split(bytes: &[u8]) -> Option<Vec<Hash>> {
+    bytes.chunks(32).map(|hash| hash.try_into().ok()).collect()
+}

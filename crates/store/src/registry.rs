@@ -1,0 +1,349 @@
+//! The tools there are, and every version of them there ever was.
+
+use std::collections::HashMap;
+
+use contract::{
+    Canonical, Category, Contract, Digest, EgressClass, SafetyClass, ToolName, ToolStatus, TrustLabel,
+};
+use serde_json::{Value, json};
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use thiserror::Error;
+
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::read::{digest, json as json_of, parsed};
+use crate::write::Write;
+
+const ALL: &str = "SELECT * FROM tools ORDER BY name";
+const BY_NAME: &str = "SELECT * FROM tools WHERE name = $1";
+const ALIKE: &str = "SELECT name FROM tools WHERE look = $1 AND name <> $2";
+const ADD: &str = "INSERT INTO tools (name, look, category, input_schema, output_schema, auth, requires_approval, \
+    is_dangerous, status, egress, safety, hash, trust, definition, registered_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+const CHANGE: &str = "UPDATE tools SET category = $2, input_schema = $3, output_schema = $4, auth = $5, \
+    requires_approval = $6, is_dangerous = $7, egress = $8, safety = $9, hash = $10, trust = $11, \
+    definition = $12, registered_at = $13 WHERE name = $1";
+const SET_STATUS: &str = "UPDATE tools SET status = $2 WHERE name = $1";
+const VERSION: &str = "SELECT 1 FROM tool_versions WHERE name = $1 AND hash = $2";
+const ADD_VERSION: &str =
+    "INSERT INTO tool_versions (name, hash, definition, seen_at) VALUES ($1, $2, $3, $4)";
+
+/// A tool to be registered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTool {
+    /// Its name.
+    pub name: ToolName,
+    /// What it works on.
+    pub category: Category,
+    /// The schema of its arguments.
+    pub input_schema: Value,
+    /// The schema of its structured result.
+    pub output_schema: Value,
+    /// How it signs in where it goes; `none` if it does not.
+    pub auth: String,
+    /// Whether people are asked first. For egress `write` they are, whatever stands here.
+    pub requires_approval: bool,
+    /// Whether it is shown as dangerous.
+    pub is_dangerous: bool,
+    /// Whether it may be called. Of a tool that is known already, what operators set stays.
+    pub status: ToolStatus,
+    /// What leaves the machine.
+    pub egress: EgressClass,
+    /// How dangerous it is.
+    pub safety: SafetyClass,
+    /// The hash of its definition.
+    pub hash: Digest,
+    /// Where its definition comes from.
+    pub trust: TrustLabel,
+    /// All that its author wrote.
+    pub definition: Value,
+}
+
+/// A tool as it is registered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolRow {
+    /// The row's key.
+    pub key: i64,
+    /// Its name.
+    pub name: ToolName,
+    /// What it works on.
+    pub category: Category,
+    /// The schema of its arguments.
+    pub input_schema: Value,
+    /// The schema of its structured result.
+    pub output_schema: Value,
+    /// How it signs in where it goes.
+    pub auth: String,
+    /// Whether people are asked first.
+    pub requires_approval: bool,
+    /// Whether it is shown as dangerous.
+    pub is_dangerous: bool,
+    /// Whether it may be called.
+    pub status: ToolStatus,
+    /// What leaves the machine.
+    pub egress: EgressClass,
+    /// How dangerous it is.
+    pub safety: SafetyClass,
+    /// The hash of its definition.
+    pub hash: Digest,
+    /// Where its definition comes from.
+    pub trust: TrustLabel,
+    /// All that its author wrote.
+    pub definition: Value,
+    /// Since when it is as it is, in milliseconds since 1970.
+    pub registered_at: i64,
+}
+
+/// Why a tool was not registered.
+#[derive(Debug, Error)]
+pub enum RegisterError {
+    /// Two of that name at once.
+    #[error("`{name}` is registered twice")]
+    Duplicate {
+        /// Which name.
+        name: ToolName,
+    },
+    /// It looks like another.
+    #[error("`{name}` looks like `{other}`, which is registered already")]
+    LooksLike {
+        /// Which name.
+        name: ToolName,
+        /// What it looks like.
+        other: String,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl NewTool {
+    /// The row of a contract, with the defaults of its classes.
+    pub fn of(contract: &Contract) -> NewTool {
+        let definition = contract.definition();
+        NewTool {
+            name: contract.name().clone(),
+            category: definition.category,
+            input_schema: definition.input.clone(),
+            output_schema: definition.output.clone(),
+            auth: "none".to_owned(),
+            requires_approval: definition.egress == EgressClass::Write
+                || definition.safety >= SafetyClass::Financial,
+            is_dangerous: definition.safety >= SafetyClass::Financial,
+            status: ToolStatus::Active,
+            egress: definition.egress,
+            safety: definition.safety,
+            hash: contract.hash(),
+            trust: contract.trust(),
+            definition: json!(definition),
+        }
+    }
+
+    /// Whether a row says the same already.
+    fn is_recorded_in(&self, row: &ToolRow) -> bool {
+        let asks = self.requires_approval || self.egress == EgressClass::Write;
+        // What an operator has pinned is as they left it, for as long as the definition is the same.
+        if row.trust == TrustLabel::Pinned {
+            return self.hash == row.hash;
+        }
+        self.hash == row.hash
+            && (self.category, self.egress, self.safety, self.trust)
+                == (row.category, row.egress, row.safety, row.trust)
+            && (asks, self.is_dangerous) == (row.requires_approval, row.is_dangerous)
+            && self.auth == row.auth
+    }
+}
+
+impl Store {
+    /// Registers tools, all or none. What is known already stays; what has changed becomes a new version.
+    ///
+    /// A tool that an operator has pinned is not replaced: it is suspended until somebody has looked at the new version.
+    pub async fn register_tools(&self, tools: &[NewTool], now: i64) -> Result<(), RegisterError> {
+        let known: HashMap<ToolName, ToolRow> =
+            self.tools().await?.into_iter().map(|row| (row.name.clone(), row)).collect();
+        let is_recorded = |tool: &NewTool| known.get(&tool.name).is_some_and(|row| tool.is_recorded_in(row));
+        for (at, tool) in tools.iter().enumerate() {
+            if tools.iter().skip(at + 1).any(|other| other.name == tool.name) {
+                return Err(RegisterError::Duplicate { name: tool.name.clone() });
+            }
+        }
+        if tools.iter().all(is_recorded) {
+            return Ok(());
+        }
+        let mut write = self.write().await?;
+        for tool in tools {
+            register(&mut write, tool, now).await?;
+        }
+        Ok(write.commit().await?)
+    }
+
+    /// Sets whether a tool may be called. False if there is no such tool.
+    pub async fn set_tool_status(
+        &self,
+        name: &ToolName,
+        status: ToolStatus,
+        now: i64,
+    ) -> Result<bool, StoreError> {
+        let mut write = self.write().await?;
+        let change = sqlx::query(SET_STATUS).bind(name.as_str()).bind(status.as_str());
+        if change.execute(write.connection()).await?.rows_affected() == 0 {
+            return Ok(false);
+        }
+        write.append(now, "tool.status", json!({ "tool": name, "status": status })).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    /// One tool.
+    pub async fn tool(&self, name: &ToolName) -> Result<Option<ToolRow>, StoreError> {
+        let query = sqlx::query(BY_NAME).bind(name.as_str());
+        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(tool_row).transpose()
+    }
+
+    /// All tools, by name.
+    pub async fn tools(&self) -> Result<Vec<ToolRow>, StoreError> {
+        let rows = sqlx::query(ALL).fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(tool_row).collect()
+    }
+}
+
+async fn register(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(), RegisterError> {
+    let name = tool.name.as_str();
+    let known = sqlx::query(BY_NAME).bind(name).fetch_optional(write.connection()).await;
+    let known = known.map_err(StoreError::from)?.as_ref().map(tool_row).transpose()?;
+    let definition = Canonical::of(tool.definition.clone()).map_err(StoreError::from)?.text().to_owned();
+    keep_version(write, tool, &definition, now).await?;
+    match known {
+        Some(row) if tool.is_recorded_in(&row) => Ok(()),
+        Some(row) if row.trust == TrustLabel::Pinned && row.hash != tool.hash => {
+            Ok(suspend(write, tool, &row, now).await?)
+        }
+        Some(_) => {
+            change(write, tool, definition, now).await?;
+            Ok(tell(write, tool, now).await?)
+        }
+        None => {
+            let look = tool.name.look();
+            let alike = sqlx::query(ALIKE).bind(&look).bind(name).fetch_optional(write.connection()).await;
+            if let Some(row) = alike.map_err(StoreError::from)? {
+                let other = row.try_get("name").map_err(StoreError::from)?;
+                return Err(RegisterError::LooksLike { name: tool.name.clone(), other });
+            }
+            add(write, tool, look, definition, now).await?;
+            Ok(tell(write, tool, now).await?)
+        }
+    }
+}
+
+async fn keep_version(
+    write: &mut Write<'_>,
+    tool: &NewTool,
+    definition: &str,
+    now: i64,
+) -> Result<(), StoreError> {
+    let (name, hash) = (tool.name.as_str(), tool.hash.to_string());
+    let known = sqlx::query(VERSION).bind(name).bind(&hash).fetch_optional(write.connection()).await?;
+    if known.is_none() {
+        let keep = sqlx::query(ADD_VERSION).bind(name).bind(hash).bind(definition).bind(now);
+        keep.execute(write.connection()).await?;
+    }
+    Ok(())
+}
+
+async fn suspend(write: &mut Write<'_>, tool: &NewTool, row: &ToolRow, now: i64) -> Result<(), StoreError> {
+    if row.status == ToolStatus::Suspended {
+        return Ok(());
+    }
+    let suspend = sqlx::query(SET_STATUS).bind(tool.name.as_str()).bind(ToolStatus::Suspended.as_str());
+    suspend.execute(write.connection()).await?;
+    let body = json!({ "tool": tool.name, "pinned": row.hash, "found": tool.hash });
+    write.append(now, "tool.suspended", body).await?;
+    Ok(())
+}
+
+async fn add(
+    write: &mut Write<'_>,
+    tool: &NewTool,
+    look: String,
+    definition: String,
+    now: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(ADD)
+        .bind(tool.name.as_str())
+        .bind(look)
+        .bind(tool.category.as_str())
+        .bind(tool.input_schema.to_string())
+        .bind(tool.output_schema.to_string())
+        .bind(&tool.auth)
+        .bind(tool.requires_approval)
+        .bind(tool.is_dangerous)
+        .bind(tool.status.as_str())
+        .bind(tool.egress.as_str())
+        .bind(tool.safety.as_str())
+        .bind(tool.hash.to_string())
+        .bind(tool.trust.as_str())
+        .bind(definition)
+        .bind(now)
+        .execute(write.connection())
+        .await?;
+    Ok(())
+}
+
+async fn change(
+    write: &mut Write<'_>,
+    tool: &NewTool,
+    definition: String,
+    now: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(CHANGE)
+        .bind(tool.name.as_str())
+        .bind(tool.category.as_str())
+        .bind(tool.input_schema.to_string())
+        .bind(tool.output_schema.to_string())
+        .bind(&tool.auth)
+        .bind(tool.requires_approval)
+        .bind(tool.is_dangerous)
+        .bind(tool.egress.as_str())
+        .bind(tool.safety.as_str())
+        .bind(tool.hash.to_string())
+        .bind(tool.trust.as_str())
+        .bind(definition)
+        .bind(now)
+        .execute(write.connection())
+        .await?;
+    Ok(())
+}
+
+async fn tell(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(), StoreError> {
+    let body = json!({
+        "tool": tool.name,
+        "hash": tool.hash,
+        "category": tool.category,
+        "safety": tool.safety,
+        "egress": tool.egress,
+        "trust": tool.trust,
+        "requires_approval": tool.requires_approval || tool.egress == EgressClass::Write,
+    });
+    write.append(now, "tool.registered", body).await?;
+    Ok(())
+}
+
+fn tool_row(row: &SqliteRow) -> Result<ToolRow, StoreError> {
+    Ok(ToolRow {
+        key: row.try_get("key")?,
+        name: parsed(row, "name", |text| ToolName::parse(text).ok())?,
+        category: parsed(row, "category", Category::parse)?,
+        input_schema: json_of(row, "input_schema")?,
+        output_schema: json_of(row, "output_schema")?,
+        auth: row.try_get("auth")?,
+        requires_approval: row.try_get("requires_approval")?,
+        is_dangerous: row.try_get("is_dangerous")?,
+        status: parsed(row, "status", ToolStatus::parse)?,
+        egress: parsed(row, "egress", EgressClass::parse)?,
+        safety: parsed(row, "safety", SafetyClass::parse)?,
+        hash: digest(row, "hash")?,
+        trust: parsed(row, "trust", TrustLabel::parse)?,
+        definition: json_of(row, "definition")?,
+        registered_at: row.try_get("registered_at")?,
+    })
+}

@@ -1,0 +1,190 @@
+//! The end of a call: its final status, its receipt, and what it left behind, in one transaction.
+
+use contract::{CallId, CallStatus, Canonical, Digest, ReceiptBody};
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::calls::{CallRow, read_call};
+use crate::error::StoreError;
+use crate::ledger::{SETTLED, sign_receipt};
+use crate::open::Store;
+use crate::write::Write;
+
+const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3, result = $4 WHERE id = $1";
+const FILE: &str = "INSERT INTO receipts (call, seq, envelope) VALUES ($1, $2, $3)";
+const END_APPROVAL: &str = "UPDATE approvals SET state = $2 WHERE call = $1 AND state = 'running'";
+const WITHDRAW: &str =
+    "UPDATE approvals SET state = 'cancelled', decided_at = $2 WHERE call = $1 AND state = 'pending'";
+const RELEASE: &str = "DELETE FROM claims WHERE call = $1";
+const KEEP: &str = "INSERT INTO artifacts (digest, content) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
+const LINK: &str = "INSERT INTO call_artifacts (call, name, digest) VALUES ($1, $2, $3)";
+
+/// How a call ended.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    /// Which call.
+    pub call: CallId,
+    /// How it ended.
+    pub status: CallStatus,
+    /// What its receipt says.
+    pub body: ReceiptBody,
+    /// What the caller gets.
+    pub result: Value,
+    /// What is too large for that, by name.
+    pub artifacts: Vec<(String, Vec<u8>)>,
+    /// When, in milliseconds since 1970.
+    pub now: i64,
+}
+
+/// A receipt that was filed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// By which it is found: `r-` and the call's id.
+    pub id: String,
+    /// The ledger entry that it is the receipt of.
+    pub seq: i64,
+}
+
+/// Why a call was not settled.
+#[derive(Debug, Error)]
+pub enum SettleError {
+    /// There is no such call.
+    #[error("there is no call `{id}`")]
+    Unknown {
+        /// Which id.
+        id: CallId,
+    },
+    /// It is settled.
+    #[error("the call `{id}` is settled already, as {}", status.as_str())]
+    Settled {
+        /// Which call.
+        id: CallId,
+        /// How it ended.
+        status: CallStatus,
+    },
+    /// It cannot end this way from where it is.
+    #[error("a call that is {} cannot end as {}", from.as_str(), to.as_str())]
+    NoSuchWay {
+        /// Where it is.
+        from: CallStatus,
+        /// How it was to end.
+        to: CallStatus,
+    },
+    /// The receipt is about something else.
+    #[error("the receipt does not fit the call: its {what} differs")]
+    Mismatch {
+        /// What differs.
+        what: &'static str,
+    },
+    /// Two of a name.
+    #[error("two artifacts are called `{name}`")]
+    DuplicateArtifact {
+        /// Which name.
+        name: String,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Receipt {
+    /// The id of a call's receipt.
+    pub fn id_of(call: &CallId) -> String {
+        format!("r-{call}")
+    }
+}
+
+impl Store {
+    /// Ends a call: signs and files its receipt, and keeps what it gave. Once.
+    pub async fn settle(&self, settlement: Settlement) -> Result<Receipt, SettleError> {
+        let Settlement { call: id, status, body, result, artifacts, now } = settlement;
+        let mut names: Vec<&str> = artifacts.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
+            return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
+        }
+        let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
+        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
+
+        let mut write = self.write().await?;
+        let call = read_call(write.connection(), &id).await?;
+        let call = call.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
+        check_way(&call, status)?;
+        check_receipt(&call, status, &body)?;
+        let seq = write.append(now, SETTLED, statement.into_value()).await?;
+        let file = sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope);
+        file.execute(write.connection()).await.map_err(StoreError::from)?;
+        keep_artifacts(&mut write, &id, artifacts).await?;
+        let settle = sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now);
+        let settle = settle.bind(result.to_string());
+        settle.execute(write.connection()).await.map_err(StoreError::from)?;
+        end_approval(&mut write, &call, status, now).await?;
+        if call.status != CallStatus::Running {
+            // Nothing has happened, so the same call may be made again.
+            let release = sqlx::query(RELEASE).bind(id.as_str());
+            release.execute(write.connection()).await.map_err(StoreError::from)?;
+        }
+        write.commit().await?;
+        Ok(Receipt { id: Receipt::id_of(&id), seq })
+    }
+}
+
+fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
+    use CallStatus::{Cancelled, Completed, Failed, Refused, Running, Unknown, Waiting};
+    if call.settled_at.is_some() {
+        return Err(SettleError::Settled { id: call.id.clone(), status: call.status });
+    }
+    match (call.status, to) {
+        (Refused, Refused)
+        | (Waiting, Refused | Cancelled)
+        | (Running, Completed | Failed | Cancelled | Unknown) => Ok(()),
+        (from, to) => Err(SettleError::NoSuchWay { from, to }),
+    }
+}
+
+fn check_receipt(call: &CallRow, status: CallStatus, body: &ReceiptBody) -> Result<(), SettleError> {
+    let differs = [
+        ("call", body.call_id != call.id),
+        ("status", body.status != status),
+        ("agent", body.agent != call.agent),
+        ("task", body.task != call.task),
+        ("tool", body.tool != call.tool),
+        ("contract", body.contract != call.contract),
+        ("request", body.request != call.request),
+        ("arguments", body.arguments != call.arguments),
+    ];
+    match differs.into_iter().find(|(_, differs)| *differs) {
+        Some((what, _)) => Err(SettleError::Mismatch { what }),
+        None => Ok(()),
+    }
+}
+
+async fn keep_artifacts(
+    write: &mut Write<'_>,
+    call: &CallId,
+    artifacts: Vec<(String, Vec<u8>)>,
+) -> Result<(), StoreError> {
+    for (name, content) in artifacts {
+        let digest = Digest::of(&content).to_string();
+        sqlx::query(KEEP).bind(&digest).bind(content).execute(write.connection()).await?;
+        let link = sqlx::query(LINK).bind(call.as_str()).bind(name).bind(digest);
+        link.execute(write.connection()).await?;
+    }
+    Ok(())
+}
+
+async fn end_approval(
+    write: &mut Write<'_>,
+    call: &CallRow,
+    status: CallStatus,
+    now: i64,
+) -> Result<(), StoreError> {
+    let Some(approval) = &call.approval else { return Ok(()) };
+    let state = if status == CallStatus::Completed { "completed" } else { "failed" };
+    sqlx::query(END_APPROVAL).bind(call.id.as_str()).bind(state).execute(write.connection()).await?;
+    let withdraw = sqlx::query(WITHDRAW).bind(call.id.as_str()).bind(now);
+    if withdraw.execute(write.connection()).await?.rows_affected() > 0 {
+        write.append(now, "approval.cancelled", json!({ "approval": approval, "call": call.id })).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! One transaction that writes: rows and the ledger entries that tell of them, together or not at all.
+
+use serde_json::Value;
+use sqlx::{Sqlite, SqliteConnection, Transaction};
+
+use crate::error::StoreError;
+use crate::ledger::Tail;
+use crate::open::Store;
+
+/// A transaction that holds the database's one write lock.
+pub(crate) struct Write<'a> {
+    store: &'a Store,
+    transaction: Transaction<'static, Sqlite>,
+    tail: Option<Tail>,
+}
+
+impl Store {
+    /// Begins to write. The lock is taken at once, so that what is read in it stays true.
+    pub(crate) async fn write(&self) -> Result<Write<'_>, StoreError> {
+        let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        Ok(Write { store: self, transaction, tail: None })
+    }
+}
+
+impl Write<'_> {
+    pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
+        &mut self.transaction
+    }
+
+    /// Appends to the ledger; returns the entry's place.
+    pub(crate) async fn append(&mut self, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => Tail::load(&mut self.transaction, self.store.remembered()).await?,
+        };
+        let key = self.store.keys().public();
+        let seq = tail.append(&mut self.transaction, key, time, kind, body).await?;
+        self.tail = Some(tail);
+        Ok(seq)
+    }
+
+    /// Makes everything durable.
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        self.transaction.commit().await?;
+        if let Some(tail) = self.tail {
+            self.store.remember(tail);
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    fn remembered(&self) -> Option<Tail> {
+        // Whoever panicked with it in hand has left it whole; and it is checked before it is used.
+        self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    fn remember(&self, tail: Tail) {
+        *self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(tail);
+    }
+}

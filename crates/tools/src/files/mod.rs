@@ -1,0 +1,271 @@
+//! The `fs` tools: files of the workspace, read and changed by a worker behind walls.
+
+mod show;
+mod types;
+mod verb;
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use contract::{Actions, Canonical, Contract, ContractError, Digest, EgressClass, Output, Reason, RunFacts};
+use jail::Names;
+use policy::{Facets, FileSettings, Grant, Settings, WorkspaceAccess};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use types::{
+    AppendInput, DeleteInput, DeleteOutput, EditInput, EditOutput, Encoding, Entry, FileCall, FileResult,
+    Kind, ListInput, ListOutput, MakeDirectoryInput, MakeDirectoryOutput, Match, MoveInput, MoveOutput,
+    ReadInput, ReadOutput, Scope, SearchInput, SearchOutput, StatInput, StatOutput, WriteInput, WriteOutput,
+};
+
+use crate::facts::{facts_of, micros};
+use crate::path::Guard;
+use crate::pool::Asked;
+use crate::surroundings::Surroundings;
+use crate::tool::{Ran, Tool, check_grant};
+use crate::wire::{Answer, Links, Question};
+use verb::Verb;
+
+/// All of them.
+pub(crate) fn all(settings: &FileSettings) -> Result<Vec<Arc<dyn Tool>>, ContractError> {
+    let tool = |verb: Verb| -> Result<Arc<dyn Tool>, ContractError> {
+        let contract = Contract::internal(verb.definition())?;
+        Ok(Arc::new(FileTool { contract, verb, settings: settings.clone() }))
+    };
+    Verb::ALL.into_iter().map(tool).collect()
+}
+
+struct FileTool {
+    contract: Contract,
+    verb: Verb,
+    settings: FileSettings,
+}
+
+impl Tool for FileTool {
+    fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
+        let call = self.verb.parse(arguments)?;
+        self.refuse_what_can_never_be(&call, &settings.files)?;
+        let action =
+            Actions::default().parse(call.action()).map_err(|error| Reason::internal(error.to_string()))?;
+        Ok(Facets {
+            action,
+            safety: self.verb.safety(),
+            egress: EgressClass::None,
+            access: self.verb.access(),
+            profile: None,
+            commands: Vec::new(),
+            hosts: Vec::new(),
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        grant: Grant,
+        arguments: &'a Canonical,
+        at: &'a Surroundings,
+        cancel: CancellationToken,
+    ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
+        Box::pin(async move {
+            match self.prepare(&grant, arguments, at) {
+                Ok(question) => self.ask(&grant, question, at, &cancel).await,
+                Err(reason) => Ran::failed(reason, RunFacts::default()),
+            }
+        })
+    }
+}
+
+impl FileTool {
+    /// What no worker would do either. It is refused here so that nobody is asked about it, and nothing is started.
+    fn refuse_what_can_never_be(&self, call: &FileCall, settings: &FileSettings) -> Result<(), Reason> {
+        let writes = self.verb.access() == WorkspaceAccess::Write;
+        if writes && settings.read_only {
+            return Err(Reason::constrained("the configuration makes files read-only"));
+        }
+        if self.verb == Verb::Delete && !settings.delete {
+            return Err(Reason::constrained("the configuration switches deleting off"));
+        }
+        let names = Names::default();
+        let guard = Guard { names: &names, root: Path::new("/") };
+        for path in call.paths()? {
+            let guarded = if writes {
+                guard.against_writing(&path.path())
+            } else {
+                guard.against_reading(&path.path())
+            };
+            if let Some(guarded) = guarded {
+                return Err(guarded.reason(&path.text()));
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Question, Reason> {
+        check_grant(grant, &self.contract, arguments, at.now())?;
+        if grant.authority().access < self.verb.access() {
+            return Err(Reason::internal("the grant does not permit this access to the workspace"));
+        }
+        let call = self.verb.parse(arguments.value())?;
+        self.refuse_what_can_never_be(&call, &self.settings)?;
+        Ok(Question {
+            root: grant.workspace().to_owned(),
+            names: at.names().clone(),
+            max_bytes: self.settings.max_bytes,
+            links: if self.settings.follow_links { Links::FollowInside } else { Links::Refuse },
+            call,
+        })
+    }
+
+    async fn ask(
+        &self,
+        grant: &Grant,
+        question: Question,
+        at: &Surroundings,
+        cancel: &CancellationToken,
+    ) -> Ran {
+        let begun = Instant::now();
+        let access = self.verb.access();
+        let timeout = grant.authority().limits.timeout;
+        let asked = tokio::select! {
+            // What was answered already counts, whatever came at the same moment.
+            biased;
+            asked = at.ask(access, &question) => asked,
+            () = cancel.cancelled() => Err(Reason::cancelled("the call was taken back")),
+            () = tokio::time::sleep(timeout) => Err(too_long(timeout)),
+        };
+        match asked {
+            Ok(Asked { answer, enforcement }) => {
+                let mut facts = facts_of(&enforcement, at.worker_digest().await);
+                facts.wall_micros = micros(begun.elapsed());
+                self.conclude(answer, facts)
+            }
+            Err(reason) => {
+                // Dropped in the middle of its work, so nobody knows how far it came.
+                let complete = access == WorkspaceAccess::Read;
+                let wall_micros = micros(begun.elapsed());
+                Ran::failed(
+                    reason,
+                    RunFacts { files_changed_complete: complete, wall_micros, ..RunFacts::default() },
+                )
+            }
+        }
+    }
+
+    fn conclude(&self, answer: Answer, mut facts: RunFacts) -> Ran {
+        facts.cpu_micros = answer.cpu_micros;
+        facts.peak_memory = answer.peak_memory;
+        facts.files_changed_complete = answer.changed.more == 0;
+        facts.files_changed = answer.changed.paths;
+        let shown = answer.result.and_then(|result| show::show(self.verb, result));
+        match shown {
+            Ok(output) => {
+                facts.output = Some(Digest::of(output.content.as_bytes()));
+                Ran { output, facts, failure: None }
+            }
+            Err(reason) => Ran::failed(reason, facts),
+        }
+    }
+}
+
+fn too_long(timeout: std::time::Duration) -> Reason {
+    Reason::timeout(format!("it took longer than {} seconds", timeout.as_secs()))
+}
+
+/// What a tool gives: the text, and the same for programs.
+fn output(content: String, structured: impl serde::Serialize) -> Result<Output, Reason> {
+    let structured =
+        serde_json::to_value(structured).map_err(|error| Reason::bad_output(error.to_string()))?;
+    Ok(Output { content, is_error: false, structured, artifacts: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::built_in;
+
+    fn facets(tool: &str, arguments: Value) -> Result<Facets, Reason> {
+        let settings = Settings::default();
+        let tools = built_in(&settings).unwrap();
+        let tool = tools.iter().find(|candidate| candidate.contract().name().as_str() == tool).unwrap();
+        assert_eq!(tool.contract().input().problems(&arguments), Vec::<String>::new());
+        tool.facets(&arguments, &settings)
+    }
+
+    fn action(tool: &str, arguments: Value) -> (String, WorkspaceAccess) {
+        let facets = facets(tool, arguments).unwrap();
+        assert_eq!(facets.egress, EgressClass::None);
+        (facets.action.to_string(), facets.access)
+    }
+
+    #[test]
+    fn every_call_says_what_it_would_do() {
+        use WorkspaceAccess::{Read, Write};
+        let cases = [
+            ("fs.read", json!({ "path": "a" }), "code:read", Read),
+            ("fs.list", json!({}), "code:read", Read),
+            ("fs.stat", json!({ "path": "a" }), "code:read", Read),
+            ("fs.search", json!({ "pattern": "a" }), "code:read", Read),
+            ("fs.write", json!({ "path": "a", "content": "" }), "code:write", Write),
+            ("fs.write", json!({ "path": "a", "content": "", "create_only": true }), "code:create", Write),
+            ("fs.append", json!({ "path": "a", "content": "" }), "code:write", Write),
+            ("fs.edit", json!({ "path": "a", "old": "x", "new": "y" }), "code:write", Write),
+            ("fs.mkdir", json!({ "path": "a" }), "code:create", Write),
+            ("fs.move", json!({ "from": "a", "to": "b" }), "code:write", Write),
+            ("fs.move", json!({ "from": "a", "to": "b", "overwrite": true }), "code:delete", Write),
+            ("fs.delete", json!({ "path": "a" }), "code:delete", Write),
+        ];
+        for (tool, arguments, expected, access) in cases {
+            assert_eq!(action(tool, arguments.clone()), (expected.to_owned(), access), "{tool} {arguments}");
+        }
+    }
+
+    #[test]
+    fn what_can_never_be_is_refused_before_anybody_is_asked() {
+        let code = |tool, arguments| facets(tool, arguments).err().map(|reason| reason.code);
+        assert_eq!(code("fs.read", json!({ "path": "../x" })).as_deref(), Some("outside"));
+        assert_eq!(code("fs.read", json!({ "path": ".env" })).as_deref(), Some("protected"));
+        assert_eq!(
+            code("fs.write", json!({ "path": ".git/hooks/x", "content": "" })).as_deref(),
+            Some("protected")
+        );
+        assert_eq!(code("fs.move", json!({ "from": "a", "to": "/etc/x" })).as_deref(), Some("outside"));
+        assert_eq!(code("fs.read", json!({ "path": ".git/HEAD" })), None);
+    }
+
+    #[test]
+    fn deleting_and_writing_can_be_switched_off() {
+        let off = FileSettings { delete: false, ..FileSettings::default() };
+        let settings = Settings { files: off, ..Settings::default() };
+        let tools = built_in(&settings).unwrap();
+        let tool = |name: &str| tools.iter().find(|tool| tool.contract().name().as_str() == name).unwrap();
+        assert!(tool("fs.delete").facets(&json!({ "path": "a" }), &settings).is_err());
+        let read_only = FileSettings { read_only: true, ..FileSettings::default() };
+        let settings = Settings { files: read_only, ..Settings::default() };
+        assert!(tool("fs.write").facets(&json!({ "path": "a", "content": "" }), &settings).is_err());
+        assert!(tool("fs.read").facets(&json!({ "path": "a" }), &settings).is_ok());
+    }
+
+    #[test]
+    fn every_contract_is_clean_and_has_an_example() {
+        let tools = built_in(&Settings::default()).unwrap();
+        assert_eq!(tools.len(), 11);
+        for tool in tools {
+            let definition = tool.contract().definition();
+            assert!(tool.contract().findings().is_empty(), "{}", definition.name);
+            assert!(
+                !definition.examples.is_empty() && !definition.failure_modes.is_empty(),
+                "{}",
+                definition.name
+            );
+            assert!(Actions::default().parse(&definition.action).is_ok(), "{}", definition.name);
+        }
+    }
+}

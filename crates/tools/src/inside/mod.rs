@@ -1,0 +1,115 @@
+//! What runs inside the sandbox: our own binary as a worker.
+//!
+//! It knows no policy and no settings but what a question carries. It trusts neither the files it meets nor that the
+//! sandbox has covered what it should: names are checked again, and every path is walked from the workspace's handle.
+
+mod change;
+mod diff;
+mod edit;
+mod list;
+mod pipeline;
+mod read;
+mod root;
+mod search;
+mod write;
+
+use std::io;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+pub(crate) use pipeline::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd};
+
+use crate::files::{FileCall, FileResult};
+use crate::wire::{Answer, Changed, Question, read_frame, write_frame};
+use contract::Reason;
+use root::Root;
+
+/// The argument that makes our binary a worker.
+pub const WORKER_ARGUMENT: &str = "__worker";
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trade {
+    /// Answers questions about files, one after the other, until its input ends.
+    Files,
+    /// Runs one pipeline of commands.
+    Pipeline,
+}
+
+impl Trade {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Trade::Files => "files",
+            Trade::Pipeline => "pipeline",
+        }
+    }
+}
+
+/// Becomes a worker if the arguments say so, and does not return then. Belongs into the first lines of `main`.
+pub fn serve_if_asked() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|argument| argument != WORKER_ARGUMENT) {
+        return;
+    }
+    let trade = arguments.next().unwrap_or_default();
+    let served = if trade == Trade::Files.as_str() {
+        serve_files()
+    } else if trade == Trade::Pipeline.as_str() {
+        pipeline::serve()
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    };
+    std::process::exit(i32::from(served.is_err()));
+}
+
+/// ATTACK(worker-memory): what runs beside a worker must not read or write its memory and descriptors.
+fn close_to_neighbours() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+fn serve_files() -> io::Result<()> {
+    close_to_neighbours()?;
+    let (input, output) = (io::stdin(), io::stdout());
+    while let Some(bytes) = read_frame(input.lock())? {
+        let question: Question = serde_json::from_slice(&bytes)?;
+        let answer = answer(&question);
+        write_frame(output.lock(), &serde_json::to_vec(&answer)?)?;
+    }
+    Ok(())
+}
+
+fn answer(question: &Question) -> Answer {
+    let before = cpu_micros();
+    let mut changed = Changed::default();
+    let result = Root::open(question).and_then(|root| perform(&root, &question.call, &mut changed));
+    Answer { result, changed, cpu_micros: cpu_micros().saturating_sub(before), peak_memory: peak_memory() }
+}
+
+fn perform(root: &Root<'_>, call: &FileCall, changed: &mut Changed) -> Result<FileResult, Reason> {
+    match call {
+        FileCall::Read(input) => read::read(root, input).map(FileResult::Read),
+        FileCall::Write(input) => write::write(root, input, changed).map(FileResult::Write),
+        FileCall::Append(input) => write::append(root, input, changed).map(FileResult::Append),
+        FileCall::Edit(input) => edit::edit(root, input, changed).map(FileResult::Edit),
+        FileCall::List(input) => list::list(root, input).map(FileResult::List),
+        FileCall::Stat(input) => list::stat(root, input).map(FileResult::Stat),
+        FileCall::MakeDirectory(input) => {
+            change::make_directory(root, input, changed).map(FileResult::MakeDirectory)
+        }
+        FileCall::Move(input) => change::move_entry(root, input, changed).map(FileResult::Move),
+        FileCall::Delete(input) => change::delete(root, input, changed).map(FileResult::Delete),
+        FileCall::Search(input) => search::search(root, input).map(FileResult::Search),
+    }
+}
+
+fn cpu_micros() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000 + time.tv_nsec / 1000).unwrap_or_default()
+}
+
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
+    kibibytes.unwrap_or_default() * 1024
+}

@@ -1,0 +1,65 @@
+use super::*;
+
+fn facets(arguments: Value) -> Result<Facets, Reason> {
+    let shell = Shell::new().unwrap();
+    assert_eq!(shell.contract().input().problems(&arguments), Vec::<String>::new());
+    shell.facets(&arguments, &Settings::default())
+}
+
+#[test]
+fn a_call_is_what_its_profile_is() {
+    let of = |profile: &str| {
+        let facets = facets(json!({ "command": "ls", "profile": profile })).unwrap();
+        (facets.action.to_string(), facets.safety, facets.egress, facets.access)
+    };
+    let (read, write) = (WorkspaceAccess::Read, WorkspaceAccess::Write);
+    assert_eq!(of("inspect"), ("exec:inspect".into(), SafetyClass::Read, EgressClass::None, read));
+    assert_eq!(of("build"), ("exec:build".into(), SafetyClass::Write, EgressClass::None, write));
+    assert_eq!(of("mutate"), ("exec:mutate".into(), SafetyClass::Write, EgressClass::None, write));
+    assert_eq!(of("networked"), ("exec:networked".into(), SafetyClass::Network, EgressClass::Write, write));
+}
+
+#[test]
+fn every_program_of_a_pipeline_is_named_and_checked() {
+    let piped =
+        json!({ "command": "cat", "args": ["x"], "stages": [{ "command": "sort" }, { "command": "wc" }] });
+    assert_eq!(facets(piped).unwrap().commands, ["cat", "sort", "wc"]);
+    let smuggled = json!({ "command": "cat", "stages": [{ "command": "rm", "args": ["x"] }] });
+    assert_eq!(facets(smuggled).unwrap_err().code, "command_not_allowed");
+}
+
+#[test]
+fn hosts_in_arguments_are_told() {
+    let call = json!({ "command": "curl", "args": ["http://169.254.169.254/"], "profile": "networked" });
+    assert_eq!(facets(call).unwrap().hosts, ["169.254.169.254"]);
+}
+
+#[test]
+fn directory_time_and_variables_are_checked() {
+    let code = |arguments: Value| facets(arguments).err().map(|reason| reason.code);
+    assert_eq!(code(json!({ "command": "ls", "cwd": "../x" })).as_deref(), Some("outside"));
+    assert_eq!(code(json!({ "command": "ls", "cwd": "/etc" })).as_deref(), Some("outside"));
+    assert_eq!(code(json!({ "command": "ls", "cwd": ".ssh" })).as_deref(), Some("protected"));
+    assert_eq!(code(json!({ "command": "ls", "timeout": 601 })).as_deref(), Some("bad_arguments"));
+    for name in ["LD_PRELOAD", "path", "API_KEY", "GIT_SSH_COMMAND"] {
+        assert_eq!(
+            code(json!({ "command": "ls", "env": { name: "x" } })).as_deref(),
+            Some("constrained"),
+            "{name}"
+        );
+    }
+    assert_eq!(code(json!({ "command": "ls", "env": { "RUST_LOG": "debug" }, "cwd": "src" })), None);
+}
+
+#[test]
+fn the_last_command_that_failed_gives_the_code() {
+    let exit = |code| StageEnd { exit_code: Some(code), signal: None };
+    let killed = |signal| StageEnd { exit_code: None, signal: Some(signal) };
+    assert_eq!(code_of(&[exit(0), exit(0)]), (Some(0), None));
+    assert_eq!(code_of(&[exit(2), exit(0)]), (Some(2), None));
+    assert_eq!(code_of(&[exit(2), exit(3)]), (Some(3), None));
+    assert_eq!(code_of(&[killed(9), exit(0)]), (Some(137), Some(9)));
+    assert_eq!(code_of(&[killed(13), exit(0)]), (Some(0), None));
+    assert_eq!(code_of(&[exit(0), killed(13)]), (Some(141), Some(13)));
+    assert_eq!(code_of(&[]), (None, None));
+}

@@ -1,0 +1,116 @@
+//! What tools need besides a grant: the way to a sandbox, the clock, and workers that wait.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use contract::{AgentName, Digest, TaskName};
+use jail::{Helper, Names};
+use sandbox::{Host, Launcher, Proofs};
+
+use crate::pool::Pool;
+
+/// What tools need besides a grant. A clone is the same surroundings.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    shared: Arc<Shared>,
+    owner: Option<Owner>,
+}
+
+/// For whom workers are kept: they serve nobody else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// Which agent.
+    pub agent: AgentName,
+    /// For which task, if it said so.
+    pub task: Option<TaskName>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Our own binary: helper, canary and worker.
+    binary: PathBuf,
+    launcher: Launcher,
+    host: Host,
+    names: Names,
+    clock: fn() -> i64,
+    pool: Arc<Pool>,
+    digest: tokio::sync::OnceCell<Option<Digest>>,
+}
+
+impl Surroundings {
+    /// `binary` is one whose `main` begins with [`jail::serve_if_asked`], [`sandbox::serve_if_asked`] and
+    /// [`crate::serve_if_asked`]; `clock` gives milliseconds since 1970. Nothing is kept until there is an owner.
+    pub fn new(binary: PathBuf, proofs: Proofs, host: Host, clock: fn() -> i64) -> Surroundings {
+        let launcher = Launcher::new(Helper { binary: binary.clone() }, proofs);
+        let shared = Shared {
+            binary,
+            launcher,
+            host,
+            names: Names::default(),
+            clock,
+            pool: Arc::default(),
+            digest: tokio::sync::OnceCell::new(),
+        };
+        Surroundings { shared: Arc::new(shared), owner: None }
+    }
+
+    /// The same for calls of one owner, whose workers are kept for a while.
+    #[must_use]
+    pub fn for_owner(&self, owner: Owner) -> Surroundings {
+        Surroundings { shared: Arc::clone(&self.shared), owner: Some(owner) }
+    }
+
+    /// Ends the workers that wait for this owner's next call. Those at work end with their call.
+    pub fn forget(&self, owner: &Owner) {
+        self.shared.pool.forget(owner);
+    }
+
+    /// How many workers wait for a call.
+    pub fn kept(&self) -> usize {
+        self.shared.pool.len()
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        (self.shared.clock)()
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.shared.names
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.shared.host
+    }
+
+    pub(crate) fn binary(&self) -> &std::path::Path {
+        &self.shared.binary
+    }
+
+    pub(crate) fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.shared.pool
+    }
+
+    /// Does something that blocks with the way to a sandbox.
+    pub(crate) async fn launch<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Launcher) -> T + Send + 'static,
+    ) -> Option<T> {
+        let shared = Arc::clone(&self.shared);
+        tokio::task::spawn_blocking(move || work(&shared.launcher)).await.ok()
+    }
+
+    /// The digest of our own binary, computed once.
+    pub(crate) async fn worker_digest(&self) -> Option<Digest> {
+        let binary = self.shared.binary.clone();
+        let compute = || async move {
+            let read =
+                tokio::task::spawn_blocking(move || std::fs::read(binary).map(|bytes| Digest::of(&bytes)));
+            read.await.ok().and_then(Result::ok)
+        };
+        *self.shared.digest.get_or_init(compute).await
+    }
+}

@@ -1,0 +1,78 @@
+//! What every tool has: a contract, a reading of its arguments, and a way to be run.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use contract::{Canonical, Contract, ContractError, Output, Reason, RunFacts};
+use policy::{Facets, Grant, Settings};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::files;
+use crate::shell::Shell;
+use crate::surroundings::Surroundings;
+
+/// A tool.
+pub trait Tool: Send + Sync {
+    /// What it promises.
+    fn contract(&self) -> &Contract;
+
+    /// What a call would do, read from its arguments alone; or why it can never be done.
+    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
+
+    /// Does it. The grant is used up, whatever comes of it; cancelling, or dropping the future, ends every process of
+    /// the call.
+    fn run<'a>(
+        &'a self,
+        grant: Grant,
+        arguments: &'a Canonical,
+        at: &'a Surroundings,
+        cancel: CancellationToken,
+    ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>>;
+}
+
+/// What came of a call.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What the tool gave. Not cleaned.
+    pub output: Output,
+    /// What was enforced and observed.
+    pub facts: RunFacts,
+    /// Why it did not go well, if it did not. A command that ran and exited with a code other than 0 is no failure.
+    pub failure: Option<Reason>,
+}
+
+impl Ran {
+    /// A call of which nothing came.
+    pub(crate) fn failed(reason: Reason, facts: RunFacts) -> Ran {
+        let content = match &reason.hint {
+            Some(hint) => format!("{}\nhint: {hint}", reason.message),
+            None => reason.message.clone(),
+        };
+        let output = Output { content, is_error: true, structured: Value::Null, artifacts: Vec::new() };
+        Ran { output, facts, failure: Some(reason) }
+    }
+}
+
+/// The tools that are always there.
+pub fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn Tool>>, ContractError> {
+    let mut tools = files::all(&settings.files)?;
+    tools.push(Arc::new(Shell::new()?));
+    Ok(tools)
+}
+
+/// Checks that a grant is for this call. Whoever runs anything asks this first.
+pub(crate) fn check_grant(
+    grant: &Grant,
+    contract: &Contract,
+    arguments: &Canonical,
+    now: i64,
+) -> Result<(), Reason> {
+    if grant.authority().contract != contract.hash() {
+        return Err(Reason::internal("the grant is for another version of this tool"));
+    }
+    if !grant.covers(contract.name(), arguments.digest(), now) {
+        return Err(Reason::internal("the grant is for another call, or has expired"));
+    }
+    Ok(())
+}
