@@ -38,6 +38,12 @@ function start() {
     else localStorage.setItem(KEYS_OFF, "1");
   });
   document.addEventListener("keydown", onKey);
+  // Signed in or out in another tab.
+  addEventListener("storage", (event) => {
+    if (event.key !== TOKEN) return;
+    if (!event.newValue) signedOut();
+    else if (!following) signedIn();
+  });
   setInterval(tick, 1000);
   if (localStorage.getItem(TOKEN)) signedIn();
   else signedOut();
@@ -214,7 +220,7 @@ function add(question) {
   part("arguments").setAttribute("aria-label", "Exact arguments");
   for (const why of question.why) {
     const line = document.createElement("li");
-    withHiddenMarked(line, why);
+    withCodeMarked(line, why);
     part("why").append(line);
   }
   part("marks").textContent = `policy ${question.policy.slice(0, 8)} · tool ${question.contract.slice(0, 8)} · id ${question.approval_id.slice(0, 8)}`;
@@ -234,14 +240,19 @@ function add(question) {
 }
 
 /** How loud a question is. The words say it, too, for whoever does not see the colour. */
-function riskOf({ safety, egress }) {
+function riskOf({ action, safety, egress }) {
+  if (!safety) return { level: "high", text: "Unknown tool" };
   if (safety === "privileged") return { level: "high", text: "Privileged" };
   if (safety === "financial") return { level: "high", text: "Moves money" };
+  if (action === "exec:networked") return { level: "high", text: "Runs with network" };
+  if (action === "exec:mutate") return { level: "middle", text: "Changes files" };
+  if (action === "exec:build") return { level: "middle", text: "Runs a build" };
+  if (action === "exec:inspect") return { level: "low", text: "Only reads" };
+  if (action?.endsWith(":delete")) return { level: "high", text: "Deletes" };
   if (egress === "write") return { level: "high", text: "Changes things outside" };
   if (safety === "network" || egress === "read_only") return { level: "middle", text: "Reaches the network" };
-  if (safety === "write") return { level: "middle", text: "Changes things here" };
-  if (safety === "read") return { level: "low", text: "Only reads" };
-  return { level: "high", text: "Unknown tool" };
+  if (safety === "write") return { level: "middle", text: "Changes files" };
+  return { level: "low", text: "Only reads" };
 }
 
 function fillWho(line, { agent, task, asked_at }) {
@@ -276,6 +287,15 @@ function withHiddenMarked(element, text) {
   }
 }
 
+/** Sets a text of the gate's own, in which names stand in backticks. */
+function withCodeMarked(element, text) {
+  text.split("`").forEach((piece, index) => {
+    const into = index % 2 ? document.createElement("code") : document.createElement("span");
+    withHiddenMarked(into, piece);
+    element.append(into);
+  });
+}
+
 function fillQuorum({ question, card }) {
   const line = card.querySelector(".quorum");
   line.hidden = question.quorum < 2;
@@ -299,7 +319,8 @@ function tick() {
 function askWhy({ card }) {
   card.querySelector(".card-end").hidden = true;
   card.querySelector(".reason").hidden = false;
-  card.querySelector(".reason input").focus();
+  card.querySelector(".reason input").focus({ preventScroll: true });
+  card.querySelector(".reason").scrollIntoView({ block: "nearest" });
 }
 
 function leaveWhy({ card }) {
@@ -345,12 +366,12 @@ function end(id, text) {
   card.querySelector(".ended").hidden = false;
   card.querySelector(".ended").textContent = text;
   say(`${question.tool}: ${text}`);
-  if (had) (nextOf(card) || card).focus();
+  if (had) (nextOf(card) || previousOf(card) || card).focus();
   quietUntil = performance.now() + QUIET_AFTER_MOVE;
   count();
   setTimeout(() => {
     const focused = card.contains(document.activeElement);
-    const next = nextOf(card);
+    const next = nextOf(card) || previousOf(card);
     card.remove();
     shown.delete(id);
     if (focused && next) next.focus();
@@ -409,7 +430,7 @@ function callRow(call) {
     copyOnClick(receipt, () => call.receipt);
     cell("sealed", receipt);
   } else {
-    cell("sealed", "–");
+    cell("sealed none", "–");
   }
   return row;
 }
@@ -466,9 +487,9 @@ function say(text, aloud = false) {
 function copyOnClick(button, text) {
   button.addEventListener("click", async () => {
     const before = button.textContent;
-    await navigator.clipboard.writeText(text());
-    button.textContent = "copied";
-    say("Copied");
+    const copied = await navigator.clipboard.writeText(text()).then(() => "copied", () => "not copied");
+    button.textContent = copied;
+    say(copied);
     setTimeout(() => { button.textContent = before; }, 1200);
   });
 }
@@ -480,5 +501,5 @@ function lasting(seconds) {
 }
 
 function timeOfDay(milliseconds) {
-  return new Date(milliseconds).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return new Date(milliseconds).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 }

@@ -11,5 +11,5 @@ mod http;
 
 pub use http::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpError,
-    HttpOptions, HttpReady, Pending, Question, ROUTES, Say, TokenBook, Who, serve_gate,
+    HttpOptions, HttpReady, Pending, Question, ROUTES, Say, TokenBook, Who, serve_gate, serve_http,
 };

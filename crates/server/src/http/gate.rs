@@ -191,6 +191,8 @@ pub struct Question {
     pub shown_arguments: String,
     /// For commands: the words of the command.
     pub command: Option<Vec<String>>,
+    /// What kind of action it is.
+    pub action: Option<String>,
     /// How dangerous the tool is.
     pub safety: Option<SafetyClass>,
     /// What leaves the machine.

@@ -8,6 +8,7 @@
 
 mod app;
 mod approvals;
+mod behind;
 mod body;
 mod caller;
 mod calls;
@@ -27,7 +28,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Credential;
+use engine::{Credential, Engine};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -96,6 +97,15 @@ pub enum HttpError {
     /// No secrets can be made.
     #[error("the system gives no random bytes")]
     Random,
+}
+
+/// Serves the engine on loopback until it is told to stop, and ends what still runs for its clients then.
+pub async fn serve_http(
+    engine: Engine,
+    options: HttpOptions,
+    ready: impl FnOnce(HttpReady),
+) -> Result<(), HttpError> {
+    serve_gate(Arc::new(engine), options, ready).await
 }
 
 /// Serves a gate until it is told to stop, and ends what still runs for its clients then.

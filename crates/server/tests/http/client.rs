@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 /// A request, until it is written.
 #[derive(Clone)]
-pub struct Wish {
+pub(crate) struct Wish {
     method: String,
     path: String,
     host: Option<String>,
@@ -17,46 +17,46 @@ pub struct Wish {
 }
 
 impl Wish {
-    pub fn new(method: &str, path: &str) -> Wish {
+    pub(crate) fn new(method: &str, path: &str) -> Wish {
         Wish { method: method.to_owned(), path: path.to_owned(), host: None, headers: Vec::new(), body: None }
     }
 
-    pub fn get(path: &str) -> Wish {
+    pub(crate) fn get(path: &str) -> Wish {
         Wish::new("GET", path)
     }
 
-    pub fn post(path: &str, body: &str) -> Wish {
+    pub(crate) fn post(path: &str, body: &str) -> Wish {
         Wish::new("POST", path).body(body)
     }
 
-    pub fn body(self, body: &str) -> Wish {
+    pub(crate) fn body(self, body: &str) -> Wish {
         let sent = Wish { body: Some(body.to_owned()), ..self };
         sent.with("Content-Type", "application/json")
     }
 
-    pub fn with(mut self, name: &str, value: &str) -> Wish {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Wish {
         self.headers.retain(|(known, _)| known != name);
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    pub fn method(self, method: &str) -> Wish {
+    pub(crate) fn method(self, method: &str) -> Wish {
         Wish { method: method.to_owned(), ..self }
     }
 
-    pub fn host(self, host: &str) -> Wish {
+    pub(crate) fn host(self, host: &str) -> Wish {
         Wish { host: Some(host.to_owned()), ..self }
     }
 
-    pub fn bearer(self, token: &str) -> Wish {
+    pub(crate) fn bearer(self, token: &str) -> Wish {
         self.with("Authorization", &format!("Bearer {token}"))
     }
 
-    pub fn session(self, (cookie, page): &(String, String)) -> Wish {
+    pub(crate) fn session(self, (cookie, page): &(String, String)) -> Wish {
         self.with("Cookie", cookie).with("X-Toolgate-Page", page)
     }
 
-    pub fn written(&self, host: &str) -> String {
+    pub(crate) fn written(&self, host: &str) -> String {
         let host = self.host.as_deref().unwrap_or(host);
         let mut text =
             format!("{} {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n", self.method, self.path);
@@ -73,30 +73,30 @@ impl Wish {
 }
 
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    pub body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn read(text: &str) -> Answer {
+    pub(crate) fn read(text: &str) -> Answer {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
         pairs.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// The code of a problem, after a look at its shape.
-    pub fn problem(&self) -> String {
+    pub(crate) fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
         let keys: Vec<&String> = problem.as_object().unwrap().keys().collect();
@@ -108,7 +108,7 @@ impl Answer {
     }
 }
 
-pub async fn exchange(address: SocketAddr, text: &str) -> Answer {
+pub(crate) async fn exchange(address: SocketAddr, text: &str) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // A server that refuses early may close before all is written.
     let _ = stream.write_all(text.as_bytes()).await;

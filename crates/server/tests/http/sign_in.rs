@@ -139,6 +139,9 @@ async fn a_page_that_is_not_ours_changes_nothing() {
     assert_eq!(server.gate.asked(), Vec::<String>::new());
     let ours = decision().session(&session).with("Origin", &format!("http://127.0.0.1:{port}"));
     assert_eq!(server.ask(ours.with("Sec-Fetch-Site", "same-origin")).await.status, 200);
+    let local = format!("localhost:{port}");
+    let ours = decision().bearer(OPERATOR).host(&local).with("Origin", &format!("http://{local}"));
+    assert_eq!(server.ask(ours).await.status, 200);
 }
 
 #[tokio::test]

@@ -22,32 +22,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Answer, Wish, exchange};
 
-pub const OPERATOR: &str = "operator-credential";
-pub const AGENT: &str = "agent-token-of-builder";
-pub const OTHER_AGENT: &str = "agent-token-of-tester";
+pub(crate) const OPERATOR: &str = "operator-credential";
+pub(crate) const AGENT: &str = "agent-token-of-builder";
+pub(crate) const OTHER_AGENT: &str = "agent-token-of-tester";
 
-pub fn agent(name: &str) -> AgentName {
+pub(crate) fn agent(name: &str) -> AgentName {
     AgentName::parse(name).unwrap()
 }
 
 /// The call of agent `builder` that is on record.
-pub fn call_id() -> CallId {
+pub(crate) fn call_id() -> CallId {
     CallId::from_random([1; 16])
 }
 
 /// The question that waits.
-pub fn approval_id() -> ApprovalId {
+pub(crate) fn approval_id() -> ApprovalId {
     ApprovalId::from_random([2; 16])
 }
 
 #[derive(Default)]
-pub struct Stub {
+pub(crate) struct Stub {
     /// What was asked of the gate: `call`, `decide` and so on, with the details that matter.
-    pub asked: Mutex<Vec<String>>,
-    pub events: Mutex<Vec<Event>>,
-    pub clock: AtomicI64,
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) events: Mutex<Vec<Event>>,
+    pub(crate) clock: AtomicI64,
     /// How often a call was told to end.
-    pub cancelled: CancellationToken,
+    pub(crate) cancelled: CancellationToken,
 }
 
 impl Stub {
@@ -55,11 +55,11 @@ impl Stub {
         self.asked.lock().unwrap().push(what);
     }
 
-    pub fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
-    pub fn happen(&self, kind: &str) {
+    pub(crate) fn happen(&self, kind: &str) {
         let mut events = self.events.lock().unwrap();
         let seq = events.len() as u64;
         let call_id = Some(call_id());
@@ -67,7 +67,7 @@ impl Stub {
     }
 }
 
-pub fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
+pub(crate) fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
     let approval = (status == CallStatus::Waiting).then(|| ApprovalView {
         id: approval_id(),
         why: "it deletes".to_owned(),
@@ -263,7 +263,7 @@ fn definition() -> Definition {
     }
 }
 
-pub fn question() -> Question {
+pub(crate) fn question() -> Question {
     Question {
         approval_id: approval_id(),
         call_id: call_id(),
@@ -274,6 +274,7 @@ pub fn question() -> Question {
         why: vec!["`shell` with `mutate` asks".to_owned()],
         shown_arguments: "{\n  \"command\": \"rm\"\n}".to_owned(),
         command: Some(vec!["rm".to_owned()]),
+        action: Some("exec:mutate".to_owned()),
         safety: Some(SafetyClass::Write),
         egress: Some(EgressClass::None),
         contract: Digest::of(b"contract"),
@@ -286,16 +287,16 @@ pub fn question() -> Question {
 }
 
 /// A server on a free port, with the stub behind it.
-pub struct Server {
-    pub gate: Arc<Stub>,
-    pub address: SocketAddr,
-    pub sign_in_url: String,
-    pub shutdown: CancellationToken,
-    pub running: JoinHandle<()>,
+pub(crate) struct Server {
+    pub(crate) gate: Arc<Stub>,
+    pub(crate) address: SocketAddr,
+    pub(crate) sign_in_url: String,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) running: JoinHandle<()>,
 }
 
 impl Server {
-    pub async fn start() -> Server {
+    pub(crate) async fn start() -> Server {
         let gate = Arc::new(Stub::default());
         let shutdown = CancellationToken::new();
         let tokens: HashMap<Digest, AgentName> = [(AGENT, "builder"), (OTHER_AGENT, "tester")]
@@ -316,12 +317,12 @@ impl Server {
         Server { gate, address: ready.address, sign_in_url: ready.sign_in_url, shutdown, running }
     }
 
-    pub async fn ask(&self, wish: Wish) -> Answer {
+    pub(crate) async fn ask(&self, wish: Wish) -> Answer {
         exchange(self.address, &wish.written(&self.address.to_string())).await
     }
 
     /// Signs in as a browser does: the cookie and the page token.
-    pub async fn sign_in(&self) -> (String, String) {
+    pub(crate) async fn sign_in(&self) -> (String, String) {
         let path = self.sign_in_url.split_once(&self.address.to_string()).unwrap().1;
         let answer = self.ask(Wish::get(path)).await;
         assert_eq!(answer.status, 303, "{answer:?}");
