@@ -5,6 +5,7 @@ mod amount;
 mod commands;
 mod config;
 mod doctor;
+mod gate;
 mod run;
 mod talk;
 
@@ -21,6 +22,28 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the gate, with a page where approvals wait
+    Up(gate::UpArguments),
+    /// Serve tools to an MCP client over standard input and output
+    Mcp(gate::McpArguments),
+    /// Call a tool
+    Call(Box<gate::CallArguments>),
+    /// Show the tools an agent may use
+    Tools(gate::ToolsArguments),
+    /// Show what would be decided of a call, and why; runs nothing
+    Explain(gate::ExplainArguments),
+    /// Show the calls that wait for approval
+    Approvals(gate::ApprovalsArguments),
+    /// Approve a call that waits
+    Approve(gate::ApproveArguments),
+    /// Deny a call that waits
+    Deny(gate::DenyArguments),
+    /// Verify, show, export and prove what happened
+    Ledger(gate::LedgerArguments),
+    /// Show or verify the signed record of a call
+    Receipt(gate::ReceiptArguments),
+    /// A one-minute tour that runs real calls in a folder of its own
+    Demo(gate::DemoArguments),
     /// Run a command in a sandbox
     Run(Box<run::Arguments>),
     /// Show what this host can really enforce, and how to get the rest
@@ -30,9 +53,10 @@ enum Command {
 }
 
 fn main() {
-    // Both end the process if it was started for that. They come first, before any thread can exist.
+    // Each ends the process if it was started for that. They come first, before any thread can exist.
     jail::serve_if_asked();
     sandbox::serve_if_asked();
+    tools::serve_if_asked();
     // The kernel needs longer to make namespaces than we need to understand the arguments, so it begins first.
     let begun =
         std::env::args_os().nth(1).filter(|command| command == "run").and_then(|_| Prepared::new().ok());
@@ -44,6 +68,17 @@ fn main() {
         }
     };
     let code = match arguments.command {
+        Command::Up(arguments) => gate::run(arguments.gate.json, gate::up(arguments)),
+        Command::Mcp(arguments) => gate::run(arguments.gate.json, gate::mcp(arguments)),
+        Command::Call(arguments) => gate::run(arguments.gate.json, gate::call(*arguments)),
+        Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
+        Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
+        Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
+        Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),
+        Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),
+        Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
+        Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
+        Command::Demo(arguments) => gate::run(arguments.gate.json, gate::demo(arguments)),
         Command::Run(arguments) => run::run(*arguments, begun),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(arguments) => commands::config::run(&arguments),

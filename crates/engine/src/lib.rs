@@ -1,2 +1,32 @@
-//! To come.
+//! The one path every call takes: admit, decide, ask, claim, run, clean, settle.
+//!
+//! It decides nothing (that is `policy`) and runs nothing (that is `tools`): it keeps the order.
+//!
+//! # Invariants
+//! - Intent is durable before effect: the store has the planned call before a tool sees its grant.
+//! - Every call ends in the ledger, refusals too, with a signed receipt.
+//! - Tool output is untrusted until `clean` returns it.
+//! - An error on the way means no: nothing runs that is not recorded.
 #![forbid(unsafe_code)]
+
+mod approve;
+mod call;
+mod catalogue;
+mod clean;
+mod clock;
+mod engine;
+mod explain;
+mod operator;
+mod request;
+mod settle;
+mod trouble;
+
+pub use approve::{AnswerRefused, Waiting};
+pub use catalogue::{Catalogue, CatalogueError};
+pub use clean::{Cleaned, MAX_CONTENT, clean_text, clean_value};
+pub use clock::Clock;
+pub use engine::{Engine, OpenError, Options};
+pub use explain::Explanation;
+pub use operator::{Credential, CredentialError};
+pub use request::Request;
+pub use trouble::Trouble;

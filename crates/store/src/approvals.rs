@@ -104,7 +104,7 @@ pub enum ApprovalFilter {
 }
 
 /// A question with everything that it binds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApprovalRow {
     /// Its id.
     pub id: ApprovalId,
@@ -151,7 +151,7 @@ pub struct ApprovalRow {
 }
 
 /// What one person answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerRow {
     /// Who.
     pub by: OperatorName,

@@ -14,6 +14,7 @@ mod calls;
 mod error;
 mod keys;
 mod ledger;
+mod lookup;
 mod open;
 mod operators;
 mod read;
@@ -32,6 +33,7 @@ pub use ledger::{
     Broken, Checkpoint, ConsistencyProof, ExportError, Fault, InclusionProof, LedgerEntry, NoteError,
     ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
 };
+pub use lookup::FindCallError;
 pub use open::{OpenError, Store};
 pub use operators::{AddOperatorError, OperatorRow, Role};
 pub use registry::{NewTool, RegisterError, ToolRow};

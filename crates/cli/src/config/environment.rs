@@ -21,3 +21,8 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
 pub(crate) fn config_file() -> Option<PathBuf> {
     std::env::var_os("TOOLGATE_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from)
 }
+
+/// The store that `TOOLGATE_STORE` names.
+pub(crate) fn store_url() -> Option<String> {
+    std::env::var("TOOLGATE_STORE").ok().filter(|url| !url.is_empty())
+}

@@ -97,7 +97,7 @@ impl Problem {
             }
             Error::ExternallyTaggedEnumExpectedScalarOrMapping { .. }
             | Error::UnexpectedValueForUnitEnumVariant { .. } => {
-                Problem::new(place, format!("expected one word, not {}", found()))
+                Problem::new(place, format!("expected one word, {}", contrast(&found(), place, text)))
             }
             Error::Unexpected { expected, .. } => {
                 let wanted = match *expected {
@@ -106,7 +106,7 @@ impl Problem {
                     "string scalar" => "text",
                     other => other,
                 };
-                Problem::new(place, format!("expected {wanted}, not {}", found()))
+                Problem::new(place, format!("expected {wanted}, {}", contrast(&found(), place, text)))
             }
             Error::MultipleDocuments { .. } => {
                 Problem::new(place, "a second document begins here; a configuration is one")
@@ -192,6 +192,15 @@ fn quoted_at(error: &Error, text: &str) -> String {
         "{" => "keys and values".to_owned(),
         "[" | "-" => "a list".to_owned(),
         found => format!("`{}`", shown(found)),
+    }
+}
+
+/// What stands there instead; where that is more than one text, the line as well.
+fn contrast(found: &str, place: Place, text: &str) -> String {
+    match found {
+        NOTHING => format!("in {}", line_at(place, text)),
+        found if found.starts_with('`') => format!("not {found}"),
+        found => format!("not {found}, in {}", line_at(place, text)),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::keys::PublicKey;
 const NEIGHBOURHOOD: i64 = 4096;
 
 /// A ledger in which nothing is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Verified {
     /// How many entries it has.
     pub entries: u64,

@@ -51,6 +51,7 @@ impl Reader {
             read_only: files.read_only.get().copied().unwrap_or(built_in.read_only),
             delete: files.delete.get().copied().unwrap_or(built_in.delete),
             max_bytes: files.max_file_size.get().copied().unwrap_or(built_in.max_bytes),
+            follow_links: built_in.follow_links,
         }
     }
 

@@ -117,12 +117,16 @@ fn an_emptied_file_is_not_taken_for_all_defaults() {
 fn a_value_of_another_kind_is_shown() {
     refused_as(&[
         ("hello", "1:1: expected keys and values, not `hello`"),
-        ("- a", "1:1: expected keys and values, not a list"),
-        ("agents: [a]", "1:9: expected keys and values, not a list"),
+        ("- a", "1:1: expected keys and values, not a list, in `- a`"),
+        ("agents: [a]", "1:9: expected keys and values, not a list, in `agents: [a]`"),
         ("tools: yes", "1:8: expected keys and values, not `yes`"),
-        ("actions: { a: b }", "1:10: expected a list, not keys and values"),
+        ("actions: { a: b }", "1:10: expected a list, not keys and values, in `actions: { a: b }`"),
+        ("actions:\n  a: b", "2:3: expected a list, in `a: b`"),
         ("actions: payments:refund", "1:10: expected a list, not `payments:refund`"),
-        ("agents: { a: { level: [standard] } }", "1:23: expected one word, not a list"),
+        (
+            "agents: { a: { level: [standard] } }",
+            "1:23: expected one word, not a list, in `agents: { a: { level: [standard] } }`",
+        ),
         ("tools: { bash: { enabled: yes } }", "1:27: `yes` is neither `true` nor `false`"),
         ("tools: { bash: { enabled: } }", "1:25: a value is missing in `tools: { bash: { enabled: } }`"),
         ("agents: { a: { level: } }", "1:21: a value is missing in `agents: { a: { level: } }`"),

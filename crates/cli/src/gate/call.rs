@@ -1,0 +1,181 @@
+//! `toolgate call`: one call through the gate.
+
+use std::io::Read;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use contract::{CallResult, CallStatus, Canonical, Key, MAX_JSON_BYTES, TaskName};
+use engine::{Engine, Request};
+use tokio_util::sync::CancellationToken;
+
+use super::open::{Gate, agent};
+use super::{CODE_BROKEN, CODE_DONE, CODE_REFUSED, CODE_TOOL_FAILED, CODE_WAITING, Trouble};
+use crate::talk;
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 the tool failed, 2 usage or internal, 3 refused, 4 waiting for approval.
+
+Examples:
+  toolgate call fs.read '{\"path\":\"README.md\"}'
+  toolgate call shell '{\"command\":\"ls\",\"args\":[\"-la\"]}'
+  toolgate call shell '{\"command\":\"rm\",\"args\":[\"-r\",\"build\"],\"profile\":\"mutate\",\"purpose\":\"clean\"}'
+  echo '{\"path\":\".\"}' | toolgate call fs.list -";
+
+/// Call a tool
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CallArguments {
+    /// The tool, such as fs.read or shell
+    tool: String,
+
+    /// Its arguments as JSON; - reads them from standard input
+    #[arg(default_value = "{}")]
+    arguments: String,
+
+    #[command(flatten)]
+    who: Who,
+
+    /// The same key twice is the same call
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// How long to wait for an approval
+    #[arg(long, value_name = "SECONDS", default_value_t = 45)]
+    wait: u64,
+
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+}
+
+/// On whose behalf a call is made.
+#[derive(Args, Clone)]
+pub(crate) struct Who {
+    /// The agent that asks
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) agent: String,
+
+    /// The task it belongs to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) task: Option<String>,
+
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) purpose: Option<String>,
+}
+
+impl Who {
+    /// The request for a tool on this behalf.
+    pub(crate) fn request(&self, tool: &str, arguments: &str, key: Option<&str>) -> Result<Request, Trouble> {
+        let text = match arguments {
+            "-" => read_standard_input()?,
+            given => given.to_owned(),
+        };
+        let arguments = Canonical::parse(&text).context("the arguments are not understood")?;
+        let own_purpose = arguments.value().get("purpose").and_then(|value| value.as_str());
+        let purpose = self.purpose.clone().or_else(|| own_purpose.map(str::to_owned));
+        Ok(Request {
+            agent: agent(&self.agent)?,
+            task: self.task.as_deref().map(TaskName::parse).transpose()?,
+            tool: tool.to_owned(),
+            arguments,
+            key: key.map(Key::parse).transpose()?,
+            purpose,
+        })
+    }
+}
+
+fn read_standard_input() -> Result<String, Trouble> {
+    let mut text = String::new();
+    let most = MAX_JSON_BYTES as u64 + 1;
+    std::io::stdin().take(most).read_to_string(&mut text).context("cannot read the arguments")?;
+    Ok(text)
+}
+
+pub(crate) async fn call(arguments: CallArguments) -> Result<i32, Trouble> {
+    let request = arguments.who.request(&arguments.tool, &arguments.arguments, arguments.key.as_deref())?;
+    let opened = arguments.gate.open().await?;
+    let wait = Duration::from_secs(arguments.wait.min(24 * 3600));
+    let result = make(&opened.engine, request, wait, arguments.gate.json).await?;
+    show(&result, arguments.gate.json);
+    Ok(code_of(&result))
+}
+
+/// Makes a call, and says at once if it has to wait. An interrupt ends it.
+pub(crate) async fn make(
+    engine: &Engine,
+    request: Request,
+    wait: Duration,
+    quiet: bool,
+) -> Result<CallResult, Trouble> {
+    let cancel = CancellationToken::new();
+    let on_interrupt = cancel.clone();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            on_interrupt.cancel();
+        }
+    });
+    let first = engine.call(request.clone(), Duration::ZERO, cancel.clone()).await;
+    if first.status != CallStatus::Waiting || wait.is_zero() {
+        return Ok(first);
+    }
+    if !quiet {
+        say_waiting(&first);
+    }
+    Ok(engine.call(request, wait, cancel).await)
+}
+
+fn say_waiting(result: &CallResult) {
+    if let Some(approval) = &result.approval {
+        talk::say(&format!("waiting: {}", approval.why));
+        talk::say(&format!("  approve  toolgate approve {}", approval.id.short()));
+        talk::say(&format!("  deny     toolgate deny {} --reason TEXT", approval.id.short()));
+    }
+}
+
+pub(crate) fn show(result: &CallResult, json: bool) {
+    if json {
+        talk::data(&serde_json::to_string_pretty(result).unwrap_or_default());
+        return;
+    }
+    match result.status {
+        CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled | CallStatus::Running => {
+            if !result.content.is_empty() {
+                talk::data(result.content.trim_end_matches('\n'));
+            }
+            if let (true, Some(reason)) = (result.status != CallStatus::Completed, &result.reason) {
+                talk::say(&format!("{}: {reason}", result.status.as_str()));
+            }
+        }
+        CallStatus::Waiting => {
+            talk::say(&format!("still waiting; call {}", result.call_id));
+            talk::say("hint: approve it, then make the same call again to collect it");
+        }
+        CallStatus::Refused | CallStatus::Unknown => {
+            let reason = result.reason.as_ref();
+            let message = reason.map(ToString::to_string).unwrap_or_default();
+            talk::say(&format!("{}: `{}`", result.status.as_str(), result.tool));
+            talk::say(&format!("  why      {message}"));
+            talk::say(&format!("  code     {}", reason.map_or("", |reason| reason.code.as_str())));
+            if let Some(hint) = reason.and_then(|reason| reason.hint.as_ref()) {
+                talk::say(&format!("hint: {hint}"));
+            }
+        }
+    }
+    for artifact in &result.artifacts {
+        talk::say(&format!("  artifact {} ({} bytes, {})", artifact.name, artifact.bytes, artifact.digest));
+    }
+    if let Some(receipt) = &result.receipt {
+        talk::say(&format!("  receipt  {receipt}"));
+    }
+}
+
+pub(crate) fn code_of(result: &CallResult) -> i32 {
+    match result.status {
+        CallStatus::Completed if !result.is_error => CODE_DONE,
+        CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled => CODE_TOOL_FAILED,
+        CallStatus::Refused => CODE_REFUSED,
+        CallStatus::Waiting | CallStatus::Running => CODE_WAITING,
+        CallStatus::Unknown => CODE_BROKEN,
+    }
+}

@@ -1,0 +1,56 @@
+//! `toolgate explain`: what would be decided of a call, and why; runs nothing.
+
+use clap::Args;
+use engine::Explanation;
+
+use super::call::Who;
+use super::open::Gate;
+use super::{CODE_DONE, CODE_REFUSED, CODE_WAITING, Trouble};
+use crate::talk;
+
+/// Show what would be decided of a call, and why; runs nothing
+#[derive(Args)]
+pub(crate) struct ExplainArguments {
+    /// The tool
+    tool: String,
+
+    /// Its arguments as JSON; - reads them from standard input
+    #[arg(default_value = "{}")]
+    arguments: String,
+
+    #[command(flatten)]
+    who: Who,
+
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+}
+
+pub(crate) async fn explain(arguments: ExplainArguments) -> Result<i32, Trouble> {
+    let request = arguments.who.request(&arguments.tool, &arguments.arguments, None)?;
+    let opened = arguments.gate.open().await?;
+    let explanation = opened.engine.explain(&request).await?;
+    if arguments.gate.json {
+        talk::data(&serde_json::to_string_pretty(&explanation).unwrap_or_default());
+    } else {
+        print(&explanation, &arguments.who.agent);
+    }
+    Ok(match explanation.verdict {
+        "allow" => CODE_DONE,
+        "ask" => CODE_WAITING,
+        _ => CODE_REFUSED,
+    })
+}
+
+fn print(explanation: &Explanation, agent: &str) {
+    talk::data(&format!("{}: `{}` for agent `{agent}`", explanation.verdict, explanation.tool));
+    for step in &explanation.trace {
+        talk::data(&format!("  {:<11}{:<6} {}", step.layer, step.says, step.why));
+    }
+    if let Some(reason) = &explanation.reason {
+        talk::data(&format!("  code       {}", reason.code));
+        if let Some(hint) = &reason.hint {
+            talk::data(&format!("hint: {hint}"));
+        }
+    }
+    talk::data(&format!("  policy     {}", explanation.policy));
+}

@@ -1,0 +1,36 @@
+//! `toolgate mcp`: the gate as an MCP server on standard input and output.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::open::{Gate, agent};
+use super::{CODE_DONE, Trouble};
+
+const AFTER_HELP: &str = "\
+For a coding assistant: claude mcp add toolgate -- toolgate mcp
+The workspace is the directory it is started in.";
+
+/// Serve tools to an MCP client over standard input and output
+#[derive(Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct McpArguments {
+    /// The agent on the other end
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    agent: String,
+
+    /// How long a call that waits for approval blocks before its client is told so
+    #[arg(long, value_name = "SECONDS", default_value_t = 45)]
+    wait: u64,
+
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+}
+
+pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
+    let agent = agent(&arguments.agent)?;
+    let opened = arguments.gate.open().await?;
+    let patience = Duration::from_secs(arguments.wait.min(3600));
+    server::serve_stdio(opened.engine, agent, patience).await?;
+    Ok(CODE_DONE)
+}

@@ -1,0 +1,94 @@
+//! Opens the gate that a command talks to.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use contract::AgentName;
+use engine::{Clock, Engine, Options};
+use sandbox::Proofs;
+use tools::Surroundings;
+
+use super::Trouble;
+use crate::config;
+use crate::talk;
+
+/// Which gate: its configuration and its store.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Gate {
+    /// The configuration; else TOOLGATE_CONFIG, ./toolgate.yaml, or the one in TOOLGATE_HOME
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The store, as sqlite:PATH; else TOOLGATE_STORE, or toolgate.db in TOOLGATE_HOME
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) store: Option<String>,
+
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// Everything that opening found out.
+pub(crate) struct Opened {
+    pub(crate) engine: Engine,
+    pub(crate) home: PathBuf,
+    pub(crate) listen: std::net::SocketAddr,
+}
+
+impl Gate {
+    /// Opens the gate for the current directory.
+    pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
+        let workspace = std::env::current_dir().context("there is no current directory")?;
+        self.open_for(&home()?, &workspace).await
+    }
+
+    /// Opens the gate of a home for a workspace.
+    pub(crate) async fn open_for(&self, home: &Path, workspace: &Path) -> Result<Opened, Trouble> {
+        let loaded = config::load(self.config.as_deref())?;
+        loaded.warnings.iter().for_each(|warning| talk::warning(warning));
+        let workspace = workspace.canonicalize().context("cannot find the workspace")?;
+        let meaning = loaded.meaning;
+        let store = self.store.clone().or_else(config::store_url).unwrap_or_else(|| {
+            let file = meaning.store.clone().unwrap_or_else(|| home.join("toolgate.db"));
+            format!("sqlite:{}", file.display())
+        });
+        let (settings, warnings) = meaning.settings_in(&workspace);
+        warnings.iter().for_each(|warning| talk::warning(warning));
+        let clock = Clock::system();
+        let binary = std::env::current_exe().context("cannot find our own program")?;
+        let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
+        let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function());
+        let options = Options {
+            home: home.to_owned(),
+            store,
+            tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
+            settings,
+            workspace,
+            surroundings,
+            clock,
+        };
+        let engine = Engine::open(options).await.map_err(|error| {
+            Trouble::from(error).with_hint("`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places")
+        })?;
+        Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
+    }
+}
+
+/// Toolgate's home, made for its owner alone if it is not there.
+pub(crate) fn home() -> Result<PathBuf, Trouble> {
+    let home = config::state_folder().ok_or_else(|| {
+        Trouble::from(anyhow!("there is no place for Toolgate's own files"))
+            .with_hint("set TOOLGATE_HOME to an absolute path")
+    })?;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&home);
+    made.with_context(|| format!("cannot make `{}`", home.display()))?;
+    Ok(home)
+}
+
+/// Reads an agent's name from the command line.
+pub(crate) fn agent(text: &str) -> Result<AgentName, Trouble> {
+    Ok(AgentName::parse(text)?)
+}

@@ -1,0 +1,132 @@
+//! `toolgate receipt`: the signed record of one call.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use contract::ReceiptBody;
+use store::{PublicKey, verify_receipt};
+
+use super::ledger::time;
+use super::open::{Gate, home};
+use super::{CODE_DONE, Trouble};
+use crate::talk;
+
+/// Show or verify the signed record of a call
+#[derive(Args)]
+pub(crate) struct ReceiptArguments {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show a receipt; with --json the signed envelope itself
+    Show {
+        /// The receipt's or the call's id, or enough of its beginning
+        id: String,
+    },
+    /// Verify a receipt that was saved to a file
+    Verify {
+        /// The file
+        file: PathBuf,
+        /// The public key to check it with; else the one of this home
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
+}
+
+const CODE_BAD_RECEIPT: i32 = 1;
+
+pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble> {
+    match arguments.command {
+        Command::Show { id } => {
+            let opened = arguments.gate.open().await?;
+            let prefix = id.trim_end_matches('…').trim_start_matches("r-").to_owned();
+            let store = opened.engine.store();
+            let found = store.find_call(&prefix).await;
+            let call = found
+                .map_err(|error| Trouble::from(error).with_hint("`toolgate ledger show` lists what happened"))?;
+            let envelope = store.receipt(&call).await?;
+            let envelope = envelope.ok_or_else(|| anyhow!("call `{call}` is not settled yet"))?;
+            if arguments.gate.json {
+                talk::data(&envelope);
+                return Ok(CODE_DONE);
+            }
+            tell(&envelope, store.keys().public(), false)
+        }
+        Command::Verify { file, key } => {
+            let key = match key {
+                Some(path) => path,
+                None => home()?.join("signing.pub"),
+            };
+            let key = fs::read_to_string(&key).with_context(|| format!("cannot read `{}`", key.display()))?;
+            let key = PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
+            let envelope =
+                fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+            tell(&envelope, &key, arguments.gate.json)
+        }
+    }
+}
+
+fn tell(envelope: &str, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
+    match verify_receipt(envelope, key) {
+        Ok(body) if json => {
+            talk::data(&serde_json::to_string_pretty(&body).unwrap_or_default());
+            Ok(CODE_DONE)
+        }
+        Ok(body) => {
+            print(&body);
+            Ok(CODE_DONE)
+        }
+        Err(error) => {
+            let error = anyhow::Error::from(error);
+            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+            if json {
+                talk::failure("receipt_broken", &causes.join(": "), None);
+            } else {
+                talk::say(&format!("broken: {}", causes.join(": ")));
+            }
+            Ok(CODE_BAD_RECEIPT)
+        }
+    }
+}
+
+fn print(body: &ReceiptBody) {
+    let line = |name: &str, value: &str| talk::data(&format!("  {name:<11}{value}"));
+    talk::data(&format!("receipt r-{} · signature good", body.call_id));
+    line("tool", body.tool.as_str());
+    line("agent", body.agent.as_str());
+    if let Some(purpose) = &body.purpose {
+        line("purpose", &contract::show_hidden(purpose));
+    }
+    line("status", body.status.as_str());
+    if let Some(reason) = &body.reason {
+        line("why", &reason.message);
+    }
+    if let Some(approval) = &body.approval {
+        line("approved", &format!("by {} via {} at {}", approval.by, approval.via, time(approval.at)));
+    }
+    line("asked", &time(body.asked_at));
+    line("settled", &time(body.settled_at));
+    line("contract", &body.contract.to_string());
+    line("arguments", &body.arguments.to_string());
+    line("policy", &body.policy.to_string());
+    let Some(run) = &body.run else { return };
+    let held = run.enforced.values().filter(|enforced| enforced.level == "enforced").count();
+    line("walls", &format!("{} · {held} of {} controls enforced", run.backend, run.enforced.len()));
+    for (control, enforced) in run.enforced.iter().filter(|(_, enforced)| enforced.level != "enforced") {
+        line("", &format!("{control}: {} ({})", enforced.level, enforced.how));
+    }
+    if let Some(code) = run.exit_code {
+        line("exit", &code.to_string());
+    }
+    for (path, change) in run.files_changed.iter().take(20) {
+        line("changed", &format!("{path} ({change})"));
+    }
+    line("took", &format!("{} ms", run.wall_micros / 1000));
+}

@@ -1,0 +1,100 @@
+//! `toolgate tools`: what there is to call.
+
+use clap::{Args, Subcommand};
+use contract::{Contract, nearest};
+use serde_json::json;
+
+use super::open::{Gate, agent};
+use super::{CODE_DONE, Trouble};
+use crate::talk;
+
+/// Show the tools an agent may use
+#[derive(Args)]
+pub(crate) struct ToolsArguments {
+    #[command(subcommand)]
+    command: Command,
+
+    /// The agent
+    #[arg(long, value_name = "NAME", default_value = "default", global = true)]
+    agent: String,
+
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// One line for each
+    List,
+    /// Everything about one
+    Show {
+        /// The tool
+        name: String,
+    },
+}
+
+pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
+    let opened = arguments.gate.open().await?;
+    let contracts = opened.engine.tools_for(&agent(&arguments.agent)?);
+    match &arguments.command {
+        Command::List => list(&contracts, arguments.gate.json),
+        Command::Show { name } => {
+            let Some(contract) = contracts.iter().find(|contract| contract.name().as_str() == name) else {
+                let error = anyhow::anyhow!("agent `{}` has no tool `{name}`", arguments.agent);
+                let names = contracts.iter().map(|contract| contract.name().as_str());
+                return Err(match nearest(name, names) {
+                    Some(near) => Trouble::from(error).with_hint(format!("did you mean `{near}`?")),
+                    None => Trouble::from(error).with_hint("`toolgate tools list` shows what there is"),
+                });
+            };
+            show(contract, arguments.gate.json);
+        }
+    }
+    Ok(CODE_DONE)
+}
+
+fn list(contracts: &[Contract], json: bool) {
+    if json {
+        let rows: Vec<_> = contracts.iter().map(as_json).collect();
+        talk::data(&serde_json::to_string_pretty(&rows).unwrap_or_default());
+        return;
+    }
+    for contract in contracts {
+        let definition = contract.definition();
+        let first = definition.description.lines().next().unwrap_or_default();
+        talk::data(&format!("{:<12} {:<10} {first}", definition.name, definition.safety.as_str()));
+    }
+}
+
+fn show(contract: &Contract, json: bool) {
+    if json {
+        talk::data(&serde_json::to_string_pretty(&as_json(contract)).unwrap_or_default());
+        return;
+    }
+    let definition = contract.definition();
+    talk::data(&format!("{} · {}", definition.name, definition.title));
+    talk::data(&format!("  hash      {}", contract.hash()));
+    talk::data(&format!("  class     {} · egress {}", definition.safety, definition.egress));
+    talk::data(&format!("  action    {}", definition.action));
+    talk::data(&format!("  trust     {}", contract.trust()));
+    for finding in contract.findings() {
+        talk::data(&format!("  finding   {finding:?}"));
+    }
+    talk::data(&format!("\n{}\n", contract.shown_description()));
+    talk::data(&format!("input {}", serde_json::to_string_pretty(contract.input().definition()).unwrap_or_default()));
+    for example in &definition.examples {
+        talk::data(&format!("example: {}\n  toolgate call {} '{}'", example.about, definition.name, example.arguments));
+    }
+    for mode in &definition.failure_modes {
+        talk::data(&format!("fails when {mode}"));
+    }
+}
+
+fn as_json(contract: &Contract) -> serde_json::Value {
+    json!({
+        "definition": contract.definition(),
+        "hash": contract.hash(),
+        "trust": contract.trust(),
+        "findings": contract.findings(),
+    })
+}

@@ -1,0 +1,95 @@
+//! Calls that wait for people.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::place::{CLEAN, Place, text};
+use crate::toolgate::{finish, start};
+
+#[test]
+fn a_risky_call_waits_is_approved_and_runs_once() {
+    let Some(place) = Place::new() else { return };
+    let (code, waiting) = place.call("shell", CLEAN);
+    assert_eq!((code, text(&waiting, "/status").as_str()), (Some(4), "waiting"), "{waiting}");
+    assert!(place.work().join("build").exists());
+    let id = text(&waiting, "/approval/id");
+
+    let listed = place.toolgate(&["approvals"]);
+    assert!(listed.stdout.contains(&id[..8]) && listed.stdout.contains("rm -r build"), "{listed:?}");
+
+    let approved = place.toolgate(&["approve", &id[..8]]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    assert!(place.work().join("build").exists(), "an approval alone runs nothing");
+
+    let (code, done) = place.call("shell", CLEAN);
+    assert_eq!((code, done.get("call_id")), (Some(0), waiting.get("call_id")), "{done}");
+    assert!(!place.work().join("build").exists());
+
+    let shown = place.toolgate(&["receipt", "show", &text(&done, "/receipt")]);
+    assert!(shown.stdout.contains("approved   by me via cli"), "{shown:?}");
+
+    // The yes was for that one call: the same call again asks again.
+    let (code, again) = place.call("shell", CLEAN);
+    assert_eq!(code, Some(4), "{again}");
+    assert_ne!(again.get("call_id"), done.get("call_id"));
+}
+
+#[test]
+fn a_call_that_still_waits_goes_on_by_itself_once_it_is_approved() {
+    let Some(place) = Place::new() else { return };
+    let waiting = start(&mut place.command(&["call", "shell", CLEAN, "--wait", "20", "--json"]));
+    let id = loop {
+        let (_, waits) = place.json(&["approvals"]);
+        let id = text(&waits, "/0/id");
+        if !id.is_empty() {
+            break id;
+        }
+    };
+    assert_eq!(place.toolgate(&["approve", &id]).code, Some(0));
+    let ran = finish(waiting);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!place.work().join("build").exists());
+}
+
+#[test]
+fn a_denied_call_is_refused_with_the_reason() {
+    let Some(place) = Place::new() else { return };
+    let (_, waiting) = place.call("shell", CLEAN);
+    let id = text(&waiting, "/approval/id");
+    assert_eq!(place.toolgate(&["deny", &id, "--reason", "not today"]).code, Some(0));
+    let (_, shown) = place.json(&["receipt", "show", &text(&waiting, "/call_id")]);
+    assert!(shown.get("payload").is_some(), "{shown}");
+    let plain = place.toolgate(&["receipt", "show", &text(&waiting, "/call_id")]);
+    assert!(plain.stdout.contains("`me` said no: not today"), "{plain:?}");
+    assert!(place.work().join("build").exists());
+}
+
+#[test]
+fn deciding_twice_is_an_error() {
+    let Some(place) = Place::new() else { return };
+    let (_, waiting) = place.call("shell", CLEAN);
+    let id = text(&waiting, "/approval/id");
+    assert_eq!(place.toolgate(&["approve", &id]).code, Some(0));
+    assert_eq!(place.toolgate(&["approve", &id]).code, Some(3));
+    assert_eq!(place.toolgate(&["deny", &id]).code, Some(3));
+}
+
+#[test]
+fn nobody_decides_without_the_operators_credential() {
+    let Some(place) = Place::new() else { return };
+    let (_, waiting) = place.call("shell", CLEAN);
+    fs::write(place.home().join("operator.key"), "another").expect("it can be replaced");
+    let key = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(place.home().join("operator.key"), key).expect("its mode can be set");
+    // A credential that nobody has is made an operator's by nothing but the first start.
+    let refused = place.toolgate(&["approve", &text(&waiting, "/approval/id")]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(place.work().join("build").exists());
+}
+
+#[test]
+fn an_unknown_or_short_id_is_an_error() {
+    let Some(place) = Place::new() else { return };
+    assert_eq!(place.toolgate(&["approve", "ffffffff"]).code, Some(2));
+    assert_eq!(place.toolgate(&["approve", "f"]).code, Some(2));
+}

@@ -1,0 +1,68 @@
+//! What people and machines get wrong: a clear error, nothing lost, the exit code that is promised.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::place::Place;
+
+#[test]
+fn arguments_that_are_not_json_are_a_usage_error() {
+    let Some(place) = Place::new() else { return };
+    for arguments in ["{", "", "nope", r#"{"path":"a","path":"b"}"#, r#"{"path":"a"}x"#, r#"{"a":1e999}"#] {
+        let ran = place.toolgate(&["call", "fs.read", arguments]);
+        assert_eq!(ran.code, Some(2), "{arguments}: {ran:?}");
+        assert!(ran.stderr.starts_with("error: the arguments are not understood"), "{ran:?}");
+    }
+}
+
+#[test]
+fn names_that_are_none_are_usage_errors() {
+    let Some(place) = Place::new() else { return };
+    for option in [["--agent", "no such"], ["--task", "a/b"], ["--key", "a b"]] {
+        let ran = place.toolgate(&["call", "fs.read", "{}", option[0], option[1]]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_configured_gets_nothing() {
+    let Some(place) = Place::new() else { return };
+    let ran = place.toolgate(&["call", "fs.read", r#"{"path":"README.md"}"#, "--agent", "stranger"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+}
+
+#[test]
+fn a_store_that_is_none_is_an_error_with_a_hint() {
+    let Some(place) = Place::new() else { return };
+    fs::write(place.work().join("not.db"), "not a database, and long enough to look like a file").expect("written");
+    for store in ["sqlite:/proc/nowhere/x.db", "sqlite:not.db", "oracle:x", "sqlite:"] {
+        let ran = place.toolgate(&["call", "fs.read", r#"{"path":"README.md"}"#, "--store", store]);
+        assert_eq!(ran.code, Some(2), "{store}: {ran:?}");
+        assert!(ran.stderr.starts_with("error: "), "{ran:?}");
+        assert_eq!(ran.stdout, "");
+    }
+}
+
+#[test]
+fn a_key_that_others_can_read_is_not_used() {
+    let Some(place) = Place::new() else { return };
+    assert_eq!(place.call("fs.read", r#"{"path":"README.md"}"#).0, Some(0));
+    let key = place.home().join("signing.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("its mode can be set");
+    let ran = place.toolgate(&["call", "fs.read", r#"{"path":"README.md"}"#]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+#[test]
+fn a_read_only_store_runs_nothing() {
+    let Some(place) = Place::new() else { return };
+    place.call("fs.read", r#"{"path":"README.md"}"#);
+    if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+        return; // Root writes to what it likes.
+    }
+    let store = place.home().join("toolgate.db");
+    fs::set_permissions(&store, fs::Permissions::from_mode(0o400)).expect("its mode can be set");
+    let ran = place.toolgate(&["call", "fs.write", r#"{"path":"new.txt","content":"x"}"#]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(!place.work().join("new.txt").exists());
+}

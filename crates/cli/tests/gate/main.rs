@@ -1,0 +1,14 @@
+//! The gate's commands, driven as people drive them: one thread from a call to a verified receipt.
+#![expect(clippy::expect_used, reason = "what a test needs and does not get fails it")]
+#![expect(clippy::disallowed_methods, reason = "tests start the binary they test")]
+
+#[path = "../toolgate/mod.rs"]
+#[expect(dead_code, unreachable_pub, reason = "each test binary uses its own part of it")]
+mod toolgate;
+
+mod approvals;
+mod bad_input;
+mod calls;
+mod clients;
+mod ledger;
+mod place;

@@ -1,0 +1,67 @@
+//! A gate with a small project to work on.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::toolgate::{Gate, Ran, finish, start};
+
+/// A gate, and a workspace with a file, a secret and something to delete.
+pub(crate) struct Place {
+    gate: Gate,
+}
+
+pub(crate) const CLEAN: &str = r#"{"command":"rm","args":["-r","build"],"profile":"mutate","purpose":"clean"}"#;
+
+impl Place {
+    /// `None` where this host has no walls.
+    pub(crate) fn new() -> Option<Place> {
+        let gate = Gate::native()?;
+        let work = gate.work();
+        fs::create_dir(work.join("build")).expect("a folder can be made");
+        fs::write(work.join("build/old.o"), "old").expect("a file can be written");
+        fs::write(work.join("README.md"), "# Project\n").expect("a file can be written");
+        fs::write(work.join(".env"), "API_KEY=sk-hidden\n").expect("a file can be written");
+        Some(Place { gate })
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.gate.work()
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.gate.state()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        self.gate.command(arguments)
+    }
+
+    /// Gives another program the environment that toolgate gets here.
+    pub(crate) fn settle(&self, command: &mut Command) {
+        self.gate.settle(command);
+    }
+
+    pub(crate) fn toolgate(&self, arguments: &[&str]) -> Ran {
+        finish(start(&mut self.command(arguments)))
+    }
+
+    /// The same with `--json`, and what it printed.
+    pub(crate) fn json(&self, arguments: &[&str]) -> (Option<i32>, Value) {
+        let ran = self.toolgate(&[arguments, &["--json"]].concat());
+        let value = serde_json::from_str(&ran.stdout);
+        (ran.code, value.unwrap_or_else(|error| panic!("not JSON: {error}: {ran:?}")))
+    }
+
+    /// A call that does not wait.
+    pub(crate) fn call(&self, tool: &str, arguments: &str) -> (Option<i32>, Value) {
+        self.json(&["call", tool, arguments, "--wait", "0"])
+    }
+}
+
+/// A text in a JSON value, by its pointer.
+pub(crate) fn text(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}

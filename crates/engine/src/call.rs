@@ -1,0 +1,371 @@
+//! One call from its request to its answer.
+
+use std::time::Duration;
+
+use contract::{CallId, CallResult, CallStatus, Digest, Idempotency, Reason, RunFacts, ToolName};
+use policy::{Admitted, Decision, Grant, Question, Verdict, decide};
+use serde_json::json;
+use store::{ApprovalRow, CallRow, NewApproval, NewCall, NewDecision, Recorded};
+use tokio_util::sync::CancellationToken;
+use tools::{Owner, Ran};
+
+use crate::approve::view_of;
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::settle::{Case, End, unrecorded, waiting};
+use crate::trouble::Trouble;
+
+/// How often a wait looks again: other processes may decide, and they can only tell through the store.
+const LOOK_AGAIN: Duration = Duration::from_millis(150);
+
+impl Engine {
+    /// Takes a call to its answer. One that waits for people is answered after `patience`, and goes on waiting.
+    ///
+    /// `cancel` ends the call if it runs; one that waits stays, to be joined by the same call.
+    pub async fn call(&self, request: Request, patience: Duration, cancel: CancellationToken) -> CallResult {
+        let id = match random_id() {
+            Ok(id) => id,
+            Err(trouble) => {
+                let case = case_of(CallId::from_random([0; 16]), &request, None, self.now());
+                return unrecorded(&case, &trouble.to_string());
+            }
+        };
+        let admitted = self.admit(id.clone(), &request);
+        let contract = admitted.as_ref().ok().map(|admitted| admitted.tool.hash);
+        let case = case_of(id, &request, contract, self.now());
+        match self.take(&case, &request, admitted, patience, cancel).await {
+            Ok(result) => result,
+            // Fail closed: what cannot be recorded does not run.
+            Err(error) => unrecorded(&case, &error.to_string()),
+        }
+    }
+
+    async fn take(
+        &self,
+        case: &Case,
+        request: &Request,
+        admitted: Result<Admitted, Reason>,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Result<CallResult, Trouble> {
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(reason) => return self.refuse(case, request, reason, json!([])).await,
+        };
+        let store = &self.inner.store;
+        self.expire_old().await?;
+        if let Some(row) = store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await? {
+            return self.join(row, patience, cancel).await;
+        }
+        let facts = self.facts(None).await?;
+        let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.settings);
+        let trace = serde_json::to_value(&trace).unwrap_or_default();
+        match verdict {
+            Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
+            Verdict::Ask(question) => self.ask(case, request, question, trace, patience, cancel).await,
+            Verdict::Allow(grant) => {
+                let authority = serde_json::to_value(grant.authority()).unwrap_or_default();
+                let claim = self.claim_of(request, case);
+                let planned = self.new_call(case, request, trace, claim, NewDecision::Run { authority });
+                match store.record_call(planned).await? {
+                    Recorded::New { .. } => Ok(self.see_run(case.clone(), request.clone(), grant, cancel).await),
+                    Recorded::Existing(row) => self.join(*row, patience, cancel).await,
+                    Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
+                }
+            }
+        }
+    }
+
+    /// Finds the contract and checks the arguments against it.
+    pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
+        let settings = &self.inner.settings;
+        let unknown = || {
+            let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
+            match self.inner.catalogue.nearest(&request.tool, &request.agent, settings) {
+                Some(near) => reason.with_hint(format!("did you mean `{near}`?")),
+                None => reason,
+            }
+        };
+        let listed = self.inner.catalogue.find(&request.tool).ok_or_else(unknown)?;
+        let contract = listed.tool.contract();
+        let problems = contract.input().problems(request.arguments.value());
+        if !problems.is_empty() {
+            let why = format!("the arguments do not fit: {}", problems.join("; "));
+            let fix = format!("`toolgate tools show {}` has the schema", contract.name());
+            return Err(Reason::bad_arguments(why).with_hint(fix));
+        }
+        let facets = listed.tool.facets(request.arguments.value(), settings)?;
+        Ok(Admitted {
+            call: id,
+            agent: request.agent.clone(),
+            task: request.task.clone(),
+            tool: listed.facts.clone(),
+            facets,
+            arguments: request.arguments.digest(),
+            asked_at: self.now(),
+        })
+    }
+
+    async fn refuse(
+        &self,
+        case: &Case,
+        request: &Request,
+        reason: Reason,
+        trace: serde_json::Value,
+    ) -> Result<CallResult, Trouble> {
+        let planned = self.new_call(case, request, trace, None, NewDecision::Refuse);
+        self.inner.store.record_call(planned).await?;
+        Ok(self.settle(case, End::Refused(reason), None).await)
+    }
+
+    async fn key_conflict(&self, case: &Case, request: &Request) -> Result<CallResult, Trouble> {
+        let reason = Reason::key_conflict("the key was used before, for another call")
+            .with_hint("use a new key, or repeat the first call unchanged");
+        self.refuse(case, request, reason, json!([])).await
+    }
+
+    async fn ask(
+        &self,
+        case: &Case,
+        request: &Request,
+        question: Question,
+        trace: serde_json::Value,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Result<CallResult, Trouble> {
+        let id = contract::ApprovalId::from_random(random_bytes()?);
+        let approval = NewApproval {
+            id,
+            why: question.why,
+            quorum: u32::try_from(question.quorum).unwrap_or(u32::MAX),
+            expires_at: question.expires_at,
+        };
+        let claim = self.claim_of(request, case);
+        let planned = self.new_call(case, request, trace, claim, NewDecision::Ask(approval));
+        match self.inner.store.record_call(planned).await? {
+            Recorded::New { .. } => match self.inner.store.call(&case.id).await? {
+                Some(row) => self.join(row, patience, cancel).await,
+                None => Ok(unrecorded(case, "the store lost it")),
+            },
+            Recorded::Existing(row) => self.join(*row, patience, cancel).await,
+            Recorded::KeyConflict => self.key_conflict(case, request).await,
+        }
+    }
+
+    /// Waits for a call that is on record, running it here if it may run and nobody else does.
+    pub(crate) async fn join(
+        &self,
+        row: CallRow,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Result<CallResult, Trouble> {
+        let deadline = tokio::time::Instant::now() + patience;
+        loop {
+            if let Some(result) = self.look(&row.id, &cancel).await? {
+                return Ok(result);
+            }
+            if tokio::time::Instant::now() >= deadline || cancel.is_cancelled() {
+                return self.still_waiting(&row.id).await;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = cancel.cancelled() => {}
+            }
+        }
+    }
+
+    /// One look at a call on record: its answer if there is one, after running it if that is due.
+    async fn look(&self, id: &CallId, cancel: &CancellationToken) -> Result<Option<CallResult>, Trouble> {
+        self.expire_old().await?;
+        let Some(row) = self.inner.store.call(id).await? else { return Ok(None) };
+        if row.status.is_final() {
+            return self.recorded(id).await;
+        }
+        if row.status == CallStatus::Running {
+            return Ok(None);
+        }
+        self.run_if_approved(row, cancel).await
+    }
+
+    async fn still_waiting(&self, id: &CallId) -> Result<CallResult, Trouble> {
+        let Some(row) = self.inner.store.call(id).await? else { return Err(Trouble::Missing) };
+        let case = case_of_row(&row);
+        match self.approval_of(&row).await? {
+            Some(approval) if row.status == CallStatus::Waiting => Ok(waiting(&case, view_of(&approval))),
+            _ => {
+                let running = CallResult { status: CallStatus::Running, ..unrecorded(&case, "it still runs") };
+                Ok(CallResult { is_error: false, reason: None, content: format!("call {id} still runs"), ..running })
+            }
+        }
+    }
+
+    /// The state of a call that an agent made before.
+    pub async fn status(
+        &self,
+        agent: &contract::AgentName,
+        id: &CallId,
+        patience: Duration,
+    ) -> Result<Option<CallResult>, Trouble> {
+        // An agent hears of its own calls only.
+        let row = self.inner.store.call(id).await?.filter(|row| row.agent == *agent);
+        match row {
+            Some(row) => self.join(row, patience, CancellationToken::new()).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends a call that this process runs. False if it does not run here.
+    pub fn cancel(&self, id: &CallId) -> bool {
+        let token = self.inner.owned.lock().ok().and_then(|owned| owned.get(id).cloned());
+        token.inspect(CancellationToken::cancel).is_some()
+    }
+
+    /// Runs a call whose intent is on record, to its end. It is seen through even if the caller stops waiting.
+    pub(crate) async fn see_run(
+        &self,
+        case: Case,
+        request: Request,
+        grant: Grant,
+        cancel: CancellationToken,
+    ) -> CallResult {
+        let fallback = case.clone();
+        let engine = self.clone();
+        let own = cancel.child_token();
+        if let Ok(mut owned) = self.inner.owned.lock() {
+            owned.insert(case.id.clone(), own.clone());
+        }
+        let seen_through = self.inner.tasks.spawn(async move {
+            let ran = engine.run(&request, grant, own).await;
+            let approval = engine.approval_of_call(&case.id).await.ok().flatten();
+            let result = engine.settle(&case, End::Ran(Box::new(ran)), approval.as_ref()).await;
+            if let Ok(mut owned) = engine.inner.owned.lock() {
+                owned.remove(&case.id);
+            }
+            result
+        });
+        // A tool that panics has ended its own task, not the gate.
+        seen_through.await.unwrap_or_else(|_| unrecorded(&fallback, "the tool's own code failed"))
+    }
+
+    async fn run(&self, request: &Request, grant: Grant, cancel: CancellationToken) -> Ran {
+        let Some(listed) = self.inner.catalogue.find(&request.tool) else {
+            return failed(Reason::unknown_tool("the tool is gone"));
+        };
+        let tool = &listed.tool;
+        let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
+        let surroundings = self.inner.surroundings.for_owner(owner);
+        let ran = tool.run(grant, &request.arguments, &surroundings, cancel).await;
+        if ran.failure.is_none() {
+            let problems = tool.contract().output().problems(&ran.output.structured);
+            if let Some(problem) = problems.into_iter().next() {
+                let reason = Reason::bad_output(format!("the tool's answer does not fit its schema: {problem}"));
+                return Ran { failure: Some(reason), ..ran };
+            }
+        }
+        ran
+    }
+
+    /// The question about a call, if one was asked.
+    pub(crate) async fn approval_of(&self, row: &CallRow) -> Result<Option<ApprovalRow>, Trouble> {
+        match &row.approval {
+            Some(id) => Ok(self.inner.store.approval(id).await?),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn approval_of_call(&self, id: &CallId) -> Result<Option<ApprovalRow>, Trouble> {
+        match self.inner.store.call(id).await? {
+            Some(row) => self.approval_of(&row).await,
+            None => Ok(None),
+        }
+    }
+
+    fn claim_of(&self, request: &Request, case: &Case) -> Option<String> {
+        let idempotency = self.inner.catalogue.find(&request.tool)?.tool.contract().definition().idempotency;
+        let scoped = |key: &str| format!("{}/{}/{key}", case.agent, case.tool);
+        match (idempotency, &request.key) {
+            (Idempotency::None, _) | (Idempotency::Optional, None) => None,
+            (_, Some(key)) => Some(scoped(&format!("key:{key}"))),
+            // ATTACK(proposed-again): the same payment proposed again is the same payment.
+            (Idempotency::Required, None) => Some(scoped(&format!("same:{}", case.request))),
+        }
+    }
+
+    fn new_call(
+        &self,
+        case: &Case,
+        request: &Request,
+        trace: serde_json::Value,
+        claim: Option<String>,
+        decision: NewDecision,
+    ) -> NewCall {
+        NewCall {
+            id: case.id.clone(),
+            agent: case.agent.clone(),
+            task: case.task.clone(),
+            tool: case.tool.clone(),
+            contract: case.contract,
+            request: case.request,
+            arguments: case.arguments,
+            arguments_json: request.arguments.text().to_owned(),
+            policy: self.inner.settings.hash(),
+            purpose: case.purpose.clone(),
+            trace,
+            asked_at: case.asked_at,
+            claim,
+            decision,
+        }
+    }
+}
+
+pub(crate) fn failed(reason: Reason) -> Ran {
+    Ran { output: contract::Output::default(), facts: RunFacts::default(), failure: Some(reason) }
+}
+
+fn case_of(id: CallId, request: &Request, contract: Option<Digest>, asked_at: i64) -> Case {
+    Case {
+        id,
+        agent: request.agent.clone(),
+        task: request.task.clone(),
+        purpose: request.purpose.clone(),
+        tool: ToolName::parse(&request.tool).unwrap_or_else(|_| unnamed()),
+        contract: contract.unwrap_or_else(|| Digest::of(b"")),
+        request: request.digest(),
+        arguments: request.arguments.digest(),
+        asked_at,
+    }
+}
+
+pub(crate) fn case_of_row(row: &CallRow) -> Case {
+    Case {
+        id: row.id.clone(),
+        agent: row.agent.clone(),
+        task: row.task.clone(),
+        purpose: row.purpose.clone(),
+        tool: row.tool.clone(),
+        contract: row.contract,
+        request: row.request,
+        arguments: row.arguments,
+        asked_at: row.asked_at,
+    }
+}
+
+/// What a call is filed under whose tool has no possible name.
+#[expect(clippy::expect_used, reason = "the name is a constant, and a test reads it")]
+fn unnamed() -> ToolName {
+    ToolName::parse("unnamed").expect("a plain word is a tool name")
+}
+
+fn printable(name: &str) -> String {
+    contract::show_hidden(&name.chars().take(128).collect::<String>())
+}
+
+fn random_bytes() -> Result<[u8; 16], Trouble> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(Trouble::Random)?;
+    Ok(bytes)
+}
+
+fn random_id() -> Result<CallId, Trouble> {
+    random_bytes().map(CallId::from_random)
+}

@@ -1,0 +1,83 @@
+//! The tools there are, and who may see which.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contract::{AgentName, Contract, ToolName, nearest};
+use policy::{GrantLimits, Settings, ToolFacts, may_see};
+use thiserror::Error;
+use tools::Tool;
+
+/// Why a set of tools is not a catalogue.
+#[derive(Debug, Error)]
+pub enum CatalogueError {
+    /// A name stands twice.
+    #[error("there are two tools named `{name}`")]
+    Duplicate {
+        /// The name.
+        name: ToolName,
+    },
+    /// Two names look the same.
+    #[error("the tool names `{first}` and `{second}` look the same")]
+    LookAlike {
+        /// The one that came first.
+        first: ToolName,
+        /// The other.
+        second: ToolName,
+    },
+}
+
+/// One tool with what the registry says of it.
+#[derive(Clone)]
+pub(crate) struct Listed {
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) facts: ToolFacts,
+}
+
+/// All tools, by name.
+#[derive(Clone, Default)]
+pub struct Catalogue {
+    listed: BTreeMap<ToolName, Listed>,
+}
+
+impl Catalogue {
+    /// Puts tools together; two that could be taken for each other are refused.
+    pub(crate) fn new(tools: Vec<Listed>) -> Result<Catalogue, CatalogueError> {
+        let mut looks: BTreeMap<String, ToolName> = BTreeMap::new();
+        let mut catalogue = Catalogue::default();
+        for listed in tools {
+            let name = listed.tool.contract().name().clone();
+            if catalogue.listed.contains_key(&name) {
+                return Err(CatalogueError::Duplicate { name });
+            }
+            // ATTACK(look-alike-tool)
+            if let Some(first) = looks.insert(name.look(), name.clone()) {
+                return Err(CatalogueError::LookAlike { first, second: name });
+            }
+            catalogue.listed.insert(name, listed);
+        }
+        Ok(catalogue)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Listed> {
+        self.listed.get(&ToolName::parse(name).ok()?)
+    }
+
+    /// The contracts that an agent may know of.
+    pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Contract> {
+        let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
+        let visible = self.listed.values().filter(|listed| may_see(agent, &listed.facts, settings).is_ok());
+        visible.map(|listed| listed.tool.contract().clone()).collect()
+    }
+
+    /// What an agent may have meant, among the tools it may know of.
+    pub(crate) fn nearest(&self, name: &str, agent: &AgentName, settings: &Settings) -> Option<String> {
+        let visible = self.visible_to(agent, settings);
+        nearest(name, visible.iter().map(|contract| contract.name().as_str())).map(str::to_owned)
+    }
+}
+
+/// The most that a call of a tool may use.
+pub(crate) fn limits_of(contract: &Contract) -> GrantLimits {
+    GrantLimits { timeout: contract.timeout(), ..GrantLimits::default() }
+}

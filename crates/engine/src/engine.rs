@@ -1,0 +1,171 @@
+//! The engine itself: what it is opened with, and what it holds.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use contract::{AgentName, CallId, Contract, OperatorName};
+use policy::{Facts, Settings};
+use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tools::{Surroundings, Tool};
+
+use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
+use crate::clock::Clock;
+use crate::operator::{Credential, CredentialError};
+use crate::trouble::Trouble;
+
+/// The operator that exists from the first start on: whoever owns Toolgate's home.
+const LOCAL_OPERATOR: &str = "me";
+
+/// What an engine is opened with.
+pub struct Options {
+    /// Toolgate's home: keys, and the credential of the local operator.
+    pub home: PathBuf,
+    /// The store, as `sqlite:PATH`.
+    pub store: String,
+    /// What the configuration means.
+    pub settings: Settings,
+    /// Where agents work.
+    pub workspace: PathBuf,
+    /// The tools there are.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// What tools need around them.
+    pub surroundings: Surroundings,
+    /// Where the time comes from.
+    pub clock: Clock,
+}
+
+/// Why an engine could not be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No signing key.
+    #[error("cannot use the signing key")]
+    Keys(#[from] store::KeysError),
+    /// No store.
+    #[error("cannot open the store")]
+    Store(#[from] store::OpenError),
+    /// The store was opened but does not work.
+    #[error("cannot use the store")]
+    Use(#[from] StoreError),
+    /// No credential.
+    #[error("cannot use the local operator's credential")]
+    Credential(#[from] CredentialError),
+    /// No operator.
+    #[error("cannot make the local operator")]
+    Operator(#[from] AddOperatorError),
+    /// A tool cannot be registered.
+    #[error("cannot register the tools")]
+    Register(#[from] RegisterError),
+    /// The tools cannot stand beside each other.
+    #[error("cannot list the tools")]
+    Catalogue(#[from] CatalogueError),
+}
+
+/// Takes calls, from any way in. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) settings: Settings,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) workspace: PathBuf,
+    pub(crate) clock: Clock,
+    /// Calls that this process sees through, each with the way to stop it.
+    pub(crate) owned: Mutex<HashMap<CallId, CancellationToken>>,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Engine {
+    /// Opens the store, registers the tools, and makes the local operator if this is the first start.
+    pub async fn open(options: Options) -> Result<Engine, OpenError> {
+        let now = options.clock.now();
+        let keys = Keys::load_or_create(&options.home)?;
+        let store = Store::open(&options.store, keys).await?;
+        let credential = Credential::load_or_create(&options.home)?;
+        if let Ok(name) = OperatorName::parse(LOCAL_OPERATOR) {
+            if store.operator_by_credential(&credential.digest()).await?.is_none() {
+                match store.add_operator(&name, Role::Admin, credential.digest(), now).await {
+                    // Whoever replaces the credential does not become the operator by it.
+                    Ok(()) | Err(AddOperatorError::NameTaken { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        let registered: Vec<NewTool> = options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
+        store.register_tools(&registered, now).await?;
+        let mut listed = Vec::new();
+        for tool in options.tools {
+            let contract = tool.contract();
+            let Some(row) = store.tool(contract.name()).await? else { continue };
+            let facts = policy::ToolFacts {
+                name: contract.name().clone(),
+                hash: contract.hash(),
+                category: contract.definition().category,
+                status: row.status,
+                trust: row.trust,
+                requires_approval: row.requires_approval,
+                limits: limits_of(contract),
+            };
+            listed.push(Listed { tool, facts });
+        }
+        let inner = Inner {
+            store,
+            settings: options.settings,
+            catalogue: Catalogue::new(listed)?,
+            surroundings: options.surroundings,
+            workspace: options.workspace,
+            clock: options.clock,
+            owned: Mutex::new(HashMap::new()),
+            tasks: TaskTracker::new(),
+        };
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    /// The tools that an agent may know of.
+    pub fn tools_for(&self, agent: &AgentName) -> Vec<Contract> {
+        self.inner.catalogue.visible_to(agent, &self.inner.settings)
+    }
+
+    /// The store, for those who show what happened.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// What the configuration means.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    /// The time, as this engine has it.
+    pub fn now(&self) -> i64 {
+        self.inner.clock.now()
+    }
+
+    /// Ends what this process has started, and waits until it has ended.
+    pub async fn close(&self) {
+        let tokens: Vec<CancellationToken> =
+            self.inner.owned.lock().map(|owned| owned.values().cloned().collect()).unwrap_or_default();
+        tokens.iter().for_each(CancellationToken::cancel);
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    pub(crate) async fn facts(&self, answer: Option<policy::Answer>) -> Result<Facts, Trouble> {
+        let operators = self.inner.store.operators().await?;
+        Ok(Facts {
+            now: self.now(),
+            workspace: self.inner.workspace.clone(),
+            operators: operators.len(),
+            egress: false,
+            ask_for: self.inner.settings.ask_for,
+            answer,
+        })
+    }
+}

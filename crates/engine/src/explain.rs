@@ -1,0 +1,61 @@
+//! What would be decided of a call, and why, without running anything.
+
+use policy::{Question, Step, Verdict, decide};
+use serde::Serialize;
+
+use contract::{CallId, Reason};
+
+use crate::engine::Engine;
+use crate::request::Request;
+use crate::trouble::Trouble;
+
+/// A decision that nobody acts on.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    /// `allow`, `ask` or `deny`.
+    pub verdict: &'static str,
+    /// Which tool, by its true name.
+    pub tool: String,
+    /// Why not, if denied.
+    pub reason: Option<Reason>,
+    /// What people would be asked.
+    pub question: Option<Question>,
+    /// What a grant would permit.
+    pub authority: Option<policy::Authority>,
+    /// Each layer that had a say, in order.
+    pub trace: Vec<Step>,
+    /// The policy that decided.
+    pub policy: contract::Digest,
+}
+
+impl Engine {
+    /// The decision for a request, with its trace. Runs nothing and records nothing.
+    pub async fn explain(&self, request: &Request) -> Result<Explanation, Trouble> {
+        let policy = self.inner.settings.hash();
+        let nothing = Explanation {
+            verdict: "deny",
+            tool: request.tool.clone(),
+            reason: None,
+            question: None,
+            authority: None,
+            trace: Vec::new(),
+            policy,
+        };
+        let admitted = match self.admit(CallId::from_random([0; 16]), request) {
+            Ok(admitted) => admitted,
+            Err(reason) => {
+                let step = Step { layer: "admit", says: "deny", why: reason.message.clone() };
+                return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
+            }
+        };
+        let facts = self.facts(None).await?;
+        let decision = decide(&admitted, &facts, &self.inner.settings);
+        let mut explanation = Explanation { verdict: decision.verdict.as_str(), trace: decision.trace, ..nothing };
+        match decision.verdict {
+            Verdict::Allow(grant) => explanation.authority = Some(grant.authority().clone()),
+            Verdict::Ask(question) => explanation.question = Some(question),
+            Verdict::Deny(reason) => explanation.reason = Some(reason),
+        }
+        Ok(explanation)
+    }
+}

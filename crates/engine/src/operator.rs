@@ -1,0 +1,124 @@
+//! The credential by which a person is known.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use contract::Digest;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// Where the local operator's credential is kept, in Toolgate's home.
+const FILE: &str = "operator.key";
+
+/// A secret that only one operator has.
+pub struct Credential(Zeroizing<String>);
+
+/// Why there is no credential.
+#[derive(Debug, Error)]
+pub enum CredentialError {
+    /// The file cannot be read or made.
+    #[error("cannot use the operator credential `{}`", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others could read it.
+    #[error("the operator credential `{}` can be read by others (mode {mode:o})", path.display())]
+    Exposed {
+        /// Which file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// No random bytes.
+    #[error("the system gives no random bytes")]
+    Random(#[source] getrandom::Error),
+}
+
+impl Credential {
+    /// A credential that somebody presents.
+    pub fn presented(text: &str) -> Credential {
+        Credential(Zeroizing::new(text.trim().to_owned()))
+    }
+
+    /// The local operator's, made if there is none yet.
+    pub fn load_or_create(home: &Path) -> Result<Credential, CredentialError> {
+        let path = home.join(FILE);
+        let failed = |source| CredentialError::File { path: path.clone(), source };
+        match read(&path) {
+            Ok(credential) => credential,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut bytes = Zeroizing::new([0_u8; 32]);
+                getrandom::fill(bytes.as_mut()).map_err(CredentialError::Random)?;
+                let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+                    Ok(mut file) => {
+                        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+                        Ok(Credential(Zeroizing::new(text)))
+                    }
+                    // Another process was faster.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(&path).map_err(failed)?,
+                    Err(error) => Err(failed(error)),
+                }
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// What the store keeps of it.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.0.as_bytes())
+    }
+}
+
+fn read(path: &Path) -> io::Result<Result<Credential, CredentialError>> {
+    let mut file = fs::File::open(path)?;
+    let mode = file.metadata()?.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Ok(Err(CredentialError::Exposed { path: path.to_owned(), mode }));
+    }
+    let mut text = Zeroizing::new(String::new());
+    Read::by_ref(&mut file).take(1024).read_to_string(&mut text)?;
+    Ok(Ok(Credential::presented(&text)))
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Credential(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn it_is_made_once_for_its_owner_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let first = Credential::load_or_create(home.path()).unwrap();
+        let mode = fs::metadata(home.path().join(FILE)).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        assert_eq!(Credential::load_or_create(home.path()).unwrap().digest(), first.digest());
+    }
+
+    #[test]
+    fn one_that_others_can_read_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        Credential::load_or_create(home.path()).unwrap();
+        fs::set_permissions(home.path().join(FILE), fs::Permissions::from_mode(0o644)).unwrap();
+        let error = Credential::load_or_create(home.path()).unwrap_err();
+        assert!(matches!(error, CredentialError::Exposed { mode: 0o644, .. }));
+    }
+
+    #[test]
+    fn it_does_not_show_itself() {
+        assert_eq!(format!("{:?}", Credential::presented("secret")), "Credential(..)");
+    }
+}

@@ -1,0 +1,35 @@
+//! What a caller asks for, whichever way it came in.
+
+use contract::{AgentName, Canonical, Digest, Key, TaskName};
+use serde_json::json;
+
+/// One call, as it was asked for. The caller is authenticated; nothing else about it is known to be good.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Who asks.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// The tool, as it was named.
+    pub tool: String,
+    /// The arguments.
+    pub arguments: Canonical,
+    /// The caller's idempotency key.
+    pub key: Option<Key>,
+    /// What it is for, in the caller's words.
+    pub purpose: Option<String>,
+}
+
+impl Request {
+    /// What makes two requests the same: who, for what task, which tool, which arguments.
+    pub(crate) fn digest(&self) -> Digest {
+        let whole = json!({
+            "agent": self.agent,
+            "task": self.task,
+            "tool": self.tool,
+            "arguments": self.arguments.value(),
+        });
+        // The arguments are canonical already, and names always are.
+        Canonical::of(whole).map_or_else(|_| Digest::of(self.arguments.text().as_bytes()), |text| text.digest())
+    }
+}

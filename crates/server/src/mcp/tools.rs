@@ -1,0 +1,89 @@
+//! Our tools as MCP clients see them.
+
+use std::sync::Arc;
+
+use contract::{Contract, EgressClass, Idempotency, SafetyClass};
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// Collects a call that was answered with `waiting`.
+pub(super) const CALL_STATUS: &str = "call_status";
+
+/// Names on both sides: clients take no dots, so `fs.read` is `fs_read` for them.
+#[derive(Default)]
+pub(super) struct Names;
+
+impl Names {
+    pub(super) fn shown(&self, contract: &Contract) -> String {
+        contract.name().as_str().replace('.', "_")
+    }
+
+    /// The true name of what a client calls so; the name itself if nothing is.
+    pub(super) fn true_name(&self, name: &str, contracts: &[Contract]) -> String {
+        let meant = contracts.iter().find(|contract| self.shown(contract) == name);
+        meant.map_or_else(|| name.to_owned(), |contract| contract.name().to_string())
+    }
+}
+
+pub(super) fn shown_tool(names: &Names, contract: &Contract) -> Tool {
+    let definition = contract.definition();
+    let input = object(contract.input().definition().clone());
+    let output = object(answer_schema(contract.output().definition().clone()));
+    let mut meta = JsonObject::new();
+    meta.insert("toolgate/name".to_owned(), Value::String(definition.name.clone()));
+    meta.insert("toolgate/hash".to_owned(), Value::String(contract.hash().to_string()));
+    meta.insert("toolgate/findings".to_owned(), json!(contract.findings()));
+    Tool::new_with_raw(names.shown(contract), Some(contract.shown_description().into()), Arc::new(input))
+        .with_title(definition.title.clone())
+        .with_raw_output_schema(Arc::new(output))
+        .with_annotations(annotations(contract))
+        .with_meta(MetaObject(meta))
+}
+
+fn annotations(contract: &Contract) -> ToolAnnotations {
+    let definition = contract.definition();
+    let reads = definition.safety == SafetyClass::Read;
+    ToolAnnotations::with_title(definition.title.clone())
+        .read_only(reads)
+        .destructive(!reads && definition.action.ends_with(":delete"))
+        .idempotent(reads || definition.idempotency == Idempotency::Required)
+        .open_world(definition.egress != EgressClass::None)
+}
+
+pub(super) fn call_status_tool() -> Tool {
+    let input = json!({
+        "type": "object",
+        "properties": { "call_id": { "type": "string", "description": "The call_id of the earlier answer." } },
+        "required": ["call_id"],
+        "additionalProperties": false,
+    });
+    let description = "Collects a call that was answered with `waiting`: blocks up to 45 seconds, then says where it is.";
+    Tool::new_with_raw(CALL_STATUS, Some(description.into()), Arc::new(object(input)))
+        .with_title("Status of a call")
+        .with_raw_output_schema(Arc::new(object(answer_schema(json!({ "type": "object" })))))
+        .with_annotations(ToolAnnotations::with_title("Status of a call").read_only(true).open_world(false))
+}
+
+/// The shape of every answer: one that waits or was refused has no result, and fits all the same.
+fn answer_schema(result: Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "call_id": { "type": "string" },
+            "status": { "enum": ["waiting", "running", "completed", "failed", "refused", "cancelled", "unknown"] },
+            "result": { "anyOf": [result, { "type": "null" }] },
+            "artifacts": { "type": "array" },
+            "reason": { "type": ["object", "null"] },
+            "approval": { "type": ["object", "null"] },
+            "receipt": { "type": ["string", "null"] },
+        },
+        "required": ["call_id", "status"],
+    })
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(members) => members,
+        _ => JsonObject::new(),
+    }
+}
