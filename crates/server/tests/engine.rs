@@ -31,6 +31,8 @@ async fn engine(home: &Path, workspace: &Path) -> Engine {
         store: format!("sqlite:{}", home.join("toolgate.db").display()),
         tools: tools::built_in(&settings).unwrap(),
         settings,
+        workspaces: std::collections::BTreeMap::new(),
+        timeouts: std::collections::BTreeMap::new(),
         workspace: workspace.to_owned(),
         surroundings: tools::Surroundings::new(binary, proofs, Host::default(), clock.as_function()),
         clock,
