@@ -297,7 +297,7 @@ mod tests {
             tool: ToolName::parse("t").unwrap(),
             contract: Digest::of(b""),
             request: Digest::of(b""),
-            arguments: Digest::of(b""),
+            arguments: Digest::of("x".repeat(1000).as_bytes()),
             arguments_json: "x".repeat(1000),
             policy: Digest::of(b""),
             purpose: None,

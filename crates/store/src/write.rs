@@ -40,7 +40,10 @@ impl Write<'_> {
     }
 
     /// Makes everything durable.
-    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        if let Some(tail) = &self.tail {
+            tail.sign(&mut self.transaction, self.store.keys()).await?;
+        }
         self.transaction.commit().await?;
         if let Some(tail) = self.tail {
             self.store.remember(tail);
