@@ -12,6 +12,7 @@
 mod approvals;
 mod calls;
 mod error;
+mod file;
 mod keys;
 mod ledger;
 mod open;

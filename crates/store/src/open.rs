@@ -4,9 +4,8 @@
 //! - A store is opened whole or not at all; a schema that this program does not know is left alone.
 //! - A store belongs to one signing key, from its first opening on.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
 use thiserror::Error;
 
 use crate::error::{StoreError, sqlite_code};
+use crate::file::place;
 use crate::keys::Keys;
 use crate::ledger::Tail;
 
@@ -193,31 +193,21 @@ fn path_of(url: &str) -> Result<PathBuf, OpenError> {
 }
 
 /// Makes the file, for its owner alone; SQLite gives the files beside it the same permissions.
+///
+/// One that is there is looked at, never opened: to close it would let go of every lock that SQLite holds on it for
+/// another store of this process.
 fn touch(path: &Path) -> Result<(), OpenError> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(source) => return Err(OpenError::Folder { path: path.to_owned(), source }),
-    }
     let failed = |source| OpenError::File { path: path.to_owned(), source };
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(OpenError::NotAStore { path: path.to_owned() });
-    }
-    // Also for root, who could write it all the same: somebody has protected it.
-    if metadata.permissions().readonly() {
-        return Err(OpenError::ReadOnly { path: path.to_owned() });
-    }
-    match OpenOptions::new().write(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-            ) =>
-        {
+    match fs::metadata(path) {
+        // Also for root, who could write it all the same: somebody has protected it.
+        Ok(metadata) if metadata.is_file() && metadata.permissions().readonly() => {
             Err(OpenError::ReadOnly { path: path.to_owned() })
         }
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Ok(_) => Err(OpenError::NotAStore { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => place(path, &[], 0o600)
+            .map(drop)
+            .map_err(|source| OpenError::Folder { path: path.to_owned(), source }),
         Err(error) => Err(failed(error)),
     }
 }
