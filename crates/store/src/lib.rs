@@ -11,6 +11,7 @@
 
 mod approvals;
 mod calls;
+mod durable;
 mod error;
 mod file;
 mod keys;

@@ -17,6 +17,7 @@ pub(crate) struct Write<'a> {
 impl Store {
     /// Begins to write. The lock is taken at once, so that what is read in it stays true.
     pub(crate) async fn write(&self) -> Result<Write<'_>, StoreError> {
+        self.disk.check()?;
         let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
         Ok(Write { store: self, transaction, tail: None })
     }
@@ -48,7 +49,7 @@ impl Write<'_> {
         if let Some(tail) = self.tail {
             self.store.remember(tail);
         }
-        Ok(())
+        self.store.disk.wait().await
     }
 }
 
