@@ -14,7 +14,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::file::place;
 
@@ -163,14 +163,13 @@ fn create(folder: &Path, private: &Path) -> Result<(), KeysError> {
     let public = Keys::from_seed(&seed).public;
     let mut key = Zeroizing::new(vec![ALGORITHM]);
     key.extend_from_slice(seed.as_ref());
-    let mut encoded = Zeroizing::new(BASE64_STANDARD.encode(&key));
+    let encoded = Zeroizing::new(BASE64_STANDARD.encode(&key));
     let text = Zeroizing::new(format!(
         "{PRIVATE_PREFIX}{}+{}+{}\n",
         public.name(),
         hex(&public.note_hash()),
         encoded.as_str()
     ));
-    encoded.zeroize();
     // Whoever was first has made the one that counts.
     put(private, text.as_bytes(), 0o600)
 }

@@ -31,8 +31,8 @@ pub use calls::{CLAIM_KEPT_MS, CallRow, NewApproval, NewCall, NewDecision, Recor
 pub use error::StoreError;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
 pub use ledger::{
-    Broken, Checkpoint, ConsistencyProof, ExportError, Fault, InclusionProof, LedgerEntry, NoteError,
-    ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
+    Broken, Checkpoint, ConsistencyProof, EventError, ExportError, Fault, InclusionProof, LedgerEntry,
+    NoteError, ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
 };
 pub use open::{OpenError, Store};
 pub use operators::{AddOperatorError, OperatorRow, Role};

@@ -3,7 +3,8 @@
 use contract::CallStatus;
 use serde_json::{Value, json};
 use store::{
-    Checkpoint, ExportError, Fault, InclusionProof, Keys, PublicKey, Store, VerifyError, verify_export,
+    Checkpoint, EventError, ExportError, Fault, InclusionProof, Keys, PublicKey, Store, VerifyError,
+    verify_export,
 };
 
 use crate::gate::{Gate, NOW, Raw, asking, call_id, refused, running};
@@ -46,6 +47,23 @@ async fn a_ledger_begins_with_whose_it_is() {
         (0, "gate.opened", "0".repeat(64).as_str())
     );
     assert_eq!(first.body["public_key"], json!(gate.store.keys().public().to_string()));
+}
+
+#[tokio::test]
+async fn others_tell_of_their_own_events_only() {
+    let gate = ledger().await;
+    let seq =
+        gate.store.record_event("backend.proved", json!({ "write_outside": "stopped" }), NOW).await.unwrap();
+    assert_eq!(gate.store.latest_event(seq - 1).await.unwrap()[0].body["write_outside"], "stopped");
+    for kind in
+        ["call.settled", "approval.answered", "gate.opened", "tool.registered", "x", "", "A.b", "a.b.c"]
+    {
+        let told = gate.store.record_event(kind, json!({}), NOW).await;
+        assert!(matches!(told, Err(EventError::Kind { .. })), "{kind}");
+    }
+    let unsafe_number = json!({ "bytes": u64::MAX });
+    assert!(gate.store.record_event("backend.proved", unsafe_number, NOW).await.is_err());
+    gate.store.verify(None).await.unwrap();
 }
 
 #[tokio::test]
