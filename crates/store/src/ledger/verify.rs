@@ -95,6 +95,12 @@ pub enum Fault {
         /// How many entries the checkpoint is of.
         size: u64,
     },
+    /// The signed root over all entries is not there.
+    #[error("the signed head of the ledger is missing")]
+    HeadMissing,
+    /// There are entries that were not signed.
+    #[error("it and those after it were not signed")]
+    Unsigned,
     /// A checkpoint that the store itself keeps is no good.
     #[error("a stored checkpoint of {size} entries is not valid")]
     CheckpointInvalid {

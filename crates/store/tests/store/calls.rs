@@ -52,6 +52,17 @@ async fn a_call_reads_back_as_it_was_recorded() {
 }
 
 #[tokio::test]
+async fn what_people_would_see_is_what_they_would_bind() {
+    let gate = Gate::open().await;
+    for call in [running(1), asking(1)] {
+        let call = NewCall { arguments_json: "{}".into(), ..call };
+        assert!(matches!(gate.store.record_call(call).await, Err(RecordError::ArgumentsDiffer)));
+    }
+    // Of what is refused there may be no canonical text at all.
+    gate.record(NewCall { arguments_json: "{".into(), ..refused(1) }).await;
+}
+
+#[tokio::test]
 async fn an_id_is_used_once() {
     let gate = Gate::open().await;
     gate.record(running(1)).await;

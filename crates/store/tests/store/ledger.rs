@@ -3,7 +3,8 @@
 use contract::CallStatus;
 use serde_json::{Value, json};
 use store::{
-    Checkpoint, ExportError, Fault, InclusionProof, Keys, PublicKey, Store, VerifyError, verify_export,
+    Checkpoint, EventError, ExportError, Fault, InclusionProof, Keys, PublicKey, Store, VerifyError,
+    verify_export,
 };
 
 use crate::gate::{Gate, NOW, Raw, asking, call_id, refused, running};
@@ -49,6 +50,23 @@ async fn a_ledger_begins_with_whose_it_is() {
 }
 
 #[tokio::test]
+async fn others_tell_of_their_own_events_only() {
+    let gate = ledger().await;
+    let seq =
+        gate.store.record_event("backend.proved", json!({ "write_outside": "stopped" }), NOW).await.unwrap();
+    assert_eq!(gate.store.latest_event(seq - 1).await.unwrap()[0].body["write_outside"], "stopped");
+    for kind in
+        ["call.settled", "approval.answered", "gate.opened", "tool.registered", "x", "", "A.b", "a.b.c"]
+    {
+        let told = gate.store.record_event(kind, json!({}), NOW).await;
+        assert!(matches!(told, Err(EventError::Kind { .. })), "{kind}");
+    }
+    let unsafe_number = json!({ "bytes": u64::MAX });
+    assert!(gate.store.record_event("backend.proved", unsafe_number, NOW).await.is_err());
+    gate.store.verify(None).await.unwrap();
+}
+
+#[tokio::test]
 async fn an_untouched_ledger_is_valid() {
     let gate = ledger().await;
     let verified = gate.store.verify(None).await.unwrap();
@@ -77,8 +95,8 @@ async fn any_changed_byte_of_any_entry_is_found_and_the_entry_is_named() {
         for (column, as_text) in [("kind", true), ("body", true), ("prev", false), ("hashes", false)] {
             let sql = format!("SELECT CAST({column} AS BLOB) FROM ledger WHERE seq = {seq}");
             let original = raw.bytes(&sql).await;
-            // Every byte of what is short; of bodies every 13th, in an order that meets each place somewhere.
-            let step = if original.len() > 64 { 13 } else { 1 };
+            // One in 13, beginning elsewhere in each entry, so that every place is met somewhere.
+            let step = if original.len() > 13 { 13 } else { 1 };
             for at in (usize::try_from(seq).unwrap() % step..original.len()).step_by(step) {
                 let mut changed = original.clone();
                 changed[at] ^= 1;
@@ -192,7 +210,10 @@ async fn a_cut_ledger_is_found_by_what_belonged_to_it() {
 
 #[tokio::test]
 async fn a_cut_ledger_is_found_against_a_checkpoint_that_was_kept_elsewhere() {
-    let gate = ledger().await;
+    let gate = Gate::open().await;
+    gate.record(running(1)).await;
+    let older = gate.store.checkpoint(NOW).await.unwrap();
+    gate.record(asking(4)).await;
     let note = gate.store.checkpoint(NOW).await.unwrap();
     gate.store.verify(Some(&note)).await.unwrap();
     let size = i64::try_from(gate.store.ledger_size().await.unwrap()).unwrap();
@@ -203,7 +224,9 @@ async fn a_cut_ledger_is_found_against_a_checkpoint_that_was_kept_elsewhere() {
     raw.run(&format!("DELETE FROM calls WHERE id = '{}'", call_id(4))).await.unwrap();
     assert!(matches!(broken(&gate.store, None).await.1, Fault::Truncated { .. }), "the store's own copy");
     raw.run("DELETE FROM checkpoints").await.unwrap();
-    gate.store.verify(None).await.expect("without a checkpoint nobody can know");
+    assert!(matches!(broken(&gate.store, None).await.1, Fault::Truncated { .. }), "the store's own head");
+    raw.run(&format!("UPDATE head SET size = {}, note = '{older}'", size - 2)).await.unwrap();
+    gate.store.verify(None).await.expect("with the head of then nobody can know");
     let (seq, fault) = broken(&gate.store, Some(&note)).await;
     assert_eq!(seq, Some(size - 2));
     assert_eq!(
@@ -234,6 +257,23 @@ async fn a_fork_is_found_against_a_checkpoint_that_was_kept_elsewhere() {
     check(&text, key, None).unwrap();
     let error = check(&text, key, Some(&note)).unwrap_err();
     assert!(matches!(error, ExportError::Broken(broken) if matches!(broken.fault, Fault::Fork { .. })));
+}
+
+#[tokio::test]
+async fn another_history_without_the_key_is_found_without_any_checkpoint() {
+    let gate = ledger().await;
+    let size = gate.store.ledger_size().await.unwrap();
+    let mut raw = gate.raw().await;
+    let head = raw.text("SELECT note FROM head").await;
+    gate.record(running(10)).await;
+    raw.drop_rules().await;
+    raw.run(&format!("UPDATE head SET note = '{head}'")).await.unwrap();
+    // An old head: someone without the key has gone on from there.
+    assert!(matches!(broken(&gate.store, None).await, (Some(seq), Fault::Unsigned) if seq as u64 == size));
+    raw.run("UPDATE head SET note = substr(note, 1, 30) || 'x' || substr(note, 32)").await.unwrap();
+    assert!(matches!(broken(&gate.store, None).await.1, Fault::CheckpointInvalid { .. }));
+    raw.run("DELETE FROM head").await.unwrap();
+    assert!(matches!(broken(&gate.store, None).await.1, Fault::HeadMissing));
 }
 
 #[tokio::test]

@@ -262,16 +262,16 @@ async fn what_only_grows_is_neither_changed_nor_removed_nor_replaced() {
     gate.record(crate::gate::running(20)).await;
     gate.store.checkpoint(NOW).await.unwrap();
     let mut raw = gate.raw().await;
-    for table in ["ledger", "receipts", "checkpoints", "gate"] {
+    for table in ["ledger", "receipts", "checkpoints", "gate", "head"] {
         let column = match table {
             "ledger" => "kind = 'x'",
             "receipts" => "envelope = '{}'",
-            "checkpoints" => "note = ''",
+            "checkpoints" | "head" => "note = ''",
             _ => "public_key = ''",
         };
         assert!(raw.run(&format!("UPDATE {table} SET {column}")).await.is_err(), "{table}");
     }
-    for table in ["ledger", "receipts", "checkpoints", "gate", "calls", "approvals", "answers"] {
+    for table in ["ledger", "receipts", "checkpoints", "gate", "head", "calls", "approvals", "answers"] {
         let before = raw.number(&format!("SELECT count(*) FROM {table}")).await;
         assert!(before > 0, "{table}");
         assert!(raw.run(&format!("DELETE FROM {table}")).await.is_err(), "{table}");
