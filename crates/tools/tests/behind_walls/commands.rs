@@ -247,11 +247,12 @@ fn somebody_left_behind_is_not_waited_for() {
 
 fn a_command_cannot_speak_for_its_worker() {
     let bench = Bench::new();
-    // The worker's streams, by every name that leads to them.
-    let script =
-        "for p in /proc/[0-9]*; do for f in 0 1 2; do echo forged > $p/fd/$f; done; done 2>/dev/null; exit 3";
+    // The streams of everybody else in the sandbox, by every name that leads to them.
+    let script = "for p in /proc/[0-9]*; do [ $p = /proc/$$ ] && continue; \
+                  ls $p/fd >/dev/null && echo open $p; for f in 0 1 2; do echo forged > $p/fd/$f; done; done; exit 3";
     let done = bench.done("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build" }));
-    assert_eq!(done["exit_code"], 3);
+    assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(3), &json!("")));
+    assert!(done["stderr"].as_str().unwrap().contains("/proc/2/fd"), "it must have found the worker: {done}");
 }
 
 fn there_is_no_network_and_networked_is_refused() {
