@@ -3,6 +3,7 @@
 //! It works while the init builds stage one: id maps first, because the init waits for them; then cgroup, surveys and
 //! mounts, of which the init knows nothing until the orders come.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{self, Detail, Patience, Search, Survey};
+use crate::tree::{self, Detail, Guarded, Patience, Search, Survey};
 
 /// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
@@ -319,7 +320,7 @@ fn give_orders(
                 Source::Sent
             }
         };
-        directories.push(order_for(plan, directory, source)?);
+        directories.push(order_for(plan, directory, opened, source)?);
     }
     let program = match &draft.program {
         Program::Inside(name) => OrderedProgram::Inside(name.clone()),
@@ -362,7 +363,12 @@ fn give_orders(
     Ok((orders, mounts))
 }
 
-fn order_for(plan: &Plan, directory: &Opened, source: Source) -> Result<OrderedDirectory, StartError> {
+fn order_for(
+    plan: &Plan,
+    directory: &Opened,
+    all: &[Opened],
+    source: Source,
+) -> Result<OrderedDirectory, StartError> {
     let failed = |error: Errno| StartError::Directory { path: directory.path.clone(), source: error.into() };
     let status = rustix::fs::fstat(&directory.handle).map_err(failed)?;
     let mut covered = Vec::new();
@@ -378,9 +384,27 @@ fn order_for(plan: &Plan, directory: &Opened, source: Source) -> Result<OrderedD
         source,
         identity: (status.st_dev, status.st_ino),
         covered,
+        between: between(directory, all)?,
         pinned: directory.survey.pinned.clone(),
         protected: directory.survey.protected.clone(),
     })
+}
+
+/// The directories on the way from a writable grant down to the other grants in it.
+///
+/// ATTACK(nested-grant-moved): only they can be moved from inside, and with them what lies beneath, as the host sees it.
+fn between(directory: &Opened, all: &[Opened]) -> Result<Vec<Guarded>, StartError> {
+    let mut ways: BTreeSet<&Path> = BTreeSet::new();
+    if directory.access == Access::Write {
+        let beneath = all.iter().filter_map(|other| other.path.strip_prefix(&directory.path).ok());
+        let is_way = |path: &&Path| !path.as_os_str().is_empty();
+        ways.extend(beneath.flat_map(|path| path.ancestors().skip(1).filter(is_way)));
+    }
+    let guard = |way: &Path| {
+        Guarded::at(&directory.handle, way)
+            .map_err(|error| StartError::Directory { path: directory.path.join(way), source: error.into() })
+    };
+    ways.into_iter().map(guard).collect()
 }
 
 /// The size of the caller's terminal; a caller without one gets the usual.

@@ -68,6 +68,8 @@ pub(crate) struct OrderedDirectory {
     /// Device and inode that were surveyed; another one is refused.
     pub(crate) identity: (u64, u64),
     pub(crate) covered: Vec<Guarded>,
+    /// Directories on the way to another grant, which must stay where they are.
+    pub(crate) between: Vec<Guarded>,
     pub(crate) pinned: Vec<Guarded>,
     pub(crate) protected: Vec<Guarded>,
 }

@@ -153,6 +153,9 @@ fn guard_names(
     orders: &Orders,
 ) -> Result<(), Failure> {
     let name = |path: &Path| Failure::at::<io::Error>(Step::Name(directory.path.join(path)));
+    for way in &directory.between {
+        remount(tree, way, Use::ReadWrite).map_err(name(&way.path))?;
+    }
     if directory.access == Access::Write && orders.keeps(Control::ProtectedNames) {
         let own = directory.pinned.iter().map(|guarded| (guarded, Use::ReadWrite));
         let read_only = directory.protected.iter().map(|guarded| (guarded, Use::ReadOnly));

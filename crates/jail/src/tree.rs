@@ -109,6 +109,18 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
+    /// What is at a path beneath a directory, links not followed.
+    pub(crate) fn at(directory: impl AsFd, path: &Path) -> Result<Guarded, Errno> {
+        let status = statat(directory, or_here(path), AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
+        let link = is_link.then(|| changed(&status));
+        Ok(Guarded { path: path.to_owned(), kind, inode: status.st_ino, link })
+    }
+
     pub(crate) fn identity(&self) -> Identity {
         (self.inode, self.link)
     }
@@ -499,14 +511,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn guarded(&self, path: &Path) -> Option<Guarded> {
-        let status = self.status(path)?;
-        let kind = match FileType::from_raw_mode(status.st_mode) {
-            FileType::Directory => Kind::Directory,
-            _ => Kind::File,
-        };
-        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
-        let link = is_link.then(|| changed(&status));
-        Some(Guarded { path: path.to_owned(), kind, inode: status.st_ino, link })
+        Guarded::at(&self.search.directory, path).ok()
     }
 
     fn is_git(&self, name: &OsStr) -> bool {

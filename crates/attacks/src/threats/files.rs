@@ -70,6 +70,12 @@ pub(crate) fn cases() -> Vec<Case> {
                 change_read_only,
             )
         },
+        Case::new(
+            "nested-grant-moved",
+            "a directory granted for reading within one granted for writing cannot be replaced",
+            &mounts,
+            replace_nested,
+        ),
         Case {
             teeth: Teeth::Bare,
             ..Case::new(
@@ -179,6 +185,20 @@ fn write_by_alias(site: &Site<'_>) -> Try<Attempt> {
         .iter()
         .any(|file| fs::read_to_string(file).ok().as_deref() != Some("before"));
     ran.judged(|ran| ran.seen(changed, "wrote through a hard link"))
+}
+
+/// What is shown is a mount and stays; what it is in is not, and the host has no mounts.
+fn replace_nested(site: &Site<'_>) -> Try<Attempt> {
+    let file = site.place.file("work/a/b/shown/file", "harmless")?;
+    let work = site.place.open_folder("work")?;
+    site.place.open_folder("work/a")?;
+    let arguments = [work.display().to_string()].into_iter().chain(
+        ["move:a/b:moved", "move:a:moved", "write:a/b/shown/file:evil"].into_iter().map(str::to_owned),
+    );
+    let shown = site.place.path("work/a/b/shown");
+    let ran = site.run(Run { read: vec![shown], write: vec![work], ..Run::payload("perform", arguments) })?;
+    let evil = fs::read_to_string(&file).is_ok_and(|text| text == "evil");
+    ran.judged(|ran| ran.seen(evil, "the host finds another directory there"))
 }
 
 fn write_to_pipe(site: &Site<'_>) -> Try<Attempt> {
