@@ -12,7 +12,7 @@ use crate::control::Control;
 use crate::launch::Opened;
 use crate::plan::{self, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
-use crate::tree::{Detail, Patience, Search, Survey, open_beneath, survey};
+use crate::tree::{Detail, End, Patience, Search, Survey, open_beneath, survey};
 
 /// Settings of a fresh repository that cannot make git run anything.
 const HARMLESS_SETTINGS: [&str; 15] = [
@@ -52,7 +52,7 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
             before: Some(&directory.survey),
             patience: Patience::Steady,
         });
-        incomplete |= !now.complete || !now.stable || !directory.survey.complete;
+        incomplete |= now.end != End::Whole || directory.survey.end != End::Whole;
         if wants_list {
             seen.extend(difference(&directory.path, &directory.survey, &now));
         }

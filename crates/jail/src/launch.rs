@@ -30,7 +30,7 @@ use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{self, Detail, Guarded, Patience, Search, Survey};
+use crate::tree::{self, Detail, End, Guarded, Patience, Search, Survey};
 
 /// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
@@ -58,6 +58,12 @@ pub enum StartError {
     /// Directories in it kept moving while it was searched for secrets.
     #[error("`{}` keeps changing while it is searched", path.display())]
     Unstable {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Links in it give so many directories other names that what those mean cannot be followed.
+    #[error("`{}` has too many links that give directories another name", path.display())]
+    Links {
         /// The directory.
         path: PathBuf,
     },
@@ -294,8 +300,10 @@ fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
             }
             Content::Software => Survey::nothing_to_guard(),
         };
-        if !survey.stable {
-            return Err(StartError::Unstable { path });
+        match survey.end {
+            End::Unstable => return Err(StartError::Unstable { path }),
+            End::TooManyLinks => return Err(StartError::Links { path }),
+            End::Whole | End::Part => {}
         }
         Ok(Opened { path, access: directory.access, handle, survey })
     };
@@ -507,7 +515,7 @@ fn held_by_launcher(plan: &Plan, identity: &Identity, cgroup: &Cgroup, opened: &
         let how = "a read-only directory lies beneath a writable one, where mounts hold alone";
         say(Control::LandlockFiles, Level::Partly, how.to_owned());
     }
-    if opened.iter().any(|directory| !directory.survey.complete) {
+    if opened.iter().any(|directory| directory.survey.end != End::Whole) {
         let how = "not all of a granted directory could be searched, and what was not is not guarded";
         for control in [Control::HiddenNames, Control::ProtectedNames, Control::HostSockets] {
             say(control, Level::Partly, how.to_owned());

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, op
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::names::{GitFiles, Names};
+use crate::names::{Beginning, GitFiles, List, Names, Progress};
 
 /// Entries looked at before a run; beyond that the survey gives up and says so.
 const MAX_BEFORE: usize = 250_000;
@@ -25,8 +25,8 @@ const MAX_BEFORE: usize = 250_000;
 const MAX_AFTER: usize = 5_000_000;
 /// Entries looked at while a tool runs.
 const MAX_GLANCE: usize = 20_000;
-/// Links to directories that are followed: each makes every name be asked about once more.
-const MAX_LINKS: usize = 64;
+/// Directories that links give another name that means something; a plan with more is refused.
+const MAX_LINKED: usize = 10_000;
 /// How often changed directories are looked at again.
 const MAX_ROUNDS: usize = 64;
 
@@ -76,16 +76,28 @@ pub(crate) struct Survey {
     pub(crate) protected: Vec<Guarded>,
     /// Attributes by path, if they were asked for.
     pub(crate) stamps: BTreeMap<PathBuf, Stamp>,
-    /// False when there were too many entries to look at all of them.
-    pub(crate) complete: bool,
-    /// False when directories kept moving, so that something may have been missed.
-    pub(crate) stable: bool,
+    /// How far it got.
+    pub(crate) end: End,
+}
+
+/// How far a survey got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Everything was seen, as of one moment.
+    Whole,
+    /// There were too many entries, or some could not be looked at.
+    #[default]
+    Part,
+    /// Directories kept moving, so that something may have been missed.
+    Unstable,
+    /// Links give too many directories another name.
+    TooManyLinks,
 }
 
 impl Survey {
     /// For a directory that is not searched.
     pub(crate) fn nothing_to_guard() -> Survey {
-        Survey { complete: true, stable: true, ..Survey::default() }
+        Survey { end: End::Whole, ..Survey::default() }
     }
 
     /// Everything that was guarded.
@@ -175,7 +187,8 @@ pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
     let mut walk = Walk {
         search,
         known,
-        links: Vec::new(),
+        linked: BTreeMap::new(),
+        renamed: BTreeSet::new(),
         folders: BTreeMap::new(),
         stamps: BTreeMap::new(),
         entries: 0,
@@ -187,8 +200,11 @@ pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
 struct Walk<'a, Fd> {
     search: &'a Search<'a, Fd>,
     known: Option<BTreeSet<Identity>>,
-    /// Links that give a directory another name that patterns ask about: the link, and what it leads to.
-    links: Vec<(PathBuf, PathBuf)>,
+    /// What directories are by the names that links give them: the patterns that begin there. However many links lead
+    /// to one, each pattern counts once.
+    linked: BTreeMap<PathBuf, BTreeSet<Beginning>>,
+    /// Directories that were listed before a link gave them another name.
+    renamed: BTreeSet<PathBuf>,
     folders: BTreeMap<PathBuf, Folder>,
     stamps: BTreeMap<PathBuf, Stamp>,
     entries: usize,
@@ -219,25 +235,27 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     fn run(&mut self) -> Survey {
         let mut waiting = vec![PathBuf::new()];
         for _ in 0..MAX_ROUNDS {
-            while let Some(folder) = waiting.pop() {
+            while let Some(folder) = waiting.pop().or_else(|| self.renamed.pop_first()) {
+                if self.linked.len() > MAX_LINKED {
+                    return Survey { end: End::TooManyLinks, ..self.collect() };
+                }
                 if self.entries > self.most() {
-                    return Survey { stable: true, ..self.collect() };
+                    return self.collect();
                 }
                 waiting.extend(self.look_into(&folder));
             }
-            let links = self.links.len();
             let found = self.collect();
             if self.search.patience == Patience::Glance {
                 return found;
             }
             // ATTACK(hidden-name-moved): a directory that moves from where we have yet to look to where we have been.
-            let moved = self.look_again();
-            if moved.is_empty() && links == self.links.len() {
-                return Survey { complete: !self.unseen, stable: true, ..found };
+            waiting = self.look_again();
+            if waiting.is_empty() && self.renamed.is_empty() {
+                let end = if self.unseen { End::Part } else { End::Whole };
+                return Survey { end, ..found };
             }
-            waiting = moved;
         }
-        self.collect()
+        Survey { end: End::Unstable, ..self.collect() }
     }
 
     fn most(&self) -> usize {
@@ -346,7 +364,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn matters(&mut self, path: &Path, entry: &Entry) -> bool {
-        if entry.kind == FileType::Symlink && self.search.names.continues(&self.search.path.join(path)) {
+        if entry.kind == FileType::Symlink {
             self.follow(path);
         }
         matches!(entry.kind, FileType::Directory | FileType::Socket)
@@ -355,16 +373,35 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             || self.protects(path)
     }
 
-    /// Remembers a link to a directory in here under whose name patterns go on.
+    /// Remembers what the directory that a link leads to is by the link's name.
     fn follow(&mut self, link: &Path) {
-        if self.links.len() >= MAX_LINKS {
-            self.unseen = true;
+        let mut begun: BTreeSet<Beginning> =
+            self.search.names.beginnings(&self.search.path.join(link)).into_iter().collect();
+        begun.extend(self.by_links(link).filter_map(|(_, progress)| match progress {
+            Progress::Begins(beginning) => Some(beginning),
+            Progress::Match => None,
+        }));
+        if begun.is_empty() {
             return;
         }
-        let known = self.links.iter().any(|(known, _)| known == link);
-        if let (Some(target), false) = (self.resolve(link), known) {
-            self.links.push((link.to_owned(), target));
+        let Some(target) = self.target(link) else { return };
+        let known = self.linked.entry(target.clone()).or_default();
+        let before = known.len();
+        known.extend(begun);
+        // ATTACK(hidden-behind-many-links): names that meant nothing when they were listed may do now.
+        if known.len() > before {
+            let listed = self.folders.range(target.clone()..).map(|(path, _)| path);
+            self.renamed.extend(listed.take_while(|path| path.starts_with(&target)).cloned());
         }
+    }
+
+    /// What an entry is by the names that links give the directories it is in.
+    fn by_links<'b>(&'b self, path: &'b Path) -> impl Iterator<Item = (List, Progress)> + 'b {
+        let linked = path.ancestors().skip(1).filter_map(|above| Some((above, self.linked.get(above)?)));
+        linked.flat_map(move |(above, begun)| {
+            let rest = path.strip_prefix(above).unwrap_or(path);
+            begun.iter().filter_map(move |b| Some((b.list, self.search.names.go_on(*b, rest)?)))
+        })
     }
 
     fn descends(&self, folder: &Path, entry: &Entry) -> bool {
@@ -409,8 +446,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn forget(&mut self, path: &Path) {
-        self.folders.retain(|known, _| !known.starts_with(path));
-        self.stamps.retain(|known, _| !known.starts_with(path));
+        forget_beneath(&mut self.folders, path);
+        forget_beneath(&mut self.stamps, path);
     }
 
     /// What the listed entries mean.
@@ -536,29 +573,30 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn hides(&self, path: &Path) -> bool {
-        !self.is_named_by_git(path) && self.is_meant(path, |path| self.search.names.hides(path))
+        !self.is_named_by_git(path) && self.is_meant(path, List::Hidden)
     }
 
     fn protects(&self, path: &Path) -> bool {
-        self.is_meant(path, |path| self.search.names.protects(path))
+        self.is_meant(path, List::Protected)
     }
 
-    /// Whether a question is answered with yes under any of the names an entry has.
-    fn is_meant(&self, path: &Path, question: impl Fn(&Path) -> bool) -> bool {
-        let other_names =
-            self.links.iter().filter_map(|(link, target)| Some(link.join(path.strip_prefix(target).ok()?)));
-        question(&self.search.path.join(path))
-            || other_names.into_iter().any(|name| question(&self.search.path.join(name)))
+    /// Whether a pattern of this list matches any of the names an entry has.
+    fn is_meant(&self, path: &Path, list: List) -> bool {
+        self.search.names.matches(list, &self.search.path.join(path))
+            || self.by_links(path).any(|(of, progress)| of == list && progress == Progress::Match)
     }
 
     /// Where a link leads, if that is in the directory and not the directory itself.
     fn resolve(&self, link: &Path) -> Option<PathBuf> {
+        self.target(link).filter(|inside| !inside.as_os_str().is_empty())
+    }
+
+    /// Where a link leads, if that is in the directory.
+    fn target(&self, link: &Path) -> Option<PathBuf> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let target =
             openat2(&self.search.directory, link, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).ok()?;
-        let inside =
-            real_path(&target)?.strip_prefix(real_path(&self.search.directory)?).ok().map(Path::to_owned)?;
-        (!inside.as_os_str().is_empty()).then_some(inside)
+        real_path(&target)?.strip_prefix(real_path(&self.search.directory)?).ok().map(Path::to_owned)
     }
 
     fn status(&self, path: &Path) -> Option<Stat> {
@@ -576,6 +614,15 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             };
             self.stamps.insert(path.to_owned(), stamp);
         }
+    }
+}
+
+/// Removes what is at a path and beneath it: neighbours in the order of paths.
+fn forget_beneath<T>(known: &mut BTreeMap<PathBuf, T>, path: &Path) {
+    let beneath = known.range(path.to_owned()..).map(|(key, _)| key).take_while(|key| key.starts_with(path));
+    let gone: Vec<PathBuf> = beneath.cloned().collect();
+    for key in gone {
+        known.remove(&key);
     }
 }
 
@@ -629,7 +676,7 @@ mod tests {
         assert_eq!(paths(&found.sockets), ["a/s.sock"]);
         assert_eq!(paths(&found.pinned), ["a/b/.git"]);
         assert_eq!(paths(&found.protected), ["a/.ssh", "a/b/.git/config", "a/b/.git/hooks"]);
-        assert!(found.complete && found.stable);
+        assert_eq!(found.end, End::Whole);
     }
 
     #[test]

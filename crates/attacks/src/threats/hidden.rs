@@ -137,7 +137,13 @@ pub(crate) fn cases() -> Vec<Case> {
         &[Control::HiddenNames],
         in_two_grants,
     );
-    SECRETS.iter().map(case).chain([nested]).collect()
+    let behind_links = Case::new(
+        "hidden-behind-many-links",
+        "a hidden name is hidden behind a link however many others there are and in whatever order they are found",
+        &[Control::HiddenNames],
+        behind_many_links,
+    );
+    SECRETS.iter().map(case).chain([nested, behind_links]).collect()
 }
 
 fn attempt(site: &Site<'_>, secret: &Secret) -> Try<Attempt> {
@@ -170,6 +176,23 @@ fn in_two_grants(site: &Site<'_>) -> Try<Attempt> {
         Run { read: vec![outer], write: vec![site.place.path("work/inner")], ..Run::payload("pry", [file]) };
     let ran = site.run(run)?;
     ran.judged(|ran| ran.revealed(&text))
+}
+
+/// One link among many, each to a directory of its own, found after what it leads to; the other by another link.
+fn behind_many_links(site: &Site<'_>) -> Try<Attempt> {
+    let text = token();
+    let mut tried = Vec::new();
+    for number in 0..100 {
+        site.place.file(&format!("work/{number:03}/plain/config.json"), &text)?;
+        tried.push(site.place.link(&format!("work/m{number:03}/.docker"), format!("../{number:03}/plain"))?);
+    }
+    site.place.file("work/x/deep/toolgate/key", &text)?;
+    site.place.link("work/x/.local", "middle")?;
+    site.place.link("work/x/middle/state", "../deep")?;
+    let mut tried: Vec<PathBuf> = tried.into_iter().map(|link| link.join("config.json")).collect();
+    tried.push(site.place.path("work/x/.local/state/toolgate/key"));
+    let run = Run { read: vec![site.place.path("work")], ..Run::payload("read", tried) };
+    site.run(run)?.judged(|ran| ran.revealed(&text))
 }
 
 /// Reads a file by every way there is.
