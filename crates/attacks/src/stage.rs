@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
 
 use crate::launch::command_of;
@@ -21,6 +22,12 @@ pub(crate) enum Stage {
     Terminal(PathBuf),
     /// Core dumps as large as the caller may have them.
     CoreDumps,
+    /// The host's processes, mounted at this place. As root.
+    Window(PathBuf),
+    /// A filesystem of its own at this place, with a repository in it. As root.
+    Repository(PathBuf),
+    /// A filesystem of its own at this place that everyone may write. As root.
+    Memory(PathBuf),
     /// A user namespace in which no other can be made, as on a host without them.
     NoUserNamespaces,
 }
@@ -30,6 +37,9 @@ impl Stage {
         match self {
             Stage::Terminal(path) => format!("terminal:{}", path.display()),
             Stage::CoreDumps => "core-dumps:".to_owned(),
+            Stage::Window(path) => format!("window:{}", path.display()),
+            Stage::Repository(path) => format!("repository:{}", path.display()),
+            Stage::Memory(path) => format!("memory:{}", path.display()),
             Stage::NoUserNamespaces => "no-user-namespaces:".to_owned(),
         }
     }
@@ -39,6 +49,9 @@ impl Stage {
         match name {
             "terminal" => Some(Stage::Terminal(PathBuf::from(rest))),
             "core-dumps" => Some(Stage::CoreDumps),
+            "window" => Some(Stage::Window(PathBuf::from(rest))),
+            "repository" => Some(Stage::Repository(PathBuf::from(rest))),
+            "memory" => Some(Stage::Memory(PathBuf::from(rest))),
             "no-user-namespaces" => Some(Stage::NoUserNamespaces),
             _ => None,
         }
@@ -57,12 +70,27 @@ impl Stage {
                 let most = getrlimit(Resource::Core).maximum;
                 Ok(setrlimit(Resource::Core, Rlimit { current: most, maximum: most })?)
             }
+            Stage::Window(path) => mount_for_us_alone("proc", path),
+            Stage::Repository(path) => {
+                mount_for_us_alone("tmpfs", path)?;
+                fs::create_dir_all(path.join(".git/hooks"))?;
+                fs::write(path.join(".git/HEAD"), "ref: refs/heads/main")
+            }
+            Stage::Memory(path) => mount_for_us_alone("tmpfs", path),
             Stage::NoUserNamespaces => {
                 raw::enter_user_namespace()?;
                 fs::write("/proc/sys/user/max_user_namespaces", "0")
             }
         }
     }
+}
+
+/// In a mount namespace of its own, so that it ends with this process.
+fn mount_for_us_alone(kind: &str, path: &Path) -> io::Result<()> {
+    raw::unshare(libc::CLONE_NEWNS)?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    let options = if kind == "tmpfs" { Some(c"mode=0777") } else { None };
+    Ok(mount(kind, path, kind, MountFlags::empty(), options)?)
 }
 
 /// Prepares this process if the arguments say so, and becomes what the rest of them says. Returns only on failure.

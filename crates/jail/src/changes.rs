@@ -44,14 +44,8 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
     let mut incomplete = false;
     let mut quarantined = Vec::new();
     for directory in opened.iter().filter(|directory| directory.access == plan::Access::Write) {
-        let now = survey(&Search {
-            directory: &directory.handle,
-            path: &directory.path,
-            names: &plan.draft().names,
-            detail,
-            before: Some(&directory.survey),
-            patience: Patience::Steady,
-        });
+        let search = directory.search(&plan.draft().names, detail, Patience::Steady);
+        let now = survey(&Search { before: Some(&directory.survey), ..search });
         incomplete |= now.end != End::Whole || directory.survey.end != End::Whole;
         if wants_list {
             seen.extend(difference(&directory.path, &directory.survey, &now));
@@ -86,7 +80,7 @@ fn difference(root: &Path, before: &Survey, after: &Survey) -> Vec<Change> {
 fn quarantine_new(directory: &Opened, now: &Survey) -> Vec<Quarantined> {
     // By what it is, not by name: a repository can be moved away and another put in its place.
     let before = directory.survey.known();
-    let new = now.protected.iter().filter(|guarded| !before.contains(&guarded.identity()));
+    let new = now.protected.iter().filter(|guarded| !before.contains(&guarded.identity));
     new.flat_map(|guarded| suspicious_parts(directory, &guarded.path))
         .filter_map(|(path, why)| move_away(directory, &path, why))
         .collect()

@@ -32,7 +32,7 @@ pub enum Control {
     LandlockTcp,
     /// Second wall for signals and abstract sockets, independent of namespaces.
     LandlockScopes,
-    /// `/proc` cannot be written, and files about the host in it are masked.
+    /// `/proc` cannot be written, files about the host in it are masked, and so are other windows into its kernel.
     ProcFiles,
     /// `/dev` holds harmless devices only, and device files elsewhere do not work.
     Devices,

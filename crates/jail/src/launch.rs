@@ -24,13 +24,15 @@ use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited};
 use crate::mounts::{copy_of, translate_owners};
+use crate::names::Names;
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step, send};
-use crate::plan::{Access, ChangeReport, Content, Directory, Plan, Program, Strictness};
+use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
 use crate::tree::{self, Detail, End, Guarded, Patience, Search, Survey};
+use crate::windows::{self, Window};
 
 /// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
@@ -66,6 +68,14 @@ pub enum StartError {
     Links {
         /// The directory.
         path: PathBuf,
+    },
+    /// It shows the kernel, not files.
+    #[error("`{}` is in a filesystem of the kernel (`{kind}`)", path.display())]
+    Window {
+        /// The directory.
+        path: PathBuf,
+        /// The kind of filesystem.
+        kind: &'static str,
     },
     /// The program to be brought in cannot be opened.
     #[error("cannot open the program `{}`", path.display())]
@@ -238,7 +248,22 @@ pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
     pub(crate) handle: OwnedFd,
+    /// Windows into the host's kernel that are mounted in it.
+    pub(crate) windows: Vec<Guarded>,
     pub(crate) survey: Survey,
+}
+
+impl Opened {
+    /// A survey of it as it is now.
+    pub(crate) fn search<'a>(
+        &'a self,
+        names: &'a Names,
+        detail: Detail,
+        patience: Patience,
+    ) -> Search<'a, &'a OwnedFd> {
+        let (directory, path, windows) = (&self.handle, &self.path, &self.windows);
+        Search { directory, path, names, windows, detail, before: None, patience }
+    }
 }
 
 fn tell(
@@ -276,38 +301,41 @@ impl Drop for Unborn {
 
 fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
     let draft = plan.draft();
-    let open = |directory: &Directory| {
-        let path = directory.path.clone();
-        let handle = tree::open_directory(&path).map_err(|error| match error {
-            Errno::LOOP => StartError::Link { path: path.clone() },
-            error => StartError::Directory { path: path.clone(), source: error.into() },
-        })?;
-        let detail = match (draft.changes, directory.access) {
-            (ChangeReport::List, Access::Write) => Detail::Stamps,
-            _ => Detail::Names,
-        };
-        let survey = match directory.content {
-            Content::Work => {
-                let names = &draft.names;
-                tree::survey(&Search {
-                    directory: &handle,
-                    path: &path,
-                    names,
-                    detail,
-                    before: None,
-                    patience: Patience::Steady,
-                })
-            }
-            Content::Software => Survey::nothing_to_guard(),
-        };
-        match survey.end {
-            End::Unstable => return Err(StartError::Unstable { path }),
-            End::TooManyLinks => return Err(StartError::Links { path }),
-            End::Whole | End::Part => {}
-        }
-        Ok(Opened { path, access: directory.access, handle, survey })
+    if draft.directories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mounts = std::fs::read("/proc/self/mountinfo")
+        .map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
+    let windows = windows::windows_in(&mounts);
+    draft.directories.iter().map(|directory| open(directory, draft, &windows)).collect()
+}
+
+fn open(directory: &Directory, draft: &Draft, windows: &[Window]) -> Result<Opened, StartError> {
+    let path = directory.path.clone();
+    let failed = |error: Errno| match error {
+        Errno::LOOP => StartError::Link { path: path.clone() },
+        error => StartError::Directory { path: path.clone(), source: error.into() },
     };
-    draft.directories.iter().map(open).collect()
+    let handle = tree::open_directory(&path).map_err(failed)?;
+    let device = rustix::fs::fstat(&handle).map_err(failed)?.st_dev;
+    if let Some(kind) = windows::kind_of_device(windows, device) {
+        return Err(StartError::Window { path, kind });
+    }
+    let windows = windows::beneath(windows, &handle, &path);
+    let survey = Survey::nothing_to_guard();
+    let mut opened = Opened { path, access: directory.access, handle, windows, survey };
+    let detail = match (draft.changes, directory.access) {
+        (ChangeReport::List, Access::Write) => Detail::Stamps,
+        _ => Detail::Names,
+    };
+    if directory.content == Content::Work {
+        opened.survey = tree::survey(&opened.search(&draft.names, detail, Patience::Steady));
+    }
+    match opened.survey.end {
+        End::Unstable => Err(StartError::Unstable { path: opened.path }),
+        End::TooManyLinks => Err(StartError::Links { path: opened.path }),
+        End::Whole | End::Part => Ok(opened),
+    }
 }
 
 fn give_orders(
@@ -380,6 +408,10 @@ fn order_for(
     let failed = |error: Errno| StartError::Directory { path: directory.path.clone(), source: error.into() };
     let status = rustix::fs::fstat(&directory.handle).map_err(failed)?;
     let mut covered = Vec::new();
+    // First: what else is covered may hold them.
+    if plan.keeps(Control::ProcFiles) {
+        covered.extend(directory.windows.iter().cloned());
+    }
     if plan.keeps(Control::HiddenNames) {
         covered.extend(directory.survey.hidden.iter().cloned());
     }

@@ -37,6 +37,7 @@ mod sys;
 mod syscalls;
 mod tree;
 mod watch;
+mod windows;
 
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};

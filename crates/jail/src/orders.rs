@@ -119,6 +119,8 @@ pub enum Step {
     Clone,
     /// Writing the id maps.
     IdMap,
+    /// Listing the host's mounts.
+    Mounts,
     /// Creating the other namespaces.
     Namespaces,
     /// Taking the sandbox's identity.
@@ -172,6 +174,7 @@ impl fmt::Display for Step {
         match self {
             Step::Clone => f.write_str("create user and process namespaces"),
             Step::IdMap => f.write_str("write the id maps"),
+            Step::Mounts => f.write_str("list the host's mounts"),
             Step::Namespaces => f.write_str("create mount, network, ipc and uts namespaces"),
             Step::Identity => f.write_str("take the sandbox's identity"),
             Step::Loopback => f.write_str("bring up loopback"),

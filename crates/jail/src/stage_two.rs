@@ -25,7 +25,7 @@ use crate::mounts::{
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
 use crate::stage_one::{Failure, HalfBuilt};
-use crate::tree::{Guarded, Kind, open_beneath};
+use crate::tree::{Guarded, Identity, Kind, open_beneath};
 use crate::{seccomp, sys};
 
 /// Where a program brought from the host stands.
@@ -197,7 +197,7 @@ fn find(tree: &OwnedFd, guarded: &Guarded) -> io::Result<Option<OwnedFd>> {
         Err(Errno::ACCESS) => return Ok(None),
         other => other?,
     };
-    if rustix::fs::fstat(&target)?.st_ino == guarded.inode {
+    if Identity::of(&rustix::fs::fstat(&target)?) == guarded.identity {
         Ok(Some(target))
     } else {
         Err(io::Error::from_raw_os_error(libc::ESTALE))
@@ -270,7 +270,7 @@ fn note_namespaces(orders: &Orders, enforcement: &mut Enforcement) {
         (Control::Ipc, "ipc namespace"),
         (Control::Hostname, "uts namespace"),
         (Control::CgroupView, "cgroup namespace"),
-        (Control::ProcFiles, "read-only /proc, host files in it covered"),
+        (Control::ProcFiles, "read-only /proc, host files in it and kernel filesystems elsewhere covered"),
         (Control::Devices, "harmless devices only, nodev everywhere else"),
         (Control::Descriptors, "all closed before the root is left"),
         (Control::Environment, "only what the plan names"),

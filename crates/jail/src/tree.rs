@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! - A survey is of one moment: what was renamed while it looked is looked at again, or the survey says it is not stable.
-//! - Whatever is to be guarded is known by its inode, so that something else under its name is noticed.
+//! - Whatever is to be guarded is known by its device and inode, so that something else under its name is noticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -57,6 +57,8 @@ pub(crate) struct Search<'a, Fd> {
     /// Where it is: a name may mean something by its parent's.
     pub(crate) path: &'a Path,
     pub(crate) names: &'a Names,
+    /// Not to be entered: they are covered, and show the kernel.
+    pub(crate) windows: &'a [Guarded],
     pub(crate) detail: Detail,
     /// After a run, what was known before: hidden directories that are new are searched too.
     pub(crate) before: Option<&'a Survey>,
@@ -102,12 +104,26 @@ impl Survey {
 
     /// Everything that was guarded.
     pub(crate) fn known(&self) -> BTreeSet<Identity> {
-        self.hidden.iter().chain(&self.protected).map(Guarded::identity).collect()
+        self.hidden.iter().chain(&self.protected).map(|guarded| guarded.identity).collect()
     }
 }
 
-/// An inode, and of a link when it was made.
-pub(crate) type Identity = (u64, Option<(i64, i64)>);
+/// The device and inode of an entry, and of a link when it was made: nothing can be mounted over a link, so it can go
+/// and its inode be another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) device: u64,
+    inode: u64,
+    link: Option<(i64, i64)>,
+}
+
+impl Identity {
+    pub(crate) fn of(status: &Stat) -> Identity {
+        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
+        let link = is_link.then(|| changed(status));
+        Identity { device: status.st_dev, inode: status.st_ino, link }
+    }
+}
 
 /// An entry to be guarded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,9 +131,7 @@ pub(crate) struct Guarded {
     #[serde(with = "crate::plan::wire_path")]
     pub(crate) path: PathBuf,
     pub(crate) kind: Kind,
-    pub(crate) inode: u64,
-    /// Of a link, when it was made: nothing can be mounted over it, so it can go and its inode be another's.
-    link: Option<(i64, i64)>,
+    pub(crate) identity: Identity,
 }
 
 impl Guarded {
@@ -128,13 +142,7 @@ impl Guarded {
             FileType::Directory => Kind::Directory,
             _ => Kind::File,
         };
-        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
-        let link = is_link.then(|| changed(&status));
-        Ok(Guarded { path: path.to_owned(), kind, inode: status.st_ino, link })
-    }
-
-    pub(crate) fn identity(&self) -> Identity {
-        (self.inode, self.link)
+        Ok(Guarded { path: path.to_owned(), kind, identity: Identity::of(&status) })
     }
 }
 
@@ -215,7 +223,7 @@ struct Walk<'a, Fd> {
 /// A directory as it was when it was listed.
 #[derive(PartialEq, Eq)]
 struct Folder {
-    inode: u64,
+    identity: Option<Identity>,
     /// Not the time of its last modification, which anyone inside can set.
     changed: (i64, i64),
     /// Its directories, and the entries whose names mean something.
@@ -278,8 +286,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let handle = match opened {
             Ok(handle) => handle,
             Err(Errno::ACCESS | Errno::PERM) => {
-                let inode = self.status(folder).map_or(0, |status| status.st_ino);
-                let closed = Folder { inode, changed: (0, 0), entries: Vec::new(), closed: true };
+                let identity = self.status(folder).as_ref().map(Identity::of);
+                let closed = Folder { identity, changed: (0, 0), entries: Vec::new(), closed: true };
                 self.folders.insert(folder.to_owned(), closed);
                 return Vec::new();
             }
@@ -301,7 +309,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let next =
             listed.iter().filter(|entry| self.descends(folder, entry)).map(|entry| folder.join(&entry.name));
         let next = next.filter(|path| !self.folders.contains_key(path)).collect();
-        let seen = Folder { inode: status.st_ino, changed: changed(&status), entries: listed, closed: false };
+        let identity = Some(Identity::of(&status));
+        let seen = Folder { identity, changed: changed(&status), entries: listed, closed: false };
         self.folders.insert(folder.to_owned(), seen);
         next
     }
@@ -316,8 +325,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
 
     /// Whether this is after a run, and the directory was not guarded in it.
     fn is_new(&self, folder: &Path) -> bool {
-        let inode = self.status(folder).map(|status| (status.st_ino, None));
-        self.known.as_ref().is_some_and(|known| inode.is_some_and(|inode| !known.contains(&inode)))
+        let Some(known) = &self.known else { return false };
+        self.status(folder).is_some_and(|status| !known.contains(&Identity::of(&status)))
     }
 
     fn make_listable(&self, folder: &Path) -> Result<(), Errno> {
@@ -406,12 +415,13 @@ impl<Fd: AsFd> Walk<'_, Fd> {
 
     fn descends(&self, folder: &Path, entry: &Entry) -> bool {
         let path = folder.join(&entry.name);
-        if entry.kind != FileType::Directory {
+        let is_window = || self.search.windows.iter().any(|window| window.path == path);
+        if entry.kind != FileType::Directory || is_window() {
             return false;
         }
         if self.hides(&path) {
             // ATTACK(hidden-shelter): before a run it will be covered; after one it may be new, and hold anything.
-            return self.known.as_ref().is_some_and(|known| !known.contains(&(entry.inode, None)));
+            return self.is_new(&path);
         }
         // Git's objects are its own; but a change report lists them like anything else.
         !self.is_object_store(&path) || self.search.detail == Detail::Stamps
@@ -424,7 +434,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             .iter()
             .filter(|(path, folder)| {
                 self.status(path).is_none_or(|now| {
-                    now.st_ino != folder.inode || (!folder.closed && changed(&now) != folder.changed)
+                    Some(Identity::of(&now)) != folder.identity
+                        || (!folder.closed && changed(&now) != folder.changed)
                 })
             })
             .map(|(path, _)| path.clone())
@@ -459,8 +470,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         }
         for (folder, seen) in &self.folders {
             if seen.closed {
-                let (path, kind, inode) = (folder.clone(), Kind::Directory, seen.inode);
-                found.hidden.push(Guarded { path, kind, inode, link: None });
+                let (path, kind) = (folder.clone(), Kind::Directory);
+                found.hidden.extend(seen.identity.map(|identity| Guarded { path, kind, identity }));
             }
             for entry in &seen.entries {
                 self.collect_entry(&folder.join(&entry.name), entry, &mut found);
@@ -662,6 +673,7 @@ mod tests {
             directory,
             path: folder.path(),
             names: &names,
+            windows: &[],
             detail: Detail::Names,
             before: None,
             patience: Patience::Steady,

@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, fstatvfs, statat};
 use rustix::process::Pid;
 
 use crate::control::Control;
-use crate::launch::{Running, has_no_more_processors_than, processors};
+use crate::launch::{Opened, Running, has_no_more_processors_than, processors};
 use crate::plan::{Access, Plan};
 use crate::report::Limit;
-use crate::tree::{Detail, Patience, Search, survey};
+use crate::tree::{Detail, Patience, survey};
 
 const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -72,7 +72,7 @@ impl Watch {
             running.opened.get(*index).is_some_and(|directory| {
                 let lost = before.saturating_sub(free_bytes(&directory.handle));
                 // Others use the disk too: only when that much is gone is it worth finding out who took it.
-                lost > limits.disk && self.written_by(running, &directory.handle, plan) > limits.disk
+                lost > limits.disk && self.written_by(running, directory, plan) > limits.disk
             })
         });
         passed.then_some(Limit::Disk)
@@ -81,15 +81,13 @@ impl Watch {
     /// Bytes written since the run began: as the kernel counts them for the sandbox's processes, or as files show that
     /// changed since and files without a name, whichever is more. The first misses what was only reserved, and what an
     /// ordinary user may not ask about; the second misses files that are only mapped.
-    fn written_by(&self, running: &Running, directory: &impl AsFd, plan: &Plan) -> u64 {
-        let (path, names, patience) = (Path::new("/"), &plan.draft().names, Patience::Glance);
-        let found =
-            survey(&Search { directory, path, names, detail: Detail::Stamps, before: None, patience });
+    fn written_by(&self, running: &Running, directory: &Opened, plan: &Plan) -> u64 {
+        let found = survey(&directory.search(&plan.draft().names, Detail::Stamps, Patience::Glance));
         let since = self.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let named: u64 = found
             .stamps
             .keys()
-            .filter_map(|path| statat(directory, path, AtFlags::SYMLINK_NOFOLLOW).ok())
+            .filter_map(|path| statat(&directory.handle, path, AtFlags::SYMLINK_NOFOLLOW).ok())
             .filter(|status| u64::try_from(status.st_ctime).unwrap_or_default() >= since)
             .map(|status| u64::try_from(status.st_blocks).unwrap_or_default() * 512)
             .sum();

@@ -12,10 +12,12 @@ use super::plants::{PLANTS, Plant};
 use crate::Try;
 use crate::bench::{Need, find_program};
 use crate::case::{Attempt, Case, Trace};
-use crate::launch::{Run, Site, command_of};
+use crate::launch::{Launcher, Run, Site, command_of};
 use crate::payload::{Payload, argument, tell};
+use crate::stage::Stage;
 
-pub(crate) const PAYLOADS: &[Payload] = &[("perform", perform_all), ("flood", flood)];
+pub(crate) const PAYLOADS: &[Payload] =
+    &[("perform", perform_all), ("flood", flood), ("number-like", number_like)];
 
 pub(crate) fn cases() -> Vec<Case> {
     let walls = [Control::ProtectedNames];
@@ -28,6 +30,16 @@ pub(crate) fn cases() -> Vec<Case> {
             trace: Trace::Also(was_quarantined),
             needs: vec![Need::Program("git")],
             ..Case::new("git-runs-it", "git runs nothing that a new repository asks for", &walls, let_git_run)
+        },
+        Case {
+            trace: Trace::Also(was_quarantined),
+            needs: vec![Need::Root],
+            ..Case::new(
+                "reused-inode-elsewhere",
+                "a hook with the number of one that is known on another filesystem is disarmed",
+                &walls,
+                number_like_another,
+            )
         },
         Case {
             trace: Trace::Also(was_quarantined),
@@ -93,6 +105,21 @@ fn let_git_run(site: &Site<'_>) -> Try<Attempt> {
         .stderr(Stdio::null())
         .status()?;
     ran.judged(|ran| ran.seen(marker.exists(), "git ran what the repository asked for"))
+}
+
+/// Two filesystems number their files alike. What is mounted there is the launcher's alone: its report is what is seen.
+fn number_like_another(site: &Site<'_>) -> Try<Attempt> {
+    let work = site.place.open_folder("work")?;
+    let (one, other) = (site.place.folder("work/one")?, site.place.folder("work/other")?);
+    let stages = vec![Stage::Repository(one.clone()), Stage::Memory(other.clone())];
+    let launcher = Launcher { stages, ..Launcher::default() };
+    let ran = site.run(Run { write: vec![work], launcher, ..Run::payload("number-like", [&one, &other]) })?;
+    if ran.stdout.contains(ALIKE) {
+        let left = ran.report()?.quarantined.is_empty();
+        ran.judged(|ran| ran.seen(left, "the hook is left"))
+    } else {
+        Err(ran.said_nothing())
+    }
 }
 
 fn hide_among_many(site: &Site<'_>) -> Try<Attempt> {
@@ -164,6 +191,29 @@ fn perform_all(arguments: &[String]) {
     for step in arguments.iter().skip(1) {
         tell(step, perform(folder, step));
     }
+}
+
+/// What is said when the numbers are alike.
+const ALIKE: &str = "a directory has the number of the other";
+
+/// Makes hooks on one filesystem with the number of those on another.
+fn number_like(arguments: &[String]) {
+    let (one, other) = (Path::new(argument(arguments, 0)), Path::new(argument(arguments, 1)));
+    let make = || -> std::io::Result<()> {
+        let wanted = fs::metadata(one.join(".git/hooks"))?.ino();
+        let hooks = other.join(".git/hooks");
+        fs::create_dir(other.join(".git"))?;
+        for number in 0..100 {
+            let next = other.join(number.to_string());
+            fs::create_dir(&next)?;
+            if fs::metadata(&next)?.ino() == wanted {
+                fs::rename(&next, &hooks)?;
+                break;
+            }
+        }
+        fs::write(hooks.join("pre-commit"), "evil")
+    };
+    tell(ALIKE, make());
 }
 
 /// What a flood says when it is done.
