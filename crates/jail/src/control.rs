@@ -46,7 +46,7 @@ pub enum Control {
     HiddenNames,
     /// Files that make the host run code later (git hooks and configuration) cannot be written.
     ProtectedNames,
-    /// Sockets in granted directories cannot be reached.
+    /// Sockets and pipes of the host in granted directories cannot be reached.
     HostSockets,
     /// Total memory.
     Memory,

@@ -416,7 +416,7 @@ fn order_for(
         covered.extend(directory.survey.hidden.iter().cloned());
     }
     if plan.keeps(Control::HostSockets) {
-        covered.extend(directory.survey.sockets.iter().cloned());
+        covered.extend(directory.survey.doors.iter().cloned());
     }
     Ok(OrderedDirectory {
         path: directory.path.clone(),

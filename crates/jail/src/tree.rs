@@ -70,8 +70,8 @@ pub(crate) struct Search<'a, Fd> {
 pub(crate) struct Survey {
     /// To be covered by something empty.
     pub(crate) hidden: Vec<Guarded>,
-    /// Host sockets, to be covered too.
-    pub(crate) sockets: Vec<Guarded>,
+    /// Sockets and pipes, behind which the host may listen: to be covered too.
+    pub(crate) doors: Vec<Guarded>,
     /// Directories that must become mount points, so that they cannot be renamed.
     pub(crate) pinned: Vec<Guarded>,
     /// To be read-only inside a writable directory.
@@ -239,6 +239,13 @@ struct Entry {
     inode: u64,
 }
 
+impl Entry {
+    /// ATTACK(fifo-in-a-writable-directory): neither a read-only mount nor one that may be written closes these.
+    fn is_door(&self) -> bool {
+        matches!(self.kind, FileType::Socket | FileType::Fifo)
+    }
+}
+
 impl<Fd: AsFd> Walk<'_, Fd> {
     fn run(&mut self) -> Survey {
         let mut waiting = vec![PathBuf::new()];
@@ -376,7 +383,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         if entry.kind == FileType::Symlink {
             self.follow(path);
         }
-        matches!(entry.kind, FileType::Directory | FileType::Socket)
+        entry.kind == FileType::Directory
+            || entry.is_door()
             || self.is_git(&entry.name)
             || self.hides(path)
             || self.protects(path)
@@ -484,8 +492,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         if self.is_in_git(path) {
             if self.hides(path) {
                 found.hidden.extend(self.guarded(path));
-            } else if entry.kind == FileType::Socket {
-                found.sockets.extend(self.guarded(path));
+            } else if entry.is_door() {
+                found.doors.extend(self.guarded(path));
             }
             return;
         }
@@ -499,8 +507,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             if let Some(guarded) = real.and_then(|real| self.guarded(&real)) {
                 found.hidden.push(guarded);
             }
-        } else if entry.kind == FileType::Socket {
-            found.sockets.extend(self.guarded(path));
+        } else if entry.is_door() {
+            found.doors.extend(self.guarded(path));
         } else if self.is_git(&entry.name) {
             if entry.kind == FileType::Directory {
                 found.pinned.extend(self.guarded(path));
@@ -666,6 +674,7 @@ mod tests {
         std::os::unix::fs::symlink("../real-secret", at("a/.env.link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", at("a/.env.out")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(at("a/s.sock")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("a/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
 
         let names = Names::default();
         let directory = open_directory(folder.path()).unwrap();
@@ -685,7 +694,7 @@ mod tests {
             paths
         };
         assert_eq!(paths(&found.hidden), ["a/.ssh", "a/b/.env", "real-secret"]);
-        assert_eq!(paths(&found.sockets), ["a/s.sock"]);
+        assert_eq!(paths(&found.doors), ["a/pipe", "a/s.sock"]);
         assert_eq!(paths(&found.pinned), ["a/b/.git"]);
         assert_eq!(paths(&found.protected), ["a/.ssh", "a/b/.git/config", "a/b/.git/hooks"]);
         assert_eq!(found.end, End::Whole);
