@@ -3,18 +3,25 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit, setsid};
 
 use crate::launch::command_of;
 use crate::raw;
 
 /// The argument that makes our binary prepare itself and go on with the next ones.
 pub(crate) const STAGE_ARGUMENT: &str = "__stage";
+
+/// Where distributions keep keys that members of a group may read.
+pub(crate) const KEY: &str = "/etc/ssl/private/key";
+/// A group and a user that own nothing.
+const GROUP: u32 = 54_321;
+const ORDINARY: u32 = 65_534;
 
 /// One preparation.
 pub(crate) enum Stage {
@@ -28,6 +35,8 @@ pub(crate) enum Stage {
     Repository(PathBuf),
     /// A filesystem of its own at this place that everyone may write. As root.
     Memory(PathBuf),
+    /// An ordinary user in a group that may read a key of the system, with this text in it. As root.
+    KeyOfAGroup(String),
     /// A user namespace in which no other can be made, as on a host without them.
     NoUserNamespaces,
 }
@@ -40,6 +49,7 @@ impl Stage {
             Stage::Window(path) => format!("window:{}", path.display()),
             Stage::Repository(path) => format!("repository:{}", path.display()),
             Stage::Memory(path) => format!("memory:{}", path.display()),
+            Stage::KeyOfAGroup(text) => format!("key-of-a-group:{text}"),
             Stage::NoUserNamespaces => "no-user-namespaces:".to_owned(),
         }
     }
@@ -52,6 +62,7 @@ impl Stage {
             "window" => Some(Stage::Window(PathBuf::from(rest))),
             "repository" => Some(Stage::Repository(PathBuf::from(rest))),
             "memory" => Some(Stage::Memory(PathBuf::from(rest))),
+            "key-of-a-group" => Some(Stage::KeyOfAGroup(rest.to_owned())),
             "no-user-namespaces" => Some(Stage::NoUserNamespaces),
             _ => None,
         }
@@ -77,6 +88,15 @@ impl Stage {
                 fs::write(path.join(".git/HEAD"), "ref: refs/heads/main")
             }
             Stage::Memory(path) => mount_for_us_alone("tmpfs", path),
+            Stage::KeyOfAGroup(text) => {
+                mount_for_us_alone("tmpfs", Path::new("/etc/ssl"))?;
+                let key = Path::new(KEY);
+                key.parent().map_or(Ok(()), fs::create_dir)?;
+                fs::write(key, text)?;
+                fs::set_permissions(key, fs::Permissions::from_mode(0o640))?;
+                chown(key, None, Some(GROUP))?;
+                become_ordinary()
+            }
             Stage::NoUserNamespaces => {
                 raw::enter_user_namespace()?;
                 fs::write("/proc/sys/user/max_user_namespaces", "0")
@@ -91,6 +111,13 @@ fn mount_for_us_alone(kind: &str, path: &Path) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let options = if kind == "tmpfs" { Some(c"mode=0777") } else { None };
     Ok(mount(kind, path, kind, MountFlags::empty(), options)?)
+}
+
+fn become_ordinary() -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(ORDINARY), Gid::from_raw(ORDINARY));
+    rustix::thread::set_thread_groups(&[Gid::from_raw(GROUP)])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    Ok(rustix::thread::set_thread_res_uid(uid, uid, uid)?)
 }
 
 /// Prepares this process if the arguments say so, and becomes what the rest of them says. Returns only on failure.

@@ -18,7 +18,8 @@ use crate::control::{Control, Controls};
 use crate::environment::HOME;
 use crate::identity::Identity;
 use crate::mounts::{
-    Use, attach_at, attach_over, copy_of, kind_of, make_link, new_filesystem, restrict, write_file,
+    Use, attach_at, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem, restrict,
+    write_file,
 };
 use crate::orders::Step;
 use crate::sys;
@@ -42,20 +43,30 @@ impl Failure {
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What programs expect of `/etc`. The rest of it is not there: it tells about the host, or holds secrets.
-const ETC: [&str; 9] = [
+///
+/// ATTACK(group-readable-keys): an ordinary user's groups stay in the sandbox, so of directories with keys in them only
+/// the parts without are shown.
+const ETC: [&str; 16] = [
     "alternatives",
+    "ca-certificates/extracted",
     "crypto-policies",
     "ld.so.cache",
     "localtime",
     "os-release",
-    "pki",
+    "pki/ca-trust/extracted",
+    "pki/java",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
     "services",
-    "ssl",
+    "ssl/certs",
+    "ssl/openssl.cnf",
     "timezone",
 ];
 
 /// Small files are copied: cheaper than a mount, and as good.
-const COPIED_BYTES: i64 = 4096;
+const COPIED_BYTES: i64 = 16 * 1024;
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "urandom", "tty"];
 
@@ -240,8 +251,12 @@ fn show_system(root: &OwnedFd) -> Result<(), Failure> {
 fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
     let status = match kind_of(path) {
         Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ACCESS) => return Ok(()),
         other => other?,
     };
+    if let Some(parent) = path.parent().filter(|parent| parent.components().count() > 2) {
+        make_directory(root, parent)?;
+    }
     let mounted = |kind| -> io::Result<()> {
         let tree = copy_of(CWD, path)?;
         restrict(&tree, Use::ReadOnly)?;
