@@ -2,17 +2,18 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, FileType, Mode, OFlags, RenameFlags, access, chmod, renameat_with};
 use rustix::io::Errno;
 
 use crate::control::Control;
+use crate::entry::{by_handle, open_beneath};
 use crate::launch::Opened;
 use crate::plan::{self, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
-use crate::tree::{Detail, End, Patience, Search, Survey, open_beneath, survey};
+use crate::tree::{Detail, End, Patience, Search, Survey, survey};
 
 /// Settings of a fresh repository that cannot make git run anything.
 const HARMLESS_SETTINGS: [&str; 15] = [
@@ -176,11 +177,6 @@ fn move_away(directory: &Opened, path: &Path, why: &str) -> Option<Quarantined> 
     }
     let moved_to = directory.path.join(path).with_file_name(&stands);
     Some(Quarantined { path: directory.path.join(path), moved_to, why })
-}
-
-/// A path to what a handle stands for, and to nothing else.
-fn by_handle(handle: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use thiserror::Error;
 use crate::cgroup::{Cgroup, Wanted};
 use crate::changes;
 use crate::control::{Control, Controls, Enforcement, Level};
+use crate::entry::{Guarded, open_directory};
 use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited};
@@ -31,7 +32,7 @@ use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{self, Detail, End, Guarded, Patience, Search, Survey};
+use crate::tree::{Detail, End, Patience, Search, Survey, survey};
 use crate::windows::{self, Window};
 
 /// Where the system keeps its own.
@@ -316,20 +317,20 @@ fn open(directory: &Directory, draft: &Draft, windows: &[Window]) -> Result<Open
         Errno::LOOP => StartError::Link { path: path.clone() },
         error => StartError::Directory { path: path.clone(), source: error.into() },
     };
-    let handle = tree::open_directory(&path).map_err(failed)?;
+    let handle = open_directory(&path).map_err(failed)?;
     let device = rustix::fs::fstat(&handle).map_err(failed)?.st_dev;
     if let Some(kind) = windows::kind_of_device(windows, device) {
         return Err(StartError::Window { path, kind });
     }
     let windows = windows::beneath(windows, &handle, &path);
-    let survey = Survey::nothing_to_guard();
-    let mut opened = Opened { path, access: directory.access, handle, windows, survey };
+    let mut opened =
+        Opened { path, access: directory.access, handle, windows, survey: Survey::nothing_to_guard() };
     let detail = match (draft.changes, directory.access) {
         (ChangeReport::List, Access::Write) => Detail::Stamps,
         _ => Detail::Names,
     };
     if directory.content == Content::Work {
-        opened.survey = tree::survey(&opened.search(&draft.names, detail, Patience::Steady));
+        opened.survey = survey(&opened.search(&draft.names, detail, Patience::Steady));
     }
     match opened.survey.end {
         End::Unstable => Err(StartError::Unstable { path: opened.path }),

@@ -16,6 +16,7 @@
 mod cgroup;
 mod changes;
 mod control;
+mod entry;
 mod environment;
 mod helper;
 mod identity;

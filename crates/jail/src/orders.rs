@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, Controls, Enforcement};
+use crate::entry::Guarded;
 use crate::plan::wire_path;
 use crate::plan::{Access, Loopback};
-use crate::tree::Guarded;
 
 /// The longest message: a survey of a large tree makes long lists.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;

@@ -15,6 +15,7 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 use rustix::thread::UnshareFlags;
 
 use crate::control::{Control, Controls};
+use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::identity::Identity;
 use crate::mounts::{
@@ -23,7 +24,6 @@ use crate::mounts::{
 };
 use crate::orders::Step;
 use crate::sys;
-use crate::tree::Kind;
 
 /// A wall that could not be raised.
 #[derive(Debug)]

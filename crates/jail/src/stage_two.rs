@@ -17,6 +17,7 @@ use rustix::thread::{
 };
 
 use crate::control::{Control, Enforcement, Level};
+use crate::entry::{Guarded, Identity, Kind, open_beneath};
 use crate::environment::HOME;
 use crate::landlock::{self, Allowed};
 use crate::mounts::{
@@ -25,7 +26,6 @@ use crate::mounts::{
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
 use crate::stage_one::{Failure, HalfBuilt};
-use crate::tree::{Guarded, Identity, Kind, open_beneath};
 use crate::{seccomp, sys};
 
 /// Where a program brought from the host stands.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,6 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
 use crate::control::{Control, Enforcement};
+use crate::entry::by_handle;
 use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
@@ -562,7 +563,7 @@ impl Own {
         if !matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice)) {
             return Own::AsItIs(stream);
         }
-        let path = format!("/proc/self/fd/{}", stream.fd().as_raw_fd());
+        let path = by_handle(stream.fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_or(Own::AsItIs(stream), Own::Again)
     }

@@ -9,14 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat2, statat};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
+use crate::entry::{Guarded, Identity, Kind, by_handle, changed, open_beneath, or_here, real_path};
 use crate::names::{Beginning, GitFiles, List, Names, Progress};
 
 /// Entries looked at before a run; beyond that the survey gives up and says so.
@@ -108,51 +108,6 @@ impl Survey {
     }
 }
 
-/// The device and inode of an entry, and of a link when it was made: nothing can be mounted over a link, so it can go
-/// and its inode be another's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Identity {
-    pub(crate) device: u64,
-    inode: u64,
-    link: Option<(i64, i64)>,
-}
-
-impl Identity {
-    pub(crate) fn of(status: &Stat) -> Identity {
-        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
-        let link = is_link.then(|| changed(status));
-        Identity { device: status.st_dev, inode: status.st_ino, link }
-    }
-}
-
-/// An entry to be guarded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Guarded {
-    #[serde(with = "crate::plan::wire_path")]
-    pub(crate) path: PathBuf,
-    pub(crate) kind: Kind,
-    pub(crate) identity: Identity,
-}
-
-impl Guarded {
-    /// What is at a path beneath a directory, links not followed.
-    pub(crate) fn at(directory: impl AsFd, path: &Path) -> Result<Guarded, Errno> {
-        let status = statat(directory, or_here(path), AtFlags::SYMLINK_NOFOLLOW)?;
-        let kind = match FileType::from_raw_mode(status.st_mode) {
-            FileType::Directory => Kind::Directory,
-            _ => Kind::File,
-        };
-        Ok(Guarded { path: path.to_owned(), kind, identity: Identity::of(&status) })
-    }
-}
-
-/// What kind of mount point an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
-    File,
-    Directory,
-}
-
 /// Attributes that change when a file does. The change time cannot be set back from inside a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
@@ -169,24 +124,6 @@ impl Stamp {
     pub(crate) fn differs(&self, after: &Stamp) -> bool {
         if self.is_directory && after.is_directory { self.mode != after.mode } else { self != after }
     }
-}
-
-/// Opens a host directory by its plain path; a symbolic link anywhere in it is an error (`ELOOP`).
-pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
-}
-
-/// Opens something beneath a directory handle, following no link. The empty path is the directory itself.
-pub(crate) fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat2(directory, or_here(path), flags, Mode::empty(), resolve)
-}
-
-fn or_here(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
 /// Looks through the whole directory.
@@ -341,10 +278,9 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             return rustix::fs::fchmod(&self.search.directory, Mode::RWXU);
         }
         let handle = open_beneath(&self.search.directory, folder, OFlags::PATH | OFlags::DIRECTORY)?;
-        let by_handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        rustix::fs::chmod(&by_handle, Mode::RWXU)?;
+        rustix::fs::chmod(by_handle(&handle), Mode::RWXU)?;
         // Nothing is gained if it still cannot be listed.
-        rustix::fs::access(&by_handle, rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK)
+        rustix::fs::access(by_handle(&handle), rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK)
     }
 
     fn list(&mut self, handle: &OwnedFd, folder: &Path) -> Vec<Entry> {
@@ -645,20 +581,10 @@ fn forget_beneath<T>(known: &mut BTreeMap<PathBuf, T>, path: &Path) {
     }
 }
 
-fn changed(status: &Stat) -> (i64, i64) {
-    (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default())
-}
-
-/// Where an open file really is.
-fn real_path(fd: impl AsFd) -> Option<PathBuf> {
-    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    let path = readlinkat(rustix::fs::CWD, link, Vec::new()).ok()?;
-    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::open_directory;
     use std::fs;
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::makedev;
 
-use crate::tree::Guarded;
+use crate::entry::Guarded;
 
 /// Filesystems that show the kernel's own objects instead of somebody's files.
 const KINDS: [&str; 23] = [
