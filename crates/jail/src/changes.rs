@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, FileType, Mode, OFlags, RenameFlags, access, chmod, renameat_with};
 use rustix::io::Errno;
@@ -13,7 +14,7 @@ use crate::entry::{by_handle, open_beneath};
 use crate::launch::Opened;
 use crate::plan::{self, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
-use crate::tree::{Detail, End, Patience, Search, Survey, survey};
+use crate::tree::{Detail, End, Search, Survey, survey};
 
 /// Settings of a fresh repository that cannot make git run anything.
 const HARMLESS_SETTINGS: [&str; 15] = [
@@ -37,15 +38,19 @@ const HARMLESS_SETTINGS: [&str; 15] = [
 /// Largest configuration that is read before it is called suspicious.
 const MAX_CONFIG: u64 = 64 * 1024;
 
+/// How long the writable directories are searched at most. The tool has ended; its time is over.
+const SEARCH: Duration = Duration::from_secs(30);
+
 /// Looks at every writable directory again.
 pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined>) {
     let wants_list = plan.draft().changes == ChangeReport::List;
     let detail = if wants_list { Detail::Stamps } else { Detail::Names };
+    let until = Instant::now() + SEARCH;
     let mut seen = Vec::new();
     let mut incomplete = false;
     let mut quarantined = Vec::new();
     for directory in opened.iter().filter(|directory| directory.access == plan::Access::Write) {
-        let search = directory.search(&plan.draft().names, detail, Patience::Steady);
+        let search = directory.search(&plan.draft().names, detail, Some(until));
         let now = survey(&Search { before: Some(&directory.survey), ..search });
         incomplete |= now.end != End::Whole || directory.survey.end != End::Whole;
         if wants_list {

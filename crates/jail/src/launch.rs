@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
@@ -32,11 +32,14 @@ use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{Detail, End, Patience, Search, Survey, survey};
+use crate::tree::{Detail, End, Search, Survey, survey};
 use crate::windows::{self, Window};
 
 /// Where the system keeps its own.
 const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
+
+/// How long the directories of a plan are searched at most. It counts as the tool's own time, which may be shorter.
+const SEARCH: Duration = Duration::from_secs(10);
 
 /// Why a plan could not be carried out. Nothing was executed.
 #[derive(Debug, Error)]
@@ -61,6 +64,12 @@ pub enum StartError {
     /// Directories in it kept moving while it was searched for secrets.
     #[error("`{}` keeps changing while it is searched", path.display())]
     Unstable {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It is too large to be searched before its time is over.
+    #[error("`{}` could not be searched in time", path.display())]
+    Late {
         /// The directory.
         path: PathBuf,
     },
@@ -194,16 +203,22 @@ impl Prepared {
             return run(plan, streams, lifeline);
         }
         let begun = Instant::now();
-        let (running, pipes) = self.order(plan, &streams)?;
+        let (running, pipes) = self.order(plan, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun)?;
         let (changes, quarantined) = changes::after(plan, &running.opened);
         Ok(supervised.into_report(running, changes, quarantined))
     }
 
-    fn order(mut self, plan: &Plan, streams: &Streams) -> Result<(Running, Pipes), StartError> {
+    fn order(
+        mut self,
+        plan: &Plan,
+        streams: &Streams,
+        begun: Instant,
+    ) -> Result<(Running, Pipes), StartError> {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
-        let opened = open_directories(plan)?;
+        let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
+        let opened = open_directories(plan, until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
         let (mut orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
@@ -260,10 +275,10 @@ impl Opened {
         &'a self,
         names: &'a Names,
         detail: Detail,
-        patience: Patience,
+        until: Option<Instant>,
     ) -> Search<'a, &'a OwnedFd> {
         let (directory, path, windows) = (&self.handle, &self.path, &self.windows);
-        Search { directory, path, names, windows, detail, before: None, patience }
+        Search { directory, path, names, windows, detail, before: None, until }
     }
 }
 
@@ -300,7 +315,7 @@ impl Drop for Unborn {
     }
 }
 
-fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
+fn open_directories(plan: &Plan, until: Option<Instant>) -> Result<Vec<Opened>, StartError> {
     let draft = plan.draft();
     if draft.directories.is_empty() {
         return Ok(Vec::new());
@@ -308,10 +323,15 @@ fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
     let mounts = std::fs::read("/proc/self/mountinfo")
         .map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
     let windows = windows::windows_in(&mounts);
-    draft.directories.iter().map(|directory| open(directory, draft, &windows)).collect()
+    draft.directories.iter().map(|directory| open(directory, draft, &windows, until)).collect()
 }
 
-fn open(directory: &Directory, draft: &Draft, windows: &[Window]) -> Result<Opened, StartError> {
+fn open(
+    directory: &Directory,
+    draft: &Draft,
+    windows: &[Window],
+    until: Option<Instant>,
+) -> Result<Opened, StartError> {
     let path = directory.path.clone();
     let failed = |error: Errno| match error {
         Errno::LOOP => StartError::Link { path: path.clone() },
@@ -330,10 +350,12 @@ fn open(directory: &Directory, draft: &Draft, windows: &[Window]) -> Result<Open
         _ => Detail::Names,
     };
     if directory.content == Content::Work {
-        opened.survey = survey(&opened.search(&draft.names, detail, Patience::Steady));
+        opened.survey = survey(&opened.search(&draft.names, detail, until));
     }
     match opened.survey.end {
         End::Unstable => Err(StartError::Unstable { path: opened.path }),
+        // ATTACK(endless-search): what cannot be searched is not shown.
+        End::Late => Err(StartError::Late { path: opened.path }),
         End::TooManyLinks => Err(StartError::Links { path: opened.path }),
         End::Whole | End::Part => Ok(opened),
     }

@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat2, statat};
 use rustix::io::Errno;
@@ -23,8 +24,6 @@ use crate::names::{Beginning, GitFiles, List, Names, Progress};
 const MAX_BEFORE: usize = 250_000;
 /// Entries looked at after a run: more, because the tool may have made many to hide one.
 const MAX_AFTER: usize = 5_000_000;
-/// Entries looked at while a tool runs.
-const MAX_GLANCE: usize = 20_000;
 /// Directories that links give another name that means something; a plan with more is refused.
 const MAX_LINKED: usize = 10_000;
 /// How often changed directories are looked at again.
@@ -42,15 +41,6 @@ pub(crate) enum Detail {
     Stamps,
 }
 
-/// How long a survey may take.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Until it has seen everything as of one moment.
-    Steady,
-    /// One look at a part: somebody is waiting.
-    Glance,
-}
-
 /// A directory to be surveyed.
 pub(crate) struct Search<'a, Fd> {
     pub(crate) directory: Fd,
@@ -62,7 +52,8 @@ pub(crate) struct Search<'a, Fd> {
     pub(crate) detail: Detail,
     /// After a run, what was known before: hidden directories that are new are searched too.
     pub(crate) before: Option<&'a Survey>,
-    pub(crate) patience: Patience,
+    /// When it has to end.
+    pub(crate) until: Option<Instant>,
 }
 
 /// What was found in one directory. Paths are relative to it.
@@ -90,6 +81,8 @@ pub(crate) enum End {
     /// There were too many entries, or some could not be looked at.
     #[default]
     Part,
+    /// Its time was over.
+    Late,
     /// Directories kept moving, so that something may have been missed.
     Unstable,
     /// Links give too many directories another name.
@@ -138,6 +131,8 @@ pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
         stamps: BTreeMap::new(),
         entries: 0,
         unseen: false,
+        late: false,
+        questions: 0,
     };
     walk.run()
 }
@@ -155,6 +150,8 @@ struct Walk<'a, Fd> {
     entries: usize,
     /// Something could not be looked at.
     unseen: bool,
+    late: bool,
+    questions: u32,
 }
 
 /// A directory as it was when it was listed.
@@ -188,34 +185,46 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let mut waiting = vec![PathBuf::new()];
         for _ in 0..MAX_ROUNDS {
             while let Some(folder) = waiting.pop().or_else(|| self.renamed.pop_first()) {
-                if self.linked.len() > MAX_LINKED {
-                    return Survey { end: End::TooManyLinks, ..self.collect() };
-                }
-                if self.entries > self.most() {
-                    return self.collect();
+                if let Some(end) = self.gives_up() {
+                    return self.found_until(end);
                 }
                 waiting.extend(self.look_into(&folder));
             }
             let found = self.collect();
-            if self.search.patience == Patience::Glance {
-                return found;
-            }
             // ATTACK(hidden-name-moved): a directory that moves from where we have yet to look to where we have been.
             waiting = self.look_again();
+            if let Some(end) = self.gives_up() {
+                return self.found_until(end);
+            }
             if waiting.is_empty() && self.renamed.is_empty() {
                 let end = if self.unseen { End::Part } else { End::Whole };
                 return Survey { end, ..found };
             }
         }
-        Survey { end: End::Unstable, ..self.collect() }
+        self.found_until(End::Unstable)
     }
 
-    fn most(&self) -> usize {
-        match (self.search.patience, &self.known) {
-            (Patience::Glance, _) => MAX_GLANCE,
-            (Patience::Steady, None) => MAX_BEFORE,
-            (Patience::Steady, Some(_)) => MAX_AFTER,
+    /// Why to look no further, if there is a reason. Asked often, it looks at the clock now and then.
+    fn gives_up(&mut self) -> Option<End> {
+        let most = if self.known.is_none() { MAX_BEFORE } else { MAX_AFTER };
+        self.questions = self.questions.wrapping_add(1);
+        if self.questions.is_multiple_of(64) {
+            self.late |= self.search.until.is_some_and(|until| Instant::now() >= until);
         }
+        if self.late {
+            Some(End::Late)
+        } else if self.linked.len() > MAX_LINKED {
+            Some(End::TooManyLinks)
+        } else {
+            (self.entries > most).then_some(End::Part)
+        }
+    }
+
+    /// What was found so far. Nobody asks for it where a plan will be refused.
+    fn found_until(&self, end: End) -> Survey {
+        let refused = self.known.is_none() && end != End::Part;
+        let found = if refused { Survey::default() } else { self.collect() };
+        Survey { end, ..found }
     }
 
     /// Lists one directory; returns those in it that are to be listed too and have not been.
@@ -247,7 +256,11 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let Ok(status) = rustix::fs::fstat(&handle) else { return Vec::new() };
         let listed = self.list(&handle, folder);
         let old = self.folders.remove(folder).map(|old| old.entries).unwrap_or_default();
-        for gone in old.iter().filter(|entry| !listed.contains(entry)) {
+        let is_listed = |entry: &Entry| {
+            let place = listed.binary_search_by(|other| other.name.cmp(&entry.name));
+            place.is_ok_and(|place| listed.get(place) == Some(entry))
+        };
+        for gone in old.iter().filter(|entry| !is_listed(entry)) {
             self.forget(&folder.join(&gone.name));
         }
         let next =
@@ -297,6 +310,9 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 continue;
             }
             self.entries += 1;
+            if self.gives_up().is_some() {
+                break;
+            }
             let path = folder.join(name);
             let mut entry = Entry { name: name.to_owned(), kind: found.file_type(), inode: found.ino() };
             if entry.kind == FileType::Unknown {
@@ -386,6 +402,9 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             .collect();
         let mut moved = Vec::new();
         for path in changed {
+            if self.gives_up().is_some() {
+                break;
+            }
             let before = self.folders.get(&path).map(|folder| folder.entries.clone());
             let next = self.look_into(&path);
             let now = self.folders.get(&path).map(|folder| folder.entries.as_slice()).unwrap_or_default();
@@ -611,7 +630,7 @@ mod tests {
             windows: &[],
             detail: Detail::Names,
             before: None,
-            patience: Patience::Steady,
+            until: None,
         };
         let found = survey(&search);
         let paths = |list: &[Guarded]| {

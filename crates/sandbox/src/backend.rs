@@ -112,6 +112,7 @@ impl Refusal {
                 StartError::Directory { .. }
                 | StartError::Link { .. }
                 | StartError::Links { .. }
+                | StartError::Late { .. }
                 | StartError::Window { .. },
             ) => "sandbox_bad_directory",
             Refusal::Start(StartError::Owners { .. }) => "sandbox_owners",
