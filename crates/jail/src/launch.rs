@@ -205,8 +205,8 @@ impl Prepared {
         let begun = Instant::now();
         let (running, pipes) = self.order(plan, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun)?;
-        let (changes, quarantined) = changes::after(plan, &running.opened);
-        Ok(supervised.into_report(running, changes, quarantined))
+        let aftermath = changes::after(plan, &running.opened);
+        Ok(supervised.into_report(running, aftermath))
     }
 
     fn order(
@@ -449,7 +449,7 @@ fn order_for(
         covered,
         between: between(directory, all)?,
         pinned: directory.survey.pinned.clone(),
-        protected: directory.survey.protected.clone(),
+        protected: directory.survey.protected.iter().chain(&directory.survey.git).cloned().collect(),
     })
 }
 

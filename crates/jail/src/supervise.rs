@@ -10,12 +10,13 @@ use rustix::fs::{FileType, OFlags};
 use rustix::process::{Signal, pidfd_send_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
-use crate::control::{Control, Enforcement};
+use crate::changes::Aftermath;
+use crate::control::{Control, Enforcement, Level};
 use crate::entry::by_handle;
 use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
-use crate::report::{Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
+use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
 use crate::stream::{Capture, Feed, Flow, Streams, drain};
 use crate::sys::{self, Ended, Wait};
 use crate::watch::Watch;
@@ -39,17 +40,17 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    pub(crate) fn into_report(
-        self,
-        running: Running,
-        changes: Changes,
-        quarantined: Vec<Quarantined>,
-    ) -> Report {
+    pub(crate) fn into_report(self, running: Running, aftermath: Aftermath) -> Report {
         let largest = Memory::LargestProcess(self.ended.largest);
         let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
         let mut enforcement = self.walls;
         for finding in running.held.findings() {
             enforcement.set(finding.control, finding.level, finding.how.clone());
+        }
+        if let (Some(why), Level::Enforced) =
+            (aftermath.unsearched, enforcement.level(Control::ProtectedNames))
+        {
+            enforcement.set(Control::ProtectedNames, Level::Partly, why);
         }
         Report {
             outcome: self.outcome,
@@ -58,8 +59,8 @@ impl Supervised {
             timings: self.timings,
             usage: Usage { cpu_user: self.ended.cpu_user, cpu_system: self.ended.cpu_system, memory },
             enforcement,
-            changes,
-            quarantined,
+            changes: aftermath.changes,
+            quarantined: aftermath.quarantined,
         }
     }
 }

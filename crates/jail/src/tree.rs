@@ -67,6 +67,8 @@ pub(crate) struct Survey {
     pub(crate) pinned: Vec<Guarded>,
     /// To be read-only inside a writable directory.
     pub(crate) protected: Vec<Guarded>,
+    /// The same, because git obeys it: harmless if git has made it itself.
+    pub(crate) git: Vec<Guarded>,
     /// Attributes by path, if they were asked for.
     pub(crate) stamps: BTreeMap<PathBuf, Stamp>,
     /// How far it got.
@@ -97,7 +99,7 @@ impl Survey {
 
     /// Everything that was guarded.
     pub(crate) fn known(&self) -> BTreeSet<Identity> {
-        self.hidden.iter().chain(&self.protected).map(|guarded| guarded.identity).collect()
+        self.hidden.iter().chain(&self.protected).chain(&self.git).map(|guarded| guarded.identity).collect()
     }
 }
 
@@ -164,6 +166,35 @@ struct Folder {
     entries: Vec<Entry>,
     /// It could not be listed: its owner could open it up from inside.
     closed: bool,
+    /// Whether git takes it for a git directory, whatever its name.
+    is_repository: bool,
+}
+
+/// What git looks for before it takes a directory for a git directory.
+#[derive(Default)]
+struct GitSigns {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    commondir: bool,
+}
+
+impl GitSigns {
+    fn note(&mut self, name: &OsStr) {
+        let signs = [
+            (&mut self.head, "HEAD"),
+            (&mut self.objects, "objects"),
+            (&mut self.refs, "refs"),
+            (&mut self.commondir, "commondir"),
+        ];
+        for (sign, wanted) in signs {
+            *sign |= name.eq_ignore_ascii_case(wanted);
+        }
+    }
+
+    fn are_there(&self) -> bool {
+        self.head && (self.objects && self.refs || self.commondir)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -240,7 +271,13 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             Ok(handle) => handle,
             Err(Errno::ACCESS | Errno::PERM) => {
                 let identity = self.status(folder).as_ref().map(Identity::of);
-                let closed = Folder { identity, changed: (0, 0), entries: Vec::new(), closed: true };
+                let closed = Folder {
+                    identity,
+                    changed: (0, 0),
+                    entries: Vec::new(),
+                    closed: true,
+                    is_repository: false,
+                };
                 self.folders.insert(folder.to_owned(), closed);
                 return Vec::new();
             }
@@ -254,7 +291,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             }
         };
         let Ok(status) = rustix::fs::fstat(&handle) else { return Vec::new() };
-        let listed = self.list(&handle, folder);
+        let (listed, is_repository) = self.list(&handle, folder);
         let old = self.folders.remove(folder).map(|old| old.entries).unwrap_or_default();
         let is_listed = |entry: &Entry| {
             let place = listed.binary_search_by(|other| other.name.cmp(&entry.name));
@@ -267,7 +304,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             listed.iter().filter(|entry| self.descends(folder, entry)).map(|entry| folder.join(&entry.name));
         let next = next.filter(|path| !self.folders.contains_key(path)).collect();
         let identity = Some(Identity::of(&status));
-        let seen = Folder { identity, changed: changed(&status), entries: listed, closed: false };
+        let changed = changed(&status);
+        let seen = Folder { identity, changed, entries: listed, closed: false, is_repository };
         self.folders.insert(folder.to_owned(), seen);
         next
     }
@@ -296,10 +334,12 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         rustix::fs::access(by_handle(&handle), rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK)
     }
 
-    fn list(&mut self, handle: &OwnedFd, folder: &Path) -> Vec<Entry> {
+    /// The entries of a directory that matter, and whether git would take it for its own.
+    fn list(&mut self, handle: &OwnedFd, folder: &Path) -> (Vec<Entry>, bool) {
         let mut buffer = [MaybeUninit::uninit(); 32 * 1024];
         let mut reader = RawDir::new(handle, &mut buffer);
         let mut kept = Vec::new();
+        let mut signs = GitSigns::default();
         while let Some(found) = reader.next() {
             let Ok(found) = found else {
                 self.unseen = true;
@@ -313,6 +353,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             if self.gives_up().is_some() {
                 break;
             }
+            signs.note(name);
             let path = folder.join(name);
             let mut entry = Entry { name: name.to_owned(), kind: found.file_type(), inode: found.ino() };
             if entry.kind == FileType::Unknown {
@@ -328,7 +369,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             }
         }
         kept.sort_by(|a, b| a.name.cmp(&b.name));
-        kept
+        (kept, signs.are_there())
     }
 
     fn matters(&mut self, path: &Path, entry: &Entry) -> bool {
@@ -436,6 +477,11 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 let (path, kind) = (folder.clone(), Kind::Directory);
                 found.hidden.extend(seen.identity.map(|identity| Guarded { path, kind, identity }));
             }
+            // ATTACK(planted-bare-repository): git obeys the settings of one wherever somebody enters it.
+            if seen.is_repository && !self.search.path.join(folder).iter().any(|name| self.is_git(name)) {
+                found.pinned.extend(self.guarded(folder).filter(|_| !folder.as_os_str().is_empty()));
+                self.collect_git(folder, &mut found);
+            }
             for entry in &seen.entries {
                 self.collect_entry(&folder.join(&entry.name), entry, &mut found);
             }
@@ -479,7 +525,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let mut waiting = vec![path.to_owned()];
         while let Some(folder) = waiting.pop() {
             for name in GIT_DECIDES {
-                self.add(&folder.join(name), &mut found.protected);
+                self.add(&folder.join(name), &mut found.git);
             }
             // ATTACK(git-commondir): a submodule or worktree has files of its own that decide. Its name is free, and may
             // have several parts: only what is a git directory itself has a known inside.
@@ -641,7 +687,8 @@ mod tests {
         assert_eq!(paths(&found.hidden), ["a/.ssh", "a/b/.env", "real-secret"]);
         assert_eq!(paths(&found.doors), ["a/pipe", "a/s.sock"]);
         assert_eq!(paths(&found.pinned), ["a/b/.git"]);
-        assert_eq!(paths(&found.protected), ["a/.ssh", "a/b/.git/config", "a/b/.git/hooks"]);
+        assert_eq!(paths(&found.protected), ["a/.ssh"]);
+        assert_eq!(paths(&found.git), ["a/b/.git/config", "a/b/.git/hooks"]);
         assert_eq!(found.end, End::Whole);
     }
 
