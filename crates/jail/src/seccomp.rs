@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use libc::{
-    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
 };
 
 use crate::syscalls::{ALLOWED, REFUSED};
@@ -58,6 +58,8 @@ struct Inspected {
 enum Check {
     /// If it is this value, answer.
     Is { at: u32, value: u32, answer: u32 },
+    /// If it is more than this, answer.
+    Above { at: u32, value: u32, answer: u32 },
     /// If it has any of these bits, answer.
     Has { at: u32, bits: u32, answer: u32 },
     /// If it has none of these bits, answer.
@@ -142,12 +144,35 @@ const INSPECTED: &[Inspected] = &[
     // `clone3` takes its flags by pointer, where no filter can look: ENOSYS makes the C library use `clone`.
     Inspected {
         call: libc::SYS_clone,
-        checks: &[Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM }],
+        checks: &[
+            Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM },
+            // ATTACK(files-of-one-thread): where memory is watched, one thread is asked for the files of all.
+            Check::Lacks { at: low(0), bits: libc::CLONE_THREAD.cast_unsigned(), answer: ALLOW },
+            Check::Lacks { at: low(0), bits: libc::CLONE_FILES.cast_unsigned(), answer: EPERM },
+        ],
         otherwise: ALLOW,
     },
     Inspected {
         call: libc::SYS_unshare,
-        checks: &[Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM }],
+        checks: &[Check::Has {
+            at: low(0),
+            bits: NAMESPACES | libc::CLONE_FILES.cast_unsigned(),
+            answer: EPERM,
+        }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_close_range,
+        checks: &[Check::Has { at: low(2), bits: libc::CLOSE_RANGE_UNSHARE, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    // ATTACK(detached-segment): memory that no process has, where memory is watched. There are 4096 segments at most.
+    Inspected {
+        call: libc::SYS_shmget,
+        checks: &[
+            Check::Has { at: high(1), bits: u32::MAX, answer: EPERM },
+            Check::Above { at: low(1), value: 4096, answer: EPERM },
+        ],
         otherwise: ALLOW,
     },
     Inspected {
@@ -301,6 +326,11 @@ impl Program {
                     self.jump(BPF_JEQ, *value, 0, 1);
                     answer
                 }
+                Check::Above { at, value, answer } => {
+                    self.load(*at);
+                    self.jump(BPF_JGT, *value, 0, 1);
+                    answer
+                }
                 Check::Has { at, bits, answer } => {
                     self.load(*at);
                     self.push(BPF_ALU | BPF_AND | BPF_K, *bits);
@@ -367,6 +397,7 @@ mod tests {
                     let taken = match code & 0xf0 {
                         BPF_JEQ => accumulator == instruction.k,
                         BPF_JGE => accumulator >= instruction.k,
+                        BPF_JGT => accumulator > instruction.k,
                         other => panic!("unexpected jump {other:x}"),
                     };
                     at += usize::from(if taken { instruction.jt } else { instruction.jf });
@@ -421,6 +452,15 @@ mod tests {
     fn arguments_decide_where_they_must() {
         assert_eq!(call(libc::SYS_clone, [libc::SIGCHLD as u32, 0, 0]), ALLOW);
         assert_eq!(call(libc::SYS_clone, [libc::CLONE_NEWUSER as u32, 0, 0]), EPERM);
+        let thread = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND).cast_unsigned();
+        assert_eq!(call(libc::SYS_clone, [thread | libc::CLONE_FILES.cast_unsigned(), 0, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_clone, [thread, 0, 0]), EPERM);
+        assert_eq!(call(libc::SYS_unshare, [libc::CLONE_FS.cast_unsigned(), 0, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_unshare, [libc::CLONE_FILES.cast_unsigned(), 0, 0]), EPERM);
+        assert_eq!(call(libc::SYS_close_range, [3, u32::MAX, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_close_range, [3, u32::MAX, libc::CLOSE_RANGE_UNSHARE]), EPERM);
+        assert_eq!(call(libc::SYS_shmget, [0, 4096, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_shmget, [0, 4097, 0]), EPERM);
         assert_eq!(call(libc::SYS_clone3, [0; 3]), ENOSYS);
         assert_eq!(call(libc::SYS_unshare, [libc::CLONE_NEWNS as u32, 0, 0]), EPERM);
         assert_eq!(call(libc::SYS_ioctl, [0, libc::TIOCSTI as u32, 0]), EPERM);

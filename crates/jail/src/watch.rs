@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, OFlags, RawDir, Stat, fstatvfs, statat};
@@ -90,7 +91,7 @@ impl Watch {
         let (mut counted, mut unnamed) = (0, BTreeMap::new());
         for pid in processes_of(running.pid, until) {
             counted += written_bytes_of(pid);
-            unnamed.extend(unnamed_files_of(pid, until));
+            unnamed.extend(unnamed_files_of(&view_of(pid), until));
         }
         let until = Instant::now() + BUDGET;
         let unnamed: u64 = unnamed.values().sum();
@@ -255,7 +256,8 @@ impl MemoryLook {
     }
 
     fn add(&mut self, pid: i32, until: Instant) {
-        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let view = view_of(pid);
+        let rollup = fs::read_to_string(view.join("smaps_rollup")).unwrap_or_default();
         let bytes = |name: &str| {
             let line = rollup.lines().find_map(|line| line.strip_prefix(name));
             let number =
@@ -264,30 +266,46 @@ impl MemoryLook {
         };
         self.mapped += bytes("Pss_Shmem:");
         self.own += bytes("Pss:").saturating_sub(bytes("Pss_Shmem:")) + bytes("SwapPss:");
-        self.files.extend(memory_files_of(pid, until));
+        self.files.extend(memory_files_of(&view, until));
     }
 }
 
+/// Where the kernel shows what a process has.
+///
+/// ATTACK(memory-bomb-without-a-leader): not where its first thread was, if that has ended. The others share its memory,
+/// and the filter sees to it that they share its open files.
+fn view_of(pid: i32) -> PathBuf {
+    let own = PathBuf::from(format!("/proc/{pid}"));
+    let has_ended = |view: &Path| {
+        fs::read_link(view.join("exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    if !has_ended(&own) {
+        return own;
+    }
+    let threads = fs::read_dir(own.join("task")).into_iter().flatten().flatten().map(|task| task.path());
+    threads.into_iter().find(|view| !has_ended(view)).unwrap_or(own)
+}
+
 fn scratch_of(pid: i32) -> Option<u64> {
-    let status = rustix::fs::statvfs(format!("/proc/{pid}/root/tmp")).ok()?;
+    let status = rustix::fs::statvfs(view_of(pid).join("root/tmp")).ok()?;
     Some(status.f_blocks.saturating_sub(status.f_bfree).saturating_mul(status.f_frsize))
 }
 
 /// Files without a name that are memory and nothing else: inode and bytes.
-fn memory_files_of(pid: i32, until: Instant) -> Vec<(u64, u64)> {
-    let files = open_files_of(pid, until).filter(is_memory);
+fn memory_files_of(view: &Path, until: Instant) -> Vec<(u64, u64)> {
+    let files = open_files_of(view, until).filter(is_memory);
     files.filter_map(|path| rustix::fs::stat(&path).ok()).map(|s| (s.st_ino, bytes_of(&s))).collect()
 }
 
 /// Files that are open and have no name, memory excepted: inode and bytes. What is only reserved in them was never written.
-fn unnamed_files_of(pid: i32, until: Instant) -> Vec<(u64, u64)> {
-    let files = open_files_of(pid, until).filter(|path| !is_memory(path));
+fn unnamed_files_of(view: &Path, until: Instant) -> Vec<(u64, u64)> {
+    let files = open_files_of(view, until).filter(|path| !is_memory(path));
     let unnamed = files.filter_map(|path| rustix::fs::stat(&path).ok()).filter(|status| status.st_nlink == 0);
     unnamed.map(|s| (s.st_ino, bytes_of(&s))).collect()
 }
 
-fn open_files_of(pid: i32, until: Instant) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+fn open_files_of(view: &Path, until: Instant) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(view.join("fd")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).take_while(move |_| Instant::now() < until)
 }
 
