@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jail::{Control, Limit, Limits, Outcome};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Trace};
@@ -20,6 +20,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("fill-one-file", fill_one_file),
     ("fill-many-files", fill_many_files),
     ("fill-unlinked", fill_unlinked),
+    ("fill-reserved", fill_reserved),
     ("fill-mapped", fill_mapped),
     ("keep-moving", keep_moving),
     ("make-many", make_many),
@@ -61,6 +62,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "files that are open and have no name are stopped",
             Trace::Stopped(Limit::Disk),
             "fill-unlinked",
+        ),
+        case(
+            "disk-filler-reserved",
+            "files without a name that were only reserved are stopped",
+            Trace::Stopped(Limit::Disk),
+            "fill-reserved",
         ),
         case(
             "disk-filler-mapped",
@@ -203,6 +210,27 @@ fn fill_unlinked(arguments: &[String]) {
         }
     }
     stay("filled files without a name");
+    drop(kept);
+}
+
+/// Room that was asked for and never written: no count of written bytes shows it.
+fn fill_reserved(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    let piece = TAKEN as u64 / 64;
+    let mut kept = Vec::new();
+    for number in 0..64 {
+        let path = folder.join(number.to_string());
+        let reserved = fs::File::create(&path).and_then(|file| {
+            fs::remove_file(&path)?;
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, piece)?;
+            Ok(file)
+        });
+        match reserved {
+            Ok(file) => kept.push(file),
+            Err(error) => return held(format!("reserve room in files without a name: {error}")),
+        }
+    }
+    stay("reserved room in files without a name");
     drop(kept);
 }
 

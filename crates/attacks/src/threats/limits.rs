@@ -32,6 +32,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("spread", spread),
     ("fork-bomb", fork_bomb),
     ("thread-bomb", thread_bomb),
+    ("raise-limits", raise_limits),
     ("crash", crash),
     ("set-core-limit", set_core_limit),
 ];
@@ -106,6 +107,9 @@ pub(crate) fn cases(caller: Caller) -> Vec<Case> {
         processor,
         too_many("fork-bomb", "a fork bomb ends at the number of processes", "fork-bomb"),
         too_many("thread-bomb", "threads count as processes", "thread-bomb"),
+        Case::new("raised-limit", "a limit of processes cannot be raised", &[Control::Pids], |site| {
+            multiply(site, "raise-limits")
+        }),
         Case {
             trace: Trace::Stopped(Limit::Timeout),
             ..Case::new("timeout", "a command that does not end is ended", &[Control::Timeout], take_too_long)
@@ -333,6 +337,14 @@ fn count(started: usize) {
         through(format!("started {started}"))
     } else {
         held(format!("started {started}"))
+    }
+}
+
+/// As high as a limit goes, then no higher than somebody may have.
+fn raise_limits(_: &[String]) {
+    for wanted in [None, Some(4096), Some(u64::from(PIDS) + 2)] {
+        let limit = Rlimit { current: wanted, maximum: wanted };
+        tell(&format!("raise the limit of processes to {wanted:?}"), setrlimit(Resource::Nproc, limit));
     }
 }
 
