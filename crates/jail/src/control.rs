@@ -251,9 +251,4 @@ impl Enforcement {
     pub fn findings(&self) -> &[Finding] {
         &self.0
     }
-
-    /// The controls among `wanted` that are less than enforced.
-    pub fn short_of(&self, wanted: impl IntoIterator<Item = Control>) -> Controls {
-        wanted.into_iter().filter(|c| self.level(*c) != Level::Enforced).fold(Controls::NONE, Controls::with)
-    }
 }

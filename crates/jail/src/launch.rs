@@ -31,12 +31,10 @@ use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan, Program
 use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::supervise;
-use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
+use crate::sys::{self, Cloned, NEW_PID, NEW_USER};
+use crate::system::is_public;
 use crate::tree::{Detail, End, Search, Survey, survey};
 use crate::windows::{self, Window};
-
-/// Where the system keeps its own.
-const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
 
 /// How long the directories of a plan are searched at most. It counts as the tool's own time, which may be shorter.
 const SEARCH: Duration = Duration::from_secs(10);
@@ -310,7 +308,7 @@ impl Drop for Unborn {
     fn drop(&mut self) {
         if let Some(pidfd) = self.pidfd.take() {
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-            let _ = sys::wait_for(Some(self.pid), Wait::Block);
+            let _ = sys::wait_for(Some(self.pid));
         }
     }
 }
@@ -524,9 +522,8 @@ fn detached_for_root(
 /// What is only shown is shown with a stranger's eyes, so that root's `--ro` does not open what only root may read:
 /// always for the system, elsewhere if strangers may enter at all.
 fn needs_no_translation(directory: &Opened, mode: u32) -> bool {
-    let is_system = SYSTEM.iter().any(|system| directory.path.starts_with(system));
     let is_open = mode & 0o005 == 0o005;
-    directory.access == Access::Read && (is_system || is_open)
+    directory.access == Access::Read && (is_public(&directory.path) || is_open)
 }
 
 /// What the launcher holds by itself, by cgroup, by limits or by watching.

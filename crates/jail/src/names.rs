@@ -64,29 +64,14 @@ const RUN_BY_THE_HOST: [&str; 19] = [
 pub struct Names {
     /// Cannot be read.
     pub hidden: Vec<Pattern>,
-    /// Cannot be written; new ones are quarantined.
+    /// Cannot be written; new ones are quarantined. So are git's hooks and configuration, always.
     pub protected: Vec<Pattern>,
-    /// Whether `.git` keeps its hooks and configuration read-only.
-    pub git: GitFiles,
-}
-
-/// What a plan may do with git's own files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GitFiles {
-    /// Hooks and configuration are read-only.
-    Protected,
-    /// The grant is a git verb that writes them.
-    Writable,
 }
 
 impl Default for Names {
     fn default() -> Names {
         let parse_all = |names: &[&str]| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
-        Names {
-            hidden: parse_all(&SECRETS),
-            protected: parse_all(&RUN_BY_THE_HOST),
-            git: GitFiles::Protected,
-        }
+        Names { hidden: parse_all(&SECRETS), protected: parse_all(&RUN_BY_THE_HOST) }
     }
 }
 
@@ -267,7 +252,6 @@ mod tests {
         let names = Names {
             hidden: vec![Pattern::parse("a/b/c").unwrap(), Pattern::parse("x").unwrap()],
             protected: vec![Pattern::parse("a/d").unwrap()],
-            ..Names::default()
         };
         let begun = |list, pattern, parts| Beginning { list, pattern, parts };
         let first = begun(List::Hidden, 0, 1);

@@ -132,7 +132,7 @@ pub enum Step {
     /// Making the new root.
     Root,
     /// Showing a part of the system.
-    System(String),
+    System(#[serde(with = "wire_path")] PathBuf),
     /// Mounting `/proc`.
     Proc,
     /// Making `/dev`.
@@ -143,8 +143,6 @@ pub enum Step {
     Directory(#[serde(with = "wire_path")] PathBuf),
     /// A granted directory was replaced while the sandbox was built.
     Replaced(#[serde(with = "wire_path")] PathBuf),
-    /// Translating owners of a granted directory.
-    Owners(#[serde(with = "wire_path")] PathBuf),
     /// Hiding or protecting a name.
     Name(#[serde(with = "wire_path")] PathBuf),
     /// Bringing in the program.
@@ -180,13 +178,12 @@ impl fmt::Display for Step {
             Step::Loopback => f.write_str("bring up loopback"),
             Step::Hostname => f.write_str("set the host name"),
             Step::Root => f.write_str("make the new root"),
-            Step::System(what) => write!(f, "show `{what}`"),
+            Step::System(path) => write!(f, "show `{}`", path.display()),
             Step::Proc => f.write_str("mount a private /proc"),
             Step::Devices => f.write_str("make a private /dev"),
             Step::Scratch => f.write_str("make scratch space"),
             Step::Directory(path) => write!(f, "mount `{}`", path.display()),
             Step::Replaced(path) => write!(f, "mount `{}`, which was replaced meanwhile", path.display()),
-            Step::Owners(path) => write!(f, "translate owners in `{}`", path.display()),
             Step::Name(path) => write!(f, "guard `{}`", path.display()),
             Step::Program => f.write_str("bring in the program"),
             Step::Pivot => f.write_str("leave the host's root"),

@@ -24,6 +24,7 @@ use crate::mounts::{
 };
 use crate::orders::Step;
 use crate::sys;
+use crate::system::SOFTWARE;
 
 /// A wall that could not be raised.
 #[derive(Debug)]
@@ -38,9 +39,6 @@ impl Failure {
         move |error| Failure { step, error: error.into().raw_os_error().unwrap_or(libc::EIO) }
     }
 }
-
-/// Host directories that make up the system, shown read-only where they exist.
-const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What programs expect of `/etc`. The rest of it is not there: it tells about the host, or holds secrets.
 ///
@@ -239,10 +237,9 @@ fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
 }
 
 fn show_system(root: &OwnedFd) -> Result<(), Failure> {
-    let host = |name: &str, parent: &str| (PathBuf::from(parent).join(name), name.to_owned());
-    let wanted = SYSTEM.iter().map(|name| host(name, "/")).chain(ETC.iter().map(|name| host(name, "/etc")));
-    for (path, name) in wanted {
-        show(root, &path).map_err(Failure::at(Step::System(name)))?;
+    let settings = ETC.iter().map(|name| Path::new("/etc").join(name));
+    for path in SOFTWARE.iter().map(PathBuf::from).chain(settings) {
+        show(root, &path).map_err(Failure::at(Step::System(path)))?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
 use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
 use crate::stream::{Capture, Feed, Flow, Streams, drain};
-use crate::sys::{self, Ended, Wait};
+use crate::sys::{self, Ended};
 use crate::watch::Watch;
 
 /// Passed on to the tool. Everything else keeps its usual meaning for the launcher.
@@ -352,9 +352,7 @@ impl Supervisor<'_> {
     fn conclude(mut self) -> Result<Supervised, StartError> {
         self.terminal = None;
         let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
-        let (_, ended) = sys::wait_for(Some(self.running.pid), Wait::Block)
-            .map_err(channel)?
-            .ok_or(StartError::InitDied)?;
+        let (_, ended) = sys::wait_for(Some(self.running.pid)).map_err(channel)?;
         let finished = Instant::now();
         let outcome = match (self.stopped, self.said) {
             (_, Some(LastWord::Failed(error))) => return Err(error),

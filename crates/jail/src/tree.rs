@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, op
 use rustix::io::Errno;
 
 use crate::entry::{Guarded, Identity, Kind, by_handle, changed, open_beneath, or_here, real_path};
-use crate::names::{Beginning, GitFiles, List, Names, Progress};
+use crate::names::{Beginning, List, Names, Progress};
 
 /// Entries looked at before a run; beyond that the survey gives up and says so.
 const MAX_BEFORE: usize = 250_000;
@@ -378,7 +378,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         }
         entry.kind == FileType::Directory
             || entry.is_door()
-            || self.is_git(&entry.name)
+            || is_git(&entry.name)
             || self.hides(path)
             || self.protects(path)
     }
@@ -469,7 +469,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     fn collect(&self) -> Survey {
         let mut found = Survey { stamps: self.stamps.clone(), ..Survey::default() };
         // ATTACK(granted-git-directory): the directory itself may be git's.
-        if self.search.path.file_name().is_some_and(|name| self.is_git(name)) {
+        if self.search.path.file_name().is_some_and(is_git) {
             self.collect_git(Path::new(""), &mut found);
         }
         for (folder, seen) in &self.folders {
@@ -478,7 +478,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 found.hidden.extend(seen.identity.map(|identity| Guarded { path, kind, identity }));
             }
             // ATTACK(planted-bare-repository): git obeys the settings of one wherever somebody enters it.
-            if seen.is_repository && !self.search.path.join(folder).iter().any(|name| self.is_git(name)) {
+            if seen.is_repository && !self.search.path.join(folder).iter().any(is_git) {
                 found.pinned.extend(self.guarded(folder).filter(|_| !folder.as_os_str().is_empty()));
                 self.collect_git(folder, &mut found);
             }
@@ -490,7 +490,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn collect_entry(&self, path: &Path, entry: &Entry, found: &mut Survey) {
-        if self.is_in_git(path) {
+        if is_in_git(path) {
             if self.hides(path) {
                 found.hidden.extend(self.guarded(path));
             } else if entry.is_door() {
@@ -510,7 +510,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             }
         } else if entry.is_door() {
             found.doors.extend(self.guarded(path));
-        } else if self.is_git(&entry.name) {
+        } else if is_git(&entry.name) {
             if entry.kind == FileType::Directory {
                 found.pinned.extend(self.guarded(path));
                 self.collect_git(path, found);
@@ -571,17 +571,9 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         Guarded::at(&self.search.directory, path).ok()
     }
 
-    fn is_git(&self, name: &OsStr) -> bool {
-        self.search.names.git == GitFiles::Protected && name.eq_ignore_ascii_case(".git")
-    }
-
-    fn is_in_git(&self, path: &Path) -> bool {
-        path.parent().is_some_and(|parent| parent.iter().any(|name| self.is_git(name)))
-    }
-
     /// Whether git chose the name: a branch called `a.key` is no secret.
     fn is_named_by_git(&self, path: &Path) -> bool {
-        self.is_in_git(path) && path.iter().any(|name| name == "refs" || name == "logs" || name == "objects")
+        is_in_git(path) && path.iter().any(|name| name == "refs" || name == "logs" || name == "objects")
     }
 
     /// Whether this holds git's objects and nothing else, thousands of them.
@@ -589,7 +581,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let name = path.file_name().unwrap_or_default().as_bytes();
         let is_numbered = name.len() == 2 && name.iter().all(u8::is_ascii_hexdigit);
         let in_objects = path.parent().and_then(Path::file_name).is_some_and(|parent| parent == "objects");
-        in_objects && (is_numbered || name == b"pack" || name == b"info") && self.is_in_git(path)
+        in_objects && (is_numbered || name == b"pack" || name == b"info") && is_in_git(path)
     }
 
     fn hides(&self, path: &Path) -> bool {
@@ -635,6 +627,14 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             self.stamps.insert(path.to_owned(), stamp);
         }
     }
+}
+
+fn is_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
+}
+
+fn is_in_git(path: &Path) -> bool {
+    path.parent().is_some_and(|parent| parent.iter().any(is_git))
 }
 
 /// Removes what is at a path and beneath it: neighbours in the order of paths.

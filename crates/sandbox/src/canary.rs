@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 /// The argument that makes our binary a prober.
-pub const CANARY_ARGUMENT: &str = "__canary";
+pub(crate) const CANARY_ARGUMENT: &str = "__canary";
 
 /// What the prober is told about the host, to try for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -138,7 +138,8 @@ fn cannot<T, E>(attempt: Result<T, E>, what: &str) -> Attempt {
     }
 }
 
-fn held_if(held: bool, otherwise: &str) -> Attempt {
+/// Held if so.
+pub(crate) fn held_if(held: bool, otherwise: &str) -> Attempt {
     if held { Attempt::Held } else { Attempt::Through(otherwise.to_owned()) }
 }
 

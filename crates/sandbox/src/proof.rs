@@ -17,7 +17,7 @@ use jail::{
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Job, Refusal};
-use crate::canary::{Attempt, Attempts, CANARY_ARGUMENT, Probe, Targets};
+use crate::canary::{Attempt, Attempts, CANARY_ARGUMENT, Probe, Targets, held_if};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -176,10 +176,6 @@ fn prove(
     Ok(Proof {
         controls: Control::ALL.into_iter().map(|control| judge(control, &walls, &attempts)).collect(),
     })
-}
-
-fn held_if(held: bool, otherwise: &str) -> Attempt {
-    if held { Attempt::Held } else { Attempt::Through(otherwise.to_owned()) }
 }
 
 /// The sandbox's own word, unless a canary knows better.

@@ -131,12 +131,17 @@ fn setuid_copy(site: &Site<'_>) -> Try<PathBuf> {
 fn setuid_on_the_host(site: &Site<'_>) -> Try<Effect> {
     const NOBODY: u32 = 65_534;
     let copy = setuid_copy(site)?;
-    let output = command_of(&copy, &[ATTACK_ARGUMENT, "who"].map(OsString::from))
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .stdin(Stdio::null())
-        .output()?;
-    Ran::bare(&output).told()
+    let mut command = command_of(&copy, &[ATTACK_ARGUMENT, "who"].map(OsString::from));
+    command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+    loop {
+        match command.output() {
+            // A process that another case has just started still has the file open for writing, for a moment.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            output => return Ran::bare(&output?).told(),
+        }
+    }
 }
 
 fn execute_setuid(site: &Site<'_>) -> Try<Attempt> {
