@@ -318,9 +318,7 @@ fn open_directories(plan: &Plan, until: Option<Instant>) -> Result<Vec<Opened>, 
     if draft.directories.is_empty() {
         return Ok(Vec::new());
     }
-    let mounts = std::fs::read("/proc/self/mountinfo")
-        .map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
-    let windows = windows::windows_in(&mounts);
+    let windows = windows::of_the_host().map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
     draft.directories.iter().map(|directory| open(directory, draft, &windows, until)).collect()
 }
 

@@ -251,9 +251,11 @@ fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
         Err(Errno::ACCESS) => return Ok(()),
         other => other?,
     };
-    if let Some(parent) = path.parent().filter(|parent| parent.components().count() > 2) {
-        make_directory(root, parent)?;
-    }
+    // Mount points are made with their parents; a copy needs them, too.
+    let make_parent = || match path.parent().filter(|parent| parent.components().count() > 2) {
+        Some(parent) => make_directory(root, parent),
+        None => Ok(()),
+    };
     let mounted = |kind| -> io::Result<()> {
         let tree = copy_of(CWD, path)?;
         restrict(&tree, Use::ReadOnly)?;
@@ -262,11 +264,12 @@ fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
     match FileType::from_raw_mode(status.st_mode) {
         FileType::Symlink => {
             let target = readlinkat(CWD, path, Vec::new())?;
+            make_parent()?;
             Ok(make_link(root, path, Path::new(std::ffi::OsStr::from_bytes(target.to_bytes())))?)
         }
         FileType::Directory => mounted(Kind::Directory),
         FileType::RegularFile if status.st_size <= COPIED_BYTES => match std::fs::read(path) {
-            Ok(content) => Ok(write_file(root, path, &content)?),
+            Ok(content) => Ok(make_parent().and_then(|()| write_file(root, path, &content))?),
             // What a stranger may not read is not for the sandbox either.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             Err(error) => Err(error),

@@ -4,6 +4,8 @@
 //! is; these are covered, and a directory that is itself in one is not granted at all.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -47,8 +49,15 @@ pub(crate) struct Window {
     kind: &'static str,
 }
 
-/// The windows in a list of mounts, as `/proc/self/mountinfo` has it.
-pub(crate) fn windows_in(mounts: &[u8]) -> Vec<Window> {
+/// The windows of this host, as far as this process sees its mounts.
+pub(crate) fn of_the_host() -> io::Result<Vec<Window>> {
+    // Its length is not known beforehand; with room enough it is read at once.
+    let mut mounts = Vec::with_capacity(64 * 1024);
+    File::open("/proc/self/mountinfo")?.read_to_end(&mut mounts)?;
+    Ok(windows_in(&mounts))
+}
+
+fn windows_in(mounts: &[u8]) -> Vec<Window> {
     mounts.split(|byte| *byte == b'\n').filter_map(window).collect()
 }
 
