@@ -693,6 +693,25 @@ mod tests {
     }
 
     #[test]
+    fn a_search_whose_time_is_over_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        (0..200).for_each(|number| fs::write(folder.path().join(number.to_string()), "").unwrap());
+        (0..200).for_each(|number| fs::create_dir(folder.path().join(format!("d{number}"))).unwrap());
+        let (names, before) = (Names::default(), Survey::nothing_to_guard());
+        let search = Search {
+            directory: open_directory(folder.path()).unwrap(),
+            path: folder.path(),
+            names: &names,
+            windows: &[],
+            detail: Detail::Names,
+            before: None,
+            until: Some(Instant::now()),
+        };
+        assert_eq!(survey(&search).end, End::Late);
+        assert_eq!(survey(&Search { before: Some(&before), ..search }).end, End::Late);
+    }
+
+    #[test]
     fn a_directory_reached_through_a_link_is_not_opened() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc", folder.path().join("link")).unwrap();

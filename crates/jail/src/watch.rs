@@ -266,6 +266,7 @@ impl MemoryLook {
         };
         self.mapped += bytes("Pss_Shmem:");
         self.own += bytes("Pss:").saturating_sub(bytes("Pss_Shmem:")) + bytes("SwapPss:");
+        self.own += bytes("Private_Hugetlb:") + bytes("Shared_Hugetlb:");
         self.files.extend(memory_files_of(&view, until));
     }
 }
