@@ -9,13 +9,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use contract::{
-    Actions, AgentName, CallId, CallStatus, Canonical, Category, Digest, EgressClass, SafetyClass, TaskName, ToolName,
-    ToolStatus, TrustLabel,
+    Actions, AgentName, CallId, CallStatus, Canonical, Category, Digest, EgressClass, SafetyClass, TaskName,
+    ToolName, ToolStatus, TrustLabel,
 };
 use engine::{Clock, Engine, Options, Request};
-use policy::{
-    Admitted, Agent, Facets, Facts, GrantLimits, Settings, ToolFacts, WorkspaceAccess, decide,
-};
+use policy::{Admitted, Agent, Facets, Facts, GrantLimits, Settings, ToolFacts, WorkspaceAccess, decide};
 use sandbox::{Host, Proofs};
 use tokio_util::sync::CancellationToken;
 use tools::Surroundings;
@@ -24,7 +22,8 @@ fn main() {
     jail::serve_if_asked();
     sandbox::serve_if_asked();
     tools::serve_if_asked();
-    let (calls, decisions) = if std::env::args().any(|argument| argument == "--quick") { (100, 2_000) } else { (1_000, 50_000) };
+    let (calls, decisions) =
+        if std::env::args().any(|argument| argument == "--quick") { (100, 2_000) } else { (1_000, 50_000) };
     // `cargo test --all-targets` comes here too.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;

@@ -95,13 +95,13 @@ impl Engine {
         let keys = Keys::load_or_create(&options.home)?;
         let store = Store::open(&options.store, keys).await?;
         let credential = Credential::load_or_create(&options.home)?;
-        if let Ok(name) = OperatorName::parse(LOCAL_OPERATOR) {
-            if store.operator_by_credential(&credential.digest()).await?.is_none() {
-                match store.add_operator(&name, Role::Admin, credential.digest(), now).await {
-                    // Whoever replaces the credential does not become the operator by it.
-                    Ok(()) | Err(AddOperatorError::NameTaken { .. }) => {}
-                    Err(error) => return Err(error.into()),
-                }
+        if let Ok(name) = OperatorName::parse(LOCAL_OPERATOR)
+            && store.operator_by_credential(&credential.digest()).await?.is_none()
+        {
+            match store.add_operator(&name, Role::Admin, credential.digest(), now).await {
+                // Whoever replaces the credential does not become the operator by it.
+                Ok(()) | Err(AddOperatorError::NameTaken { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         let registered: Vec<NewTool> =
