@@ -125,9 +125,7 @@ async fn decide(gate: &Gate, id: &str, verdict: Verdict, reason: Option<String>)
     let row = answered.map_err(|error| match error {
         refused @ (AnswerRefused::NotAnOperator | AnswerRefused::Answer(_)) => {
             let hint = match &refused {
-                AnswerRefused::Answer(AnswerError::Expired { .. }) => {
-                    Some("the agent can make the call again")
-                }
+                AnswerRefused::Answer(AnswerError::Expired) => Some("the agent can make the call again"),
                 _ => None,
             };
             let trouble = Trouble::refused(refused.into());
