@@ -61,7 +61,7 @@ fn list(contracts: &[Contract], json: bool) {
     }
     for contract in contracts {
         let definition = contract.definition();
-        let first = definition.description.lines().next().unwrap_or_default();
+        let first = definition.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
         talk::data(&format!("{:<12} {:<10} {first}", definition.name, definition.safety.as_str()));
     }
 }
