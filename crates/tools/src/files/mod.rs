@@ -29,6 +29,9 @@ use crate::tool::{Ran, Tool, check_grant, taken_back};
 use crate::wire::{Answer, Links, Question};
 use verb::Verb;
 
+/// The largest file whatever the settings say: as base64 it must fit into a frame.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+
 /// All of them.
 pub(crate) fn all(settings: &FileSettings) -> Result<Vec<Arc<dyn Tool>>, ContractError> {
     let tool = |verb: Verb| -> Result<Arc<dyn Tool>, ContractError> {
@@ -117,7 +120,7 @@ impl FileTool {
         Ok(Question {
             root: grant.workspace().to_owned(),
             names: at.names().clone(),
-            max_bytes: self.settings.max_bytes,
+            max_bytes: self.settings.max_bytes.min(MOST_BYTES),
             links: if self.settings.follow_links { Links::FollowInside } else { Links::Refuse },
             call,
         })

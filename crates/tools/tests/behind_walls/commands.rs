@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::Test;
-use crate::bench::{Bench, SECRET, names_in, runtime};
+use crate::bench::{Bench, SECRET, is_required, names_in, runtime};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_command_gives_its_output_and_its_code", a_command_gives_its_output_and_its_code),
@@ -16,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("arguments_reach_the_program_as_they_are", arguments_reach_the_program_as_they_are),
     ("inspect_cannot_write_whatever_the_program_does", inspect_cannot_write_whatever_the_program_does),
     ("build_writes_in_the_workspace_and_that_is_told", build_writes_in_the_workspace_and_that_is_told),
+    ("git_can_be_asked_about_the_workspace", git_can_be_asked_about_the_workspace),
     ("a_directory_to_start_in_stays_in_the_workspace", a_directory_to_start_in_stays_in_the_workspace),
     (
         "a_timeout_ends_the_whole_tree_and_keeps_the_output",
@@ -130,6 +132,32 @@ fn build_writes_in_the_workspace_and_that_is_told() {
     let ran = bench
         .call("shell", json!({ "command": "rm", "args": ["out"], "profile": "mutate", "purpose": "clean" }));
     assert_eq!(ran.facts.files_changed, [("out".to_owned(), "removed".to_owned())].into());
+}
+
+fn git_can_be_asked_about_the_workspace() {
+    let bench = Bench::new();
+    bench.put("f", "x");
+    let git = |arguments: &[&str]| {
+        let done = Command::new("git")
+            .args(arguments)
+            .current_dir(&bench.workspace)
+            .env("HOME", "/nonexistent")
+            .output();
+        done.is_ok_and(|output| output.status.success())
+    };
+    let who = ["-c", "user.name=me", "-c", "user.email=me@example.com"];
+    let made =
+        git(&["init", "-q"]) && git(&["add", "f"]) && git(&[&who[..], &["commit", "-qm", "first"]].concat());
+    if !made {
+        assert!(!is_required("git"), "no git here");
+        eprintln!("skipped: git can be asked about the workspace: no `git` here");
+        return;
+    }
+    for profile in ["inspect", "build"] {
+        let ran = bench
+            .call("shell", json!({ "command": "git", "args": ["log", "--format=%s"], "profile": profile }));
+        assert_eq!(ran.output.content, "first\n", "{profile}");
+    }
 }
 
 fn a_directory_to_start_in_stays_in_the_workspace() {

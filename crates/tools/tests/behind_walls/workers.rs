@@ -15,6 +15,7 @@ use crate::bench::{self, Bench, owner, runtime};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_worker_is_kept_for_its_owner_and_access", a_worker_is_kept_for_its_owner_and_access),
+    ("a_worker_that_nobody_asks_ends", a_worker_that_nobody_asks_ends),
     ("no_more_than_eight_wait", no_more_than_eight_wait),
     ("a_worker_that_died_is_replaced", a_worker_that_died_is_replaced),
     ("a_kept_worker_dies_with_its_gate", a_kept_worker_dies_with_its_gate),
@@ -48,6 +49,15 @@ fn processes_that_see(place: &str) -> usize {
     mounts.filter(|mounts| mounts.contains(place)).count()
 }
 
+/// Waits until no sandbox has a path any more.
+fn nobody_sees(place: &str) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while processes_that_see(place) > 0 {
+        assert!(Instant::now() < until, "a worker is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn a_kept_worker_dies_with_its_gate() {
     let mut gate = Command::new(std::env::current_exe().unwrap())
         .arg(GATE_ARGUMENT)
@@ -63,11 +73,7 @@ fn a_kept_worker_dies_with_its_gate() {
     gate.kill().unwrap();
     gate.wait().unwrap();
     bench::clean_up(gate.id());
-    let until = Instant::now() + Duration::from_secs(10);
-    while processes_that_see(place) > 0 {
-        assert!(Instant::now() < until, "the worker outlived its gate");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    nobody_sees(place);
     fs::remove_dir_all(Path::new(place).parent().unwrap()).unwrap();
 }
 
@@ -113,6 +119,22 @@ fn a_worker_is_kept_for_its_owner_and_access() {
     assert_eq!(bench.at.kept(), 1);
     bench.done("fs.read", read);
     assert_eq!(bench.at.kept(), 1);
+    let place = bench.workspace.to_str().unwrap().to_owned();
+    bench.at.forget(&owner("another"));
+    nobody_sees(&place);
+}
+
+fn a_worker_that_nobody_asks_ends() {
+    if !bench::is_long() {
+        eprintln!("skipped: a worker that nobody asks ends: takes long; TOOLGATE_LONG=1 tries it");
+        return;
+    }
+    let bench = Bench::new();
+    bench.put("f", "x");
+    bench.done("fs.read", json!({ "path": "f" }));
+    std::thread::sleep(Duration::from_secs(35));
+    assert_eq!(bench.at.kept(), 0);
+    nobody_sees(bench.workspace.to_str().unwrap());
 }
 
 fn no_more_than_eight_wait() {
