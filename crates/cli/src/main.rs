@@ -12,7 +12,7 @@ mod talk;
 use clap::{Parser, Subcommand};
 use jail::Prepared;
 
-/// The gate between an AI agent and the world: runs commands behind walls that were proved on this host.
+/// The gate between an AI agent and the world: decides, runs behind walls, and proves what happened.
 #[derive(Parser)]
 #[command(name = "toolgate", version, disable_help_subcommand = true)]
 struct Arguments {
