@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -28,6 +29,8 @@ pub const HELPER_ARGUMENT: &str = "__jail";
 const KEEP_ARGUMENT: &str = "--keep";
 
 const MAX_INPUT: usize = 64 * 1024 * 1024;
+/// How long a helper that was hung up on may take to clean up.
+const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// One run to be made by a helper.
 #[derive(Clone, Debug)]
@@ -199,8 +202,15 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // Killed at once, and the sandbox with it. Nothing is looked through afterwards: it may have lived for long, and
-        // what is new in its directories is as likely somebody else's. What is kept guards names itself.
+        // The helper ends the sandbox and removes its cgroup. One that does not is ended itself, and the sandbox with it.
+        let _ = self.channel.shutdown(Shutdown::Both);
+        let begun = Instant::now();
+        while begun.elapsed() < END_WITHIN {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+                _ => return,
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -248,10 +258,9 @@ fn serve_kept() -> io::Result<()> {
         // A gate that does not hear this has hung up, and that ends the sandbox.
         let _ = tell(&Ok(enforcement.clone()));
     };
-    let run = Prepared::new()
-        .and_then(|begun| begun.run_told(&plan, Streams::Pass, Some(channel.as_fd()), &mut started));
+    let run = Prepared::new().and_then(|begun| begun.run_kept(&plan, channel.as_fd(), &mut started));
     match run {
-        Ok(_) => Ok(()),
+        Ok(()) => Ok(()),
         Err(error) => tell(&Err(refused(&error))),
     }
 }

@@ -196,26 +196,31 @@ impl Prepared {
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
-        self.run_told(plan, streams, lifeline, &mut |_| {})
-    }
-
-    /// The same, telling what holds the tool as soon as it has been started.
-    pub(crate) fn run_told(
-        self,
-        plan: &Plan,
-        streams: Streams,
-        lifeline: Option<BorrowedFd<'_>>,
-        told: Told<'_>,
-    ) -> Result<Report, StartError> {
         if self.without != plan.without() {
             drop(self);
-            return Prepared::without(plan.without())?.run_told(plan, streams, lifeline, told);
+            return run(plan, streams, lifeline);
         }
         let begun = Instant::now();
         let (running, pipes) = self.order(plan, &streams, begun)?;
-        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
+        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, &mut |_| {})?;
         let aftermath = changes::after(plan, &running.opened);
         Ok(supervised.into_report(running, aftermath))
+    }
+
+    /// Runs one plan for whoever is at the other end of `lifeline`, until they hang up.
+    ///
+    /// Nothing is looked through afterwards: it may have lived for long, and what is new in its directories is as likely
+    /// somebody else's. What is kept guards names itself.
+    pub(crate) fn run_kept(
+        self,
+        plan: &Plan,
+        lifeline: BorrowedFd<'_>,
+        told: Told<'_>,
+    ) -> Result<(), StartError> {
+        let begun = Instant::now();
+        let streams = Streams::Pass;
+        let (running, pipes) = self.order(plan, &streams, begun)?;
+        supervise(&running, pipes, plan, streams, Some(lifeline), begun, told).map(drop)
     }
 
     fn order(
