@@ -67,6 +67,7 @@ pub(crate) struct Run {
     pub(crate) write: Vec<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) loopback: Loopback,
+    pub(crate) changes: ChangeReport,
     pub(crate) limits: Limits,
     pub(crate) launcher: Launcher,
 }
@@ -106,6 +107,7 @@ impl Run {
             write: Vec::new(),
             environment: Vec::new(),
             loopback: Loopback::Closed,
+            changes: ChangeReport::Skip,
             limits: Limits { timeout: Duration::from_secs(20), ..Limits::default() },
             launcher: Launcher::default(),
         }
@@ -202,7 +204,7 @@ impl Site<'_> {
             names: Names::default(),
             loopback: run.loopback,
             limits: run.limits,
-            changes: ChangeReport::Skip,
+            changes: run.changes,
             strictness: Strictness::Report,
         }
     }

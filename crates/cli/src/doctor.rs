@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> i32 {
     let controls = proof.as_ref().map(Proof::controls).unwrap_or_default();
     let error = refusal.map(|refusal| {
         let fix = refusal.fix();
-        (chain(&anyhow::Error::from(refusal)), fix)
+        (format!("{:#}", anyhow::Error::from(refusal)), fix)
     });
     let (error, fix) = error.unzip();
     let findings = Findings { usable, host: &host, controls, error, fix: fix.flatten() };
@@ -59,10 +59,6 @@ fn prove() -> anyhow::Result<Result<Proof, Refusal>> {
     let prober = std::env::current_exe().context("cannot find the toolgate binary")?;
     let proofs = Proofs { folder: config::state_folder(), prober };
     Ok(Native::single_threaded(proofs, None).prove())
-}
-
-fn chain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn show(findings: &Findings<'_>) {

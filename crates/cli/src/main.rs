@@ -12,7 +12,7 @@ mod talk;
 use clap::{Parser, Subcommand};
 use jail::Prepared;
 
-/// The gate between an AI agent and the world: runs commands behind walls that were proved on this host.
+/// The gate between an AI agent and the world: decides, runs behind walls, and proves what happened.
 #[derive(Parser)]
 #[command(name = "toolgate", version, disable_help_subcommand = true)]
 struct Arguments {
@@ -30,6 +30,8 @@ enum Command {
     Call(Box<gate::CallArguments>),
     /// Show the tools an agent may use
     Tools(gate::ToolsArguments),
+    /// Show the agents, and the tokens by which a running gate knows them
+    Agents(gate::AgentsArguments),
     /// Show what would be decided of a call, and why; runs nothing
     Explain(gate::ExplainArguments),
     /// Show the calls that wait for approval
@@ -72,6 +74,7 @@ fn main() {
         Command::Mcp(arguments) => gate::run(arguments.gate.json, gate::mcp(arguments)),
         Command::Call(arguments) => gate::run(arguments.gate.json, gate::call(*arguments)),
         Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
+        Command::Agents(arguments) => gate::run(arguments.gate.json, gate::agents(arguments)),
         Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
         Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),

@@ -136,8 +136,7 @@ pub(crate) fn run(arguments: Arguments, begun: Option<Prepared>) -> i32 {
         Ok(code) => code,
         Err(failed) => {
             if json {
-                let causes: Vec<String> = failed.error.chain().map(ToString::to_string).collect();
-                talk::failure(failed.name, &causes.join(": "), failed.hint.as_deref());
+                talk::failure(failed.name, &format!("{:#}", failed.error), failed.hint.as_deref());
             } else {
                 talk::error(&failed.error, failed.hint.as_deref());
             }
@@ -243,9 +242,7 @@ fn plain(here: &Path, path: &Path) -> PathBuf {
 
 /// Whether the current directory can be shown without having been named: not the root, nor what belongs to the system.
 fn is_worth_showing(here: &Path) -> bool {
-    let system =
-        ["/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run"];
-    here != Path::new("/") && !system.iter().any(|path| here.starts_with(path))
+    here != Path::new("/") && !jail::is_of_the_system(here)
 }
 
 fn variable_of(text: &OsStr) -> Result<(OsString, OsString), Failed> {

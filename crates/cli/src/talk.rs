@@ -6,8 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Prints an error, its causes, and what to do about it.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
-    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-    say(&format!("error: {}", causes.join(": ")));
+    say(&format!("error: {error:#}"));
     if let Some(hint) = hint {
         say(&format!("hint: {hint}"));
     }

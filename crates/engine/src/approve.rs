@@ -63,7 +63,8 @@ impl Engine {
         credential: &Credential,
         via: &str,
     ) -> Result<ApprovalRow, AnswerRefused> {
-        let operator = self.inner.store.operator_by_credential(&credential.digest()).await.map_err(Trouble::from)?;
+        let operator =
+            self.inner.store.operator_by_credential(&credential.digest()).await.map_err(Trouble::from)?;
         let operator = operator.ok_or(AnswerRefused::NotAnOperator)?;
         self.expire_old().await?;
         let row = self.inner.store.find_approval(prefix).await?;
@@ -89,7 +90,8 @@ impl Engine {
             _ => return Ok(None),
         }
         let case = case_of_row(&row);
-        let refuse = |reason| async { Ok(Some(self.settle(&case, End::Refused(reason), Some(&approval)).await)) };
+        let refuse =
+            |reason| async { Ok(Some(self.settle(&case, End::Refused(reason), Some(&approval)).await)) };
         let Some(request) = request_of(&row) else {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
         };
@@ -98,14 +100,15 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(reason) => return refuse(reason).await,
         };
-        let facts = self.facts(Some(answer_of(&approval))).await?;
+        let facts = self.facts(&row.agent, Some(answer_of(&approval))).await?;
         let Decision { verdict, .. } = decide(&admitted, &facts, &self.inner.settings);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,
             Verdict::Ask(_) => {
-                let reason = Reason::expired("the approval no longer fits: tool or policy have changed since")
-                    .with_hint("make the call again to ask anew");
+                let reason =
+                    Reason::expired("the approval no longer fits: tool or policy have changed since")
+                        .with_hint("make the call again to ask anew");
                 return refuse(reason).await;
             }
         };
@@ -119,7 +122,8 @@ impl Engine {
     /// Questions past their time are closed, and so are the calls that waited for them.
     pub(crate) async fn expire_old(&self) -> Result<(), Trouble> {
         for row in self.inner.store.expire(self.now()).await? {
-            let reason = Reason::expired("nobody answered in time").with_hint("make the call again to ask anew");
+            let reason =
+                Reason::expired("nobody answered in time").with_hint("make the call again to ask anew");
             self.settle_unanswered(&row, reason).await?;
         }
         Ok(())
@@ -181,6 +185,8 @@ fn shown(approval: ApprovalRow) -> Waiting {
 fn command_of(arguments: &serde_json::Value) -> Option<Vec<String>> {
     let text = |value: &serde_json::Value| value.as_str().map(contract::show_hidden);
     let mut words = vec![text(arguments.get("command")?)?];
-    words.extend(arguments.get("args").and_then(|args| args.as_array()).into_iter().flatten().filter_map(text));
+    words.extend(
+        arguments.get("args").and_then(|args| args.as_array()).into_iter().flatten().filter_map(text),
+    );
     Some(words)
 }

@@ -54,10 +54,12 @@ impl Engine {
         };
         let store = &self.inner.store;
         self.expire_old().await?;
-        if let Some(row) = store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await? {
+        if let Some(row) =
+            store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await?
+        {
             return self.join(row, patience, cancel).await;
         }
-        let facts = self.facts(None).await?;
+        let facts = self.facts(&case.agent, None).await?;
         let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.settings);
         let trace = serde_json::to_value(&trace).unwrap_or_default();
         match verdict {
@@ -68,7 +70,9 @@ impl Engine {
                 let claim = self.claim_of(request, case);
                 let planned = self.new_call(case, request, trace, claim, NewDecision::Run { authority });
                 match store.record_call(planned).await? {
-                    Recorded::New { .. } => Ok(self.see_run(case.clone(), request.clone(), grant, cancel).await),
+                    Recorded::New { .. } => {
+                        Ok(self.see_run(case.clone(), request.clone(), grant, cancel).await)
+                    }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
                 }
@@ -193,8 +197,14 @@ impl Engine {
         match self.approval_of(&row).await? {
             Some(approval) if row.status == CallStatus::Waiting => Ok(waiting(&case, view_of(&approval))),
             _ => {
-                let running = CallResult { status: CallStatus::Running, ..unrecorded(&case, "it still runs") };
-                Ok(CallResult { is_error: false, reason: None, content: format!("call {id} still runs"), ..running })
+                let running =
+                    CallResult { status: CallStatus::Running, ..unrecorded(&case, "it still runs") };
+                Ok(CallResult {
+                    is_error: false,
+                    reason: None,
+                    content: format!("call {id} still runs"),
+                    ..running
+                })
             }
         }
     }
@@ -258,7 +268,8 @@ impl Engine {
         if ran.failure.is_none() {
             let problems = tool.contract().output().problems(&ran.output.structured);
             if let Some(problem) = problems.into_iter().next() {
-                let reason = Reason::bad_output(format!("the tool's answer does not fit its schema: {problem}"));
+                let reason =
+                    Reason::bad_output(format!("the tool's answer does not fit its schema: {problem}"));
                 return Ran { failure: Some(reason), ..ran };
             }
         }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use contract::{AgentName, Contract, ToolName, nearest};
+use contract::{AgentName, Category, Contract, ToolName, nearest};
 use policy::{GrantLimits, Settings, ToolFacts, may_see};
 use thiserror::Error;
 use tools::Tool;
@@ -78,6 +79,8 @@ impl Catalogue {
 }
 
 /// The most that a call of a tool may use.
-pub(crate) fn limits_of(contract: &Contract) -> GrantLimits {
-    GrantLimits { timeout: contract.timeout(), ..GrantLimits::default() }
+pub(crate) fn limits_of(contract: &Contract, timeouts: &BTreeMap<Category, Duration>) -> GrantLimits {
+    let own = contract.timeout();
+    let timeout = timeouts.get(&contract.definition().category).map_or(own, |most| own.min(*most));
+    GrantLimits { timeout, ..GrantLimits::default() }
 }

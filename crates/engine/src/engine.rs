@@ -1,10 +1,11 @@
 //! The engine itself: what it is opened with, and what it holds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use contract::{AgentName, CallId, Contract, OperatorName};
+use contract::{AgentName, CallId, Category, Contract, OperatorName};
 use policy::{Facts, Settings};
 use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
 use thiserror::Error;
@@ -28,8 +29,12 @@ pub struct Options {
     pub store: String,
     /// What the configuration means.
     pub settings: Settings,
-    /// Where agents work.
+    /// Where agents work that have no place of their own.
     pub workspace: PathBuf,
+    /// Where the others work.
+    pub workspaces: BTreeMap<AgentName, PathBuf>,
+    /// How long calls of a category may take at most, where that is less than their contract says.
+    pub timeouts: BTreeMap<Category, Duration>,
     /// The tools there are.
     pub tools: Vec<Arc<dyn Tool>>,
     /// What tools need around them.
@@ -75,7 +80,8 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) catalogue: Catalogue,
     pub(crate) surroundings: Surroundings,
-    pub(crate) workspace: PathBuf,
+    workspace: PathBuf,
+    workspaces: BTreeMap<AgentName, PathBuf>,
     pub(crate) clock: Clock,
     /// Calls that this process sees through, each with the way to stop it.
     pub(crate) owned: Mutex<HashMap<CallId, CancellationToken>>,
@@ -89,16 +95,17 @@ impl Engine {
         let keys = Keys::load_or_create(&options.home)?;
         let store = Store::open(&options.store, keys).await?;
         let credential = Credential::load_or_create(&options.home)?;
-        if let Ok(name) = OperatorName::parse(LOCAL_OPERATOR) {
-            if store.operator_by_credential(&credential.digest()).await?.is_none() {
-                match store.add_operator(&name, Role::Admin, credential.digest(), now).await {
-                    // Whoever replaces the credential does not become the operator by it.
-                    Ok(()) | Err(AddOperatorError::NameTaken { .. }) => {}
-                    Err(error) => return Err(error.into()),
-                }
+        if let Ok(name) = OperatorName::parse(LOCAL_OPERATOR)
+            && store.operator_by_credential(&credential.digest()).await?.is_none()
+        {
+            match store.add_operator(&name, Role::Admin, credential.digest(), now).await {
+                // Whoever replaces the credential does not become the operator by it.
+                Ok(()) | Err(AddOperatorError::NameTaken { .. }) => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        let registered: Vec<NewTool> = options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
+        let registered: Vec<NewTool> =
+            options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
         store.register_tools(&registered, now).await?;
         let mut listed = Vec::new();
         for tool in options.tools {
@@ -111,7 +118,7 @@ impl Engine {
                 status: row.status,
                 trust: row.trust,
                 requires_approval: row.requires_approval,
-                limits: limits_of(contract),
+                limits: limits_of(contract, &options.timeouts),
             };
             listed.push(Listed { tool, facts });
         }
@@ -121,6 +128,7 @@ impl Engine {
             catalogue: Catalogue::new(listed)?,
             surroundings: options.surroundings,
             workspace: options.workspace,
+            workspaces: options.workspaces,
             clock: options.clock,
             owned: Mutex::new(HashMap::new()),
             tasks: TaskTracker::new(),
@@ -157,11 +165,15 @@ impl Engine {
         self.inner.tasks.wait().await;
     }
 
-    pub(crate) async fn facts(&self, answer: Option<policy::Answer>) -> Result<Facts, Trouble> {
+    pub(crate) async fn facts(
+        &self,
+        agent: &AgentName,
+        answer: Option<policy::Answer>,
+    ) -> Result<Facts, Trouble> {
         let operators = self.inner.store.operators().await?;
         Ok(Facts {
             now: self.now(),
-            workspace: self.inner.workspace.clone(),
+            workspace: self.inner.workspaces.get(agent).unwrap_or(&self.inner.workspace).clone(),
             operators: operators.len(),
             egress: false,
             ask_for: self.inner.settings.ask_for,

@@ -48,9 +48,10 @@ impl Engine {
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };
-        let facts = self.facts(None).await?;
+        let facts = self.facts(&request.agent, None).await?;
         let decision = decide(&admitted, &facts, &self.inner.settings);
-        let mut explanation = Explanation { verdict: decision.verdict.as_str(), trace: decision.trace, ..nothing };
+        let mut explanation =
+            Explanation { verdict: decision.verdict.as_str(), trace: decision.trace, ..nothing };
         match decision.verdict {
             Verdict::Allow(grant) => explanation.authority = Some(grant.authority().clone()),
             Verdict::Ask(question) => explanation.question = Some(question),

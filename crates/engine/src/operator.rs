@@ -1,4 +1,4 @@
-//! The credential by which a person is known.
+//! The credential by which a person or an agent is known.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -13,14 +13,14 @@ use zeroize::Zeroizing;
 /// Where the local operator's credential is kept, in Toolgate's home.
 const FILE: &str = "operator.key";
 
-/// A secret that only one operator has.
+/// A secret that only one operator, or one agent, has.
 pub struct Credential(Zeroizing<String>);
 
 /// Why there is no credential.
 #[derive(Debug, Error)]
 pub enum CredentialError {
     /// The file cannot be read or made.
-    #[error("cannot use the operator credential `{}`", path.display())]
+    #[error("cannot use the credential `{}`", path.display())]
     File {
         /// Which file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum CredentialError {
         source: io::Error,
     },
     /// Others could read it.
-    #[error("the operator credential `{}` can be read by others (mode {mode:o})", path.display())]
+    #[error("the credential `{}` can be read by others (mode {mode:o})", path.display())]
     Exposed {
         /// Which file.
         path: PathBuf,
@@ -48,7 +48,12 @@ impl Credential {
 
     /// The local operator's, made if there is none yet.
     pub fn load_or_create(home: &Path) -> Result<Credential, CredentialError> {
-        let path = home.join(FILE);
+        Credential::load_or_create_at(&home.join(FILE))
+    }
+
+    /// The one in a file, made if there is none yet.
+    pub fn load_or_create_at(path: &Path) -> Result<Credential, CredentialError> {
+        let path = path.to_owned();
         let failed = |source| CredentialError::File { path: path.clone(), source };
         match read(&path) {
             Ok(credential) => credential,
@@ -62,12 +67,19 @@ impl Credential {
                         Ok(Credential(Zeroizing::new(text)))
                     }
                     // Another process was faster.
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => read(&path).map_err(failed)?,
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        read(&path).map_err(failed)?
+                    }
                     Err(error) => Err(failed(error)),
                 }
             }
             Err(error) => Err(failed(error)),
         }
+    }
+
+    /// The secret itself, for its owner to see.
+    pub fn reveal(&self) -> &str {
+        &self.0
     }
 
     /// What the store keeps of it.

@@ -30,6 +30,7 @@ impl Request {
             "arguments": self.arguments.value(),
         });
         // The arguments are canonical already, and names always are.
-        Canonical::of(whole).map_or_else(|_| Digest::of(self.arguments.text().as_bytes()), |text| text.digest())
+        Canonical::of(whole)
+            .map_or_else(|_| Digest::of(self.arguments.text().as_bytes()), |text| text.digest())
     }
 }

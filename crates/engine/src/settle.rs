@@ -37,7 +37,7 @@ impl Engine {
     /// Signs, records and answers. If that fails, the caller hears that the outcome is not on record.
     pub(crate) async fn settle(&self, case: &Case, end: End, approval: Option<&ApprovalRow>) -> CallResult {
         let now = self.now();
-        let (mut result, facts, artifacts) = conclude(case, end);
+        let Concluded { mut result, facts, artifacts } = conclude(case, end);
         let body = ReceiptBody {
             version: 1,
             call_id: case.id.clone(),
@@ -83,9 +83,19 @@ impl Engine {
     }
 }
 
-fn conclude(case: &Case, end: End) -> (CallResult, Option<RunFacts>, Vec<(String, Vec<u8>)>) {
+/// An end, put in order: what is answered, what is signed, what is kept.
+struct Concluded {
+    result: CallResult,
+    facts: Option<RunFacts>,
+    artifacts: Vec<(String, Vec<u8>)>,
+}
+
+fn conclude(case: &Case, end: End) -> Concluded {
     let ran = match end {
-        End::Refused(reason) => return (without_effect(case, CallStatus::Refused, reason), None, Vec::new()),
+        End::Refused(reason) => {
+            let result = without_effect(case, CallStatus::Refused, reason);
+            return Concluded { result, facts: None, artifacts: Vec::new() };
+        }
         End::Ran(ran) => *ran,
     };
     // INVARIANT(clean-before-answer): from here on nothing of the tool's own text is passed on as it was.
@@ -121,7 +131,7 @@ fn conclude(case: &Case, end: End) -> (CallResult, Option<RunFacts>, Vec<(String
         approval: None,
         receipt: None,
     };
-    (result, Some(ran.facts), artifacts)
+    Concluded { result, facts: Some(ran.facts), artifacts }
 }
 
 /// An answer for a call that did nothing.
@@ -131,7 +141,8 @@ pub(crate) fn without_effect(case: &Case, status: CallStatus, reason: Reason) ->
         call_id: case.id.clone(),
         tool: case.tool.clone(),
         status,
-        content: clean_text(&format!("refused ({}): {}{hint}", reason.code, reason.message), MAX_CONTENT).text,
+        content: clean_text(&format!("refused ({}): {}{hint}", reason.code, reason.message), MAX_CONTENT)
+            .text,
         is_error: true,
         structured: None,
         artifacts: Vec::new(),

@@ -2,17 +2,19 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, FileType, Mode, OFlags, RenameFlags, access, chmod, renameat_with};
 use rustix::io::Errno;
 
 use crate::control::Control;
+use crate::entry::{Guarded, by_handle, open_beneath};
 use crate::launch::Opened;
 use crate::plan::{self, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
-use crate::tree::{Detail, Patience, Search, Survey, open_beneath, survey};
+use crate::tree::{Detail, End, Search, Survey, survey};
 
 /// Settings of a fresh repository that cannot make git run anything.
 const HARMLESS_SETTINGS: [&str; 15] = [
@@ -36,28 +38,42 @@ const HARMLESS_SETTINGS: [&str; 15] = [
 /// Largest configuration that is read before it is called suspicious.
 const MAX_CONFIG: u64 = 64 * 1024;
 
+/// How long the writable directories are searched at most. The tool has ended; its time is over.
+const SEARCH: Duration = Duration::from_secs(30);
+
+/// What a run left in the directories it could write.
+pub(crate) struct Aftermath {
+    pub(crate) changes: Changes,
+    pub(crate) quarantined: Vec<Quarantined>,
+    /// Why something new that is protected may have been missed, if it may.
+    pub(crate) unsearched: Option<String>,
+}
+
 /// Looks at every writable directory again.
-pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined>) {
+pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> Aftermath {
     let wants_list = plan.draft().changes == ChangeReport::List;
     let detail = if wants_list { Detail::Stamps } else { Detail::Names };
+    let until = Instant::now() + SEARCH;
     let mut seen = Vec::new();
     let mut incomplete = false;
+    let mut unsearched = None;
     let mut quarantined = Vec::new();
     for directory in opened.iter().filter(|directory| directory.access == plan::Access::Write) {
-        let now = survey(&Search {
-            directory: &directory.handle,
-            path: &directory.path,
-            names: &plan.draft().names,
-            detail,
-            before: Some(&directory.survey),
-            patience: Patience::Steady,
-        });
-        incomplete |= !now.complete || !now.stable || !directory.survey.complete;
+        let search = directory.search(&plan.draft().names, detail, Some(until));
+        let now = survey(&Search { before: Some(&directory.survey), ..search });
+        incomplete |= now.end != End::Whole || directory.survey.end != End::Whole;
+        unsearched = unsearched.or(missed(&directory.path, now.end));
         if wants_list {
             seen.extend(difference(&directory.path, &directory.survey, &now));
         }
         if plan.keeps(Control::ProtectedNames) {
             quarantined.extend(quarantine_new(directory, &now));
+        }
+    }
+    for change in &mut seen {
+        // What was moved away is no longer where the tool put it, nor is what was in it.
+        if quarantined.iter().any(|moved| change.path.starts_with(&moved.path)) {
+            change.kind = ChangeKind::Quarantined;
         }
     }
     seen.sort();
@@ -68,7 +84,19 @@ pub(crate) fn after(plan: &Plan, opened: &[Opened]) -> (Changes, Vec<Quarantined
             Changes::Partial { seen, why: "not all of a granted directory could be searched".to_owned() }
         }
     };
-    (changes, quarantined)
+    Aftermath { changes, quarantined, unsearched }
+}
+
+/// ATTACK(unsearched-afterwards): what was not searched may hold anything, and the report has to say so.
+fn missed(path: &Path, end: End) -> Option<String> {
+    let why = match end {
+        End::Whole => return None,
+        End::Part => "has too many entries, or some that cannot be opened",
+        End::Late => "takes too long to search",
+        End::Unstable => "keeps changing",
+        End::TooManyLinks => "has too many links that give directories another name",
+    };
+    Some(format!("`{}` {why}: new files in it may have been missed after the run", path.display()))
 }
 
 fn difference(root: &Path, before: &Survey, after: &Survey) -> Vec<Change> {
@@ -86,26 +114,20 @@ fn difference(root: &Path, before: &Survey, after: &Survey) -> Vec<Change> {
 fn quarantine_new(directory: &Opened, now: &Survey) -> Vec<Quarantined> {
     // By what it is, not by name: a repository can be moved away and another put in its place.
     let before = directory.survey.known();
-    let new = now.protected.iter().filter(|guarded| !before.contains(&guarded.identity()));
-    new.flat_map(|guarded| suspicious_parts(directory, &guarded.path))
-        .filter_map(|(path, why)| move_away(directory, &path, why))
-        .collect()
+    let is_new = |guarded: &&Guarded| !before.contains(&guarded.identity);
+    let obeyed = now.git.iter().filter(is_new).flat_map(|new| suspicious_parts(&directory.handle, &new.path));
+    let named = now.protected.iter().filter(is_new);
+    let named = named.map(|new| (new.path.clone(), "a protected name that was not there before"));
+    named.chain(obeyed).filter_map(|(path, why)| move_away(directory, &path, why)).collect()
 }
 
-/// Which parts of a new protected entry would run something. An ordinary `git init` leaves none.
-fn suspicious_parts(opened: &Opened, path: &Path) -> Vec<(PathBuf, &'static str)> {
-    let (directory, whole) = (&opened.handle, opened.path.join(path));
-    let in_git =
-        whole.parent().is_some_and(|parent| parent.iter().any(|name| name.eq_ignore_ascii_case(".git")));
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match (in_git, name) {
-        (true, "hooks") => {
-            hooks_in(directory, path).into_iter().map(|hook| (hook, "git would run it")).collect()
-        }
-        (true, "config") if is_harmless_config(directory, path) => Vec::new(),
-        (true, "config") => vec![(path.to_owned(), "git would obey its settings")],
-        (true, _) => vec![(path.to_owned(), "git would take its settings from elsewhere")],
-        (false, _) => vec![(path.to_owned(), "a protected name that was not there before")],
+/// Which parts of something new that git obeys would run something. An ordinary `git init` leaves none.
+fn suspicious_parts(directory: &OwnedFd, path: &Path) -> Vec<(PathBuf, &'static str)> {
+    match path.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
+        "hooks" => hooks_in(directory, path).into_iter().map(|hook| (hook, "git would run it")).collect(),
+        "config" if is_harmless_config(directory, path) => Vec::new(),
+        "config" => vec![(path.to_owned(), "git would obey its settings")],
+        _ => vec![(path.to_owned(), "git would take its settings from elsewhere")],
     }
 }
 
@@ -182,11 +204,6 @@ fn move_away(directory: &Opened, path: &Path, why: &str) -> Option<Quarantined> 
     }
     let moved_to = directory.path.join(path).with_file_name(&stands);
     Some(Quarantined { path: directory.path.join(path), moved_to, why })
-}
-
-/// A path to what a handle stands for, and to nothing else.
-fn by_handle(handle: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub enum Control {
     LandlockTcp,
     /// Second wall for signals and abstract sockets, independent of namespaces.
     LandlockScopes,
-    /// `/proc` cannot be written, and files about the host in it are masked.
+    /// `/proc` cannot be written, files about the host in it are masked, and so are other windows into its kernel.
     ProcFiles,
     /// `/dev` holds harmless devices only, and device files elsewhere do not work.
     Devices,
@@ -46,7 +46,7 @@ pub enum Control {
     HiddenNames,
     /// Files that make the host run code later (git hooks and configuration) cannot be written.
     ProtectedNames,
-    /// Sockets in granted directories cannot be reached.
+    /// Sockets and pipes of the host in granted directories cannot be reached.
     HostSockets,
     /// Total memory.
     Memory,
@@ -250,10 +250,5 @@ impl Enforcement {
     /// The findings.
     pub fn findings(&self) -> &[Finding] {
         &self.0
-    }
-
-    /// The controls among `wanted` that are less than enforced.
-    pub fn short_of(&self, wanted: impl IntoIterator<Item = Control>) -> Controls {
-        wanted.into_iter().filter(|c| self.level(*c) != Level::Enforced).fold(Controls::NONE, Controls::with)
     }
 }

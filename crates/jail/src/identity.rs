@@ -11,7 +11,7 @@ use rustix::process::{
     Pid, Signal, getegid, geteuid, getppid, pidfd_send_signal, set_parent_process_death_signal,
 };
 
-use crate::sys::{self, Cloned, NEW_USER, Wait};
+use crate::sys::{self, Cloned, NEW_USER};
 
 /// First of the 65,536 host ids for sandboxes that root starts: above what distributions and containers use.
 const FIRST_HOST_ID: u32 = 1_952_907_264;
@@ -110,7 +110,7 @@ impl Identity {
         .and_then(|()| fs::File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())));
         // The namespace lives on by its descriptor; the process is of no further use.
         pidfd_send_signal(&pidfd, Signal::KILL)?;
-        sys::wait_for(Some(pid), Wait::Block)?;
+        sys::wait_for(Some(pid))?;
         namespace.map(OwnedFd::from)
     }
 }

@@ -20,7 +20,7 @@ use crate::identity::Identity;
 use crate::orders::{NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
-use crate::sys::{self, Wait};
+use crate::sys;
 
 /// What the init gets from the launcher by being its copy.
 pub(crate) struct Inherited<'a> {
@@ -147,8 +147,8 @@ fn start(
 fn reap_until(tool: Pid, socket: &OwnedFd) -> i32 {
     sys::close_standard_streams();
     loop {
-        match sys::wait_for(None, Wait::Block) {
-            Ok(Some((pid, ended))) if pid == tool => {
+        match sys::wait_for(None) {
+            Ok((pid, ended)) if pid == tool => {
                 return report(socket, &Said::Ended { status: ended.status });
             }
             Ok(_) => {}

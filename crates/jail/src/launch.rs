@@ -3,10 +3,11 @@
 //! It works while the init builds stage one: id maps first, because the init waits for them; then cgroup, surveys and
 //! mounts, of which the init knows nothing until the orders come.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
@@ -19,20 +20,24 @@ use thiserror::Error;
 use crate::cgroup::{Cgroup, Wanted};
 use crate::changes;
 use crate::control::{Control, Controls, Enforcement, Level};
+use crate::entry::{Guarded, open_directory};
 use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited};
 use crate::mounts::{copy_of, translate_owners};
+use crate::names::Names;
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step, send};
-use crate::plan::{Access, ChangeReport, Content, Directory, Plan, Program, Strictness};
+use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::stream::Streams;
 use crate::supervise::{Told, supervise};
-use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Wait};
-use crate::tree::{self, Detail, Patience, Search, Survey};
+use crate::sys::{self, Cloned, NEW_PID, NEW_USER};
+use crate::system::is_public;
+use crate::tree::{Detail, End, Search, Survey, survey};
+use crate::windows::{self, Window};
 
-/// Where the system keeps its own.
-const SYSTEM: [&str; 9] = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
+/// How long the directories of a plan are searched at most. It counts as the tool's own time, which may be shorter.
+const SEARCH: Duration = Duration::from_secs(10);
 
 /// Why a plan could not be carried out. Nothing was executed.
 #[derive(Debug, Error)]
@@ -59,6 +64,26 @@ pub enum StartError {
     Unstable {
         /// The directory.
         path: PathBuf,
+    },
+    /// It is too large to be searched before its time is over.
+    #[error("`{}` could not be searched in time", path.display())]
+    Late {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Links in it give so many directories other names that what those mean cannot be followed.
+    #[error("`{}` has too many links that give directories another name", path.display())]
+    Links {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It shows the kernel, not files.
+    #[error("`{}` is in a filesystem of the kernel (`{kind}`)", path.display())]
+    Window {
+        /// The directory.
+        path: PathBuf,
+        /// The kind of filesystem.
+        kind: &'static str,
     },
     /// The program to be brought in cannot be opened.
     #[error("cannot open the program `{}`", path.display())]
@@ -187,16 +212,22 @@ impl Prepared {
             return Prepared::without(plan.without())?.run_told(plan, streams, lifeline, told);
         }
         let begun = Instant::now();
-        let (running, pipes) = self.order(plan, &streams)?;
+        let (running, pipes) = self.order(plan, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
-        let (changes, quarantined) = changes::after(plan, &running.opened);
-        Ok(supervised.into_report(running, changes, quarantined))
+        let aftermath = changes::after(plan, &running.opened);
+        Ok(supervised.into_report(running, aftermath))
     }
 
-    fn order(mut self, plan: &Plan, streams: &Streams) -> Result<(Running, Pipes), StartError> {
+    fn order(
+        mut self,
+        plan: &Plan,
+        streams: &Streams,
+        begun: Instant,
+    ) -> Result<(Running, Pipes), StartError> {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
-        let opened = open_directories(plan)?;
+        let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
+        let opened = open_directories(plan, until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
         let (mut orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
@@ -242,7 +273,22 @@ pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
     pub(crate) handle: OwnedFd,
+    /// Windows into the host's kernel that are mounted in it.
+    pub(crate) windows: Vec<Guarded>,
     pub(crate) survey: Survey,
+}
+
+impl Opened {
+    /// A survey of it as it is now.
+    pub(crate) fn search<'a>(
+        &'a self,
+        names: &'a Names,
+        detail: Detail,
+        until: Option<Instant>,
+    ) -> Search<'a, &'a OwnedFd> {
+        let (directory, path, windows) = (&self.handle, &self.path, &self.windows);
+        Search { directory, path, names, windows, detail, before: None, until }
+    }
 }
 
 fn tell(
@@ -273,43 +319,53 @@ impl Drop for Unborn {
     fn drop(&mut self) {
         if let Some(pidfd) = self.pidfd.take() {
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-            let _ = sys::wait_for(Some(self.pid), Wait::Block);
+            let _ = sys::wait_for(Some(self.pid));
         }
     }
 }
 
-fn open_directories(plan: &Plan) -> Result<Vec<Opened>, StartError> {
+fn open_directories(plan: &Plan, until: Option<Instant>) -> Result<Vec<Opened>, StartError> {
     let draft = plan.draft();
-    let open = |directory: &Directory| {
-        let path = directory.path.clone();
-        let handle = tree::open_directory(&path).map_err(|error| match error {
-            Errno::LOOP => StartError::Link { path: path.clone() },
-            error => StartError::Directory { path: path.clone(), source: error.into() },
-        })?;
-        let detail = match (draft.changes, directory.access) {
-            (ChangeReport::List, Access::Write) => Detail::Stamps,
-            _ => Detail::Names,
-        };
-        let survey = match directory.content {
-            Content::Work => {
-                let names = &draft.names;
-                tree::survey(&Search {
-                    directory: &handle,
-                    path: &path,
-                    names,
-                    detail,
-                    before: None,
-                    patience: Patience::Steady,
-                })
-            }
-            Content::Software => Survey::nothing_to_guard(),
-        };
-        if !survey.stable {
-            return Err(StartError::Unstable { path });
-        }
-        Ok(Opened { path, access: directory.access, handle, survey })
+    if draft.directories.is_empty() {
+        return Ok(Vec::new());
+    }
+    let windows = windows::of_the_host().map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
+    draft.directories.iter().map(|directory| open(directory, draft, &windows, until)).collect()
+}
+
+fn open(
+    directory: &Directory,
+    draft: &Draft,
+    windows: &[Window],
+    until: Option<Instant>,
+) -> Result<Opened, StartError> {
+    let path = directory.path.clone();
+    let failed = |error: Errno| match error {
+        Errno::LOOP => StartError::Link { path: path.clone() },
+        error => StartError::Directory { path: path.clone(), source: error.into() },
     };
-    draft.directories.iter().map(open).collect()
+    let handle = open_directory(&path).map_err(failed)?;
+    let device = rustix::fs::fstat(&handle).map_err(failed)?.st_dev;
+    if let Some(kind) = windows::kind_of_device(windows, device) {
+        return Err(StartError::Window { path, kind });
+    }
+    let windows = windows::beneath(windows, &handle, &path);
+    let mut opened =
+        Opened { path, access: directory.access, handle, windows, survey: Survey::nothing_to_guard() };
+    let detail = match (draft.changes, directory.access) {
+        (ChangeReport::List, Access::Write) => Detail::Stamps,
+        _ => Detail::Names,
+    };
+    if directory.content == Content::Work {
+        opened.survey = survey(&opened.search(&draft.names, detail, until));
+    }
+    match opened.survey.end {
+        End::Unstable => Err(StartError::Unstable { path: opened.path }),
+        // ATTACK(endless-search): what cannot be searched is not shown.
+        End::Late => Err(StartError::Late { path: opened.path }),
+        End::TooManyLinks => Err(StartError::Links { path: opened.path }),
+        End::Whole | End::Part => Ok(opened),
+    }
 }
 
 fn give_orders(
@@ -330,7 +386,7 @@ fn give_orders(
                 Source::Sent
             }
         };
-        directories.push(order_for(plan, directory, source)?);
+        directories.push(order_for(plan, directory, opened, source)?);
     }
     let program = match &draft.program {
         Program::Inside(name) => OrderedProgram::Inside(name.clone()),
@@ -373,15 +429,24 @@ fn give_orders(
     Ok((orders, mounts))
 }
 
-fn order_for(plan: &Plan, directory: &Opened, source: Source) -> Result<OrderedDirectory, StartError> {
+fn order_for(
+    plan: &Plan,
+    directory: &Opened,
+    all: &[Opened],
+    source: Source,
+) -> Result<OrderedDirectory, StartError> {
     let failed = |error: Errno| StartError::Directory { path: directory.path.clone(), source: error.into() };
     let status = rustix::fs::fstat(&directory.handle).map_err(failed)?;
     let mut covered = Vec::new();
+    // First: what else is covered may hold them.
+    if plan.keeps(Control::ProcFiles) {
+        covered.extend(directory.windows.iter().cloned());
+    }
     if plan.keeps(Control::HiddenNames) {
         covered.extend(directory.survey.hidden.iter().cloned());
     }
     if plan.keeps(Control::HostSockets) {
-        covered.extend(directory.survey.sockets.iter().cloned());
+        covered.extend(directory.survey.doors.iter().cloned());
     }
     Ok(OrderedDirectory {
         path: directory.path.clone(),
@@ -389,9 +454,27 @@ fn order_for(plan: &Plan, directory: &Opened, source: Source) -> Result<OrderedD
         source,
         identity: (status.st_dev, status.st_ino),
         covered,
+        between: between(directory, all)?,
         pinned: directory.survey.pinned.clone(),
-        protected: directory.survey.protected.clone(),
+        protected: directory.survey.protected.iter().chain(&directory.survey.git).cloned().collect(),
     })
+}
+
+/// The directories on the way from a writable grant down to the other grants in it.
+///
+/// ATTACK(nested-grant-moved): only they can be moved from inside, and with them what lies beneath, as the host sees it.
+fn between(directory: &Opened, all: &[Opened]) -> Result<Vec<Guarded>, StartError> {
+    let mut ways: BTreeSet<&Path> = BTreeSet::new();
+    if directory.access == Access::Write {
+        let beneath = all.iter().filter_map(|other| other.path.strip_prefix(&directory.path).ok());
+        let is_way = |path: &&Path| !path.as_os_str().is_empty();
+        ways.extend(beneath.flat_map(|path| path.ancestors().skip(1).filter(is_way)));
+    }
+    let guard = |way: &Path| {
+        Guarded::at(&directory.handle, way)
+            .map_err(|error| StartError::Directory { path: directory.path.join(way), source: error.into() })
+    };
+    ways.into_iter().map(guard).collect()
 }
 
 /// The size of the caller's terminal; a caller without one gets the usual.
@@ -448,9 +531,8 @@ fn detached_for_root(
 /// What is only shown is shown with a stranger's eyes, so that root's `--ro` does not open what only root may read:
 /// always for the system, elsewhere if strangers may enter at all.
 fn needs_no_translation(directory: &Opened, mode: u32) -> bool {
-    let is_system = SYSTEM.iter().any(|system| directory.path.starts_with(system));
     let is_open = mode & 0o005 == 0o005;
-    directory.access == Access::Read && (is_system || is_open)
+    directory.access == Access::Read && (is_public(&directory.path) || is_open)
 }
 
 /// What the launcher holds by itself, by cgroup, by limits or by watching.
@@ -494,7 +576,7 @@ fn held_by_launcher(plan: &Plan, identity: &Identity, cgroup: &Cgroup, opened: &
         let how = "a read-only directory lies beneath a writable one, where mounts hold alone";
         say(Control::LandlockFiles, Level::Partly, how.to_owned());
     }
-    if opened.iter().any(|directory| !directory.survey.complete) {
+    if opened.iter().any(|directory| directory.survey.end != End::Whole) {
         let how = "not all of a granted directory could be searched, and what was not is not guarded";
         for control in [Control::HiddenNames, Control::ProtectedNames, Control::HostSockets] {
             say(control, Level::Partly, how.to_owned());

@@ -16,6 +16,7 @@
 mod cgroup;
 mod changes;
 mod control;
+mod entry;
 mod environment;
 mod helper;
 mod identity;
@@ -35,8 +36,10 @@ mod stream;
 mod supervise;
 mod sys;
 mod syscalls;
+mod system;
 mod tree;
 mod watch;
+mod windows;
 
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
@@ -50,8 +53,8 @@ pub use limits::{Limits, LimitsError};
 pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;
 pub use plan::{
-    Access, ChangeReport, Content, Directory, Draft, Loopback, MAX_PLAN_BYTES, Plan, PlanError, Program,
-    Strictness,
+    Access, ChangeReport, Content, Directory, Draft, Loopback, Plan, PlanError, Program, Strictness,
 };
 pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
 pub use stream::{Capture, Captured, Feed, Streams};
+pub use system::is_of_the_system;

@@ -13,8 +13,8 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
+use crate::entry::{Kind, open_beneath};
 use crate::sys::{MountAttributes, Reach, set_mount_attributes};
-use crate::tree::{Kind, open_beneath};
 
 /// What may be done through a mount.
 #[derive(Clone, Copy, PartialEq, Eq)]

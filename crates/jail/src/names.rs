@@ -1,5 +1,6 @@
 //! Names that mean something whatever directory they stand in: secrets, and files that make the host run code.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -63,47 +64,79 @@ const RUN_BY_THE_HOST: [&str; 19] = [
 pub struct Names {
     /// Cannot be read.
     pub hidden: Vec<Pattern>,
-    /// Cannot be written; new ones are quarantined.
+    /// Cannot be written; new ones are quarantined. So are git's hooks and configuration, always.
     pub protected: Vec<Pattern>,
-    /// Whether `.git` keeps its hooks and configuration read-only.
-    pub git: GitFiles,
-}
-
-/// What a plan may do with git's own files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum GitFiles {
-    /// Hooks and configuration are read-only.
-    Protected,
-    /// The grant is a git verb that writes them.
-    Writable,
 }
 
 impl Default for Names {
     fn default() -> Names {
         let parse_all = |names: &[&str]| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
-        Names {
-            hidden: parse_all(&SECRETS),
-            protected: parse_all(&RUN_BY_THE_HOST),
-            git: GitFiles::Protected,
-        }
+        Names { hidden: parse_all(&SECRETS), protected: parse_all(&RUN_BY_THE_HOST) }
     }
 }
 
 impl Names {
-    /// Whether the entry at this path, relative to its directory, is hidden.
-    pub(crate) fn hides(&self, path: &Path) -> bool {
-        self.hidden.iter().any(|pattern| pattern.matches(path))
+    /// Whether a pattern of this list matches the end of a path.
+    pub(crate) fn matches(&self, list: List, path: &Path) -> bool {
+        self.list(list).iter().any(|pattern| pattern.matches(path))
     }
 
-    /// Whether a pattern goes on beneath an entry at this path, so that it matters by what other name it is known.
-    pub(crate) fn continues(&self, path: &Path) -> bool {
-        self.hidden.iter().chain(&self.protected).any(|pattern| pattern.continues(path))
+    /// The patterns that begin at the end of this path and go on beneath it.
+    pub(crate) fn beginnings(&self, path: &Path) -> Vec<Beginning> {
+        let begun = |list: List| {
+            let patterns = self.list(list).iter().enumerate();
+            patterns.flat_map(move |(pattern, Pattern(parts))| {
+                let lengths = (1..parts.len()).filter(|length| ends_with(path, parts.iter().take(*length)));
+                lengths.map(move |parts| Beginning { list, pattern, parts })
+            })
+        };
+        [List::Hidden, List::Protected].into_iter().flat_map(begun).collect()
     }
 
-    /// Whether the entry at this path, relative to its directory, is protected by a pattern.
-    pub(crate) fn protects(&self, path: &Path) -> bool {
-        self.protected.iter().any(|pattern| pattern.matches(path))
+    /// How far a pattern that has begun at a directory gets by the path from there.
+    pub(crate) fn go_on(&self, begun: Beginning, path: &Path) -> Option<Progress> {
+        let Pattern(parts) = self.list(begun.list).get(begun.pattern)?;
+        let length = path.components().count();
+        let next = parts.iter().skip(begun.parts).take(length);
+        let reached = begun.parts + length;
+        match reached.cmp(&parts.len()) {
+            Ordering::Greater => None,
+            _ if !ends_with(path, next) => None,
+            Ordering::Equal => Some(Progress::Match),
+            Ordering::Less => Some(Progress::Begins(Beginning { parts: reached, ..begun })),
+        }
     }
+
+    fn list(&self, list: List) -> &[Pattern] {
+        match list {
+            List::Hidden => &self.hidden,
+            List::Protected => &self.protected,
+        }
+    }
+}
+
+/// One of the two lists of [`Names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum List {
+    Hidden,
+    Protected,
+}
+
+/// A pattern of several parts whose first ones have matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Beginning {
+    pub(crate) list: List,
+    pattern: usize,
+    parts: usize,
+}
+
+/// What a pattern that has begun comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// All of it matches.
+    Match,
+    /// It goes on beneath.
+    Begins(Beginning),
 }
 
 /// One or more path components, each with `*` for any run of characters: `.env*`, `.config/gcloud`.
@@ -135,16 +168,14 @@ impl Pattern {
 
     /// Whether the last components of `path` match.
     pub fn matches(&self, path: &Path) -> bool {
-        let mut components = path.components().rev().map(|c| c.as_os_str());
-        self.0.iter().rev().all(|part| components.next().is_some_and(|name| matches_one(part, name)))
+        ends_with(path, self.0.iter())
     }
 }
 
-impl Pattern {
-    /// Whether the last components of `path` match the first of several parts.
-    fn continues(&self, path: &Path) -> bool {
-        (1..self.0.len()).any(|length| Pattern(self.0.iter().take(length).cloned().collect()).matches(path))
-    }
+/// Whether the last components of a path are these parts.
+fn ends_with<'a>(path: &Path, parts: impl DoubleEndedIterator<Item = &'a String>) -> bool {
+    let mut components = path.components().rev().map(|c| c.as_os_str());
+    parts.rev().all(|part| components.next().is_some_and(|name| matches_one(part, name)))
 }
 
 impl TryFrom<String> for Pattern {
@@ -214,6 +245,23 @@ mod tests {
         assert!(!matches(".config/gcloud", "gcloud"));
         assert!(matches(".*_history", ".bash_history"));
         assert!(matches("ÄRGER.txt", "ÄRGER.txt") && matches("ÄRGER.txt", "ärger.TXT"));
+    }
+
+    #[test]
+    fn a_pattern_that_has_begun_goes_on_beneath_by_whole_names() {
+        let names = Names {
+            hidden: vec![Pattern::parse("a/b/c").unwrap(), Pattern::parse("x").unwrap()],
+            protected: vec![Pattern::parse("a/d").unwrap()],
+        };
+        let begun = |list, pattern, parts| Beginning { list, pattern, parts };
+        let first = begun(List::Hidden, 0, 1);
+        assert_eq!(names.beginnings(Path::new("/w/a")), [first, begun(List::Protected, 0, 1)]);
+        assert_eq!(names.beginnings(Path::new("/w/a/b")), [begun(List::Hidden, 0, 2)]);
+        assert_eq!(names.go_on(first, Path::new("b/c")), Some(Progress::Match));
+        assert_eq!(names.go_on(first, Path::new("b")), Some(Progress::Begins(begun(List::Hidden, 0, 2))));
+        for path in ["c", "b/b", "b/c/d", "x/b/c"] {
+            assert_eq!(names.go_on(first, Path::new(path)), None, "{path}");
+        }
     }
 
     #[test]

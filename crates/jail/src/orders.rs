@@ -15,9 +15,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, Controls, Enforcement};
+use crate::entry::Guarded;
 use crate::plan::wire_path;
 use crate::plan::{Access, Loopback};
-use crate::tree::Guarded;
 
 /// The longest message: a survey of a large tree makes long lists.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
@@ -68,6 +68,8 @@ pub(crate) struct OrderedDirectory {
     /// Device and inode that were surveyed; another one is refused.
     pub(crate) identity: (u64, u64),
     pub(crate) covered: Vec<Guarded>,
+    /// Directories on the way to another grant, which must stay where they are.
+    pub(crate) between: Vec<Guarded>,
     pub(crate) pinned: Vec<Guarded>,
     pub(crate) protected: Vec<Guarded>,
 }
@@ -117,6 +119,8 @@ pub enum Step {
     Clone,
     /// Writing the id maps.
     IdMap,
+    /// Listing the host's mounts.
+    Mounts,
     /// Creating the other namespaces.
     Namespaces,
     /// Taking the sandbox's identity.
@@ -128,7 +132,7 @@ pub enum Step {
     /// Making the new root.
     Root,
     /// Showing a part of the system.
-    System(String),
+    System(#[serde(with = "wire_path")] PathBuf),
     /// Mounting `/proc`.
     Proc,
     /// Making `/dev`.
@@ -139,8 +143,6 @@ pub enum Step {
     Directory(#[serde(with = "wire_path")] PathBuf),
     /// A granted directory was replaced while the sandbox was built.
     Replaced(#[serde(with = "wire_path")] PathBuf),
-    /// Translating owners of a granted directory.
-    Owners(#[serde(with = "wire_path")] PathBuf),
     /// Hiding or protecting a name.
     Name(#[serde(with = "wire_path")] PathBuf),
     /// Bringing in the program.
@@ -170,18 +172,18 @@ impl fmt::Display for Step {
         match self {
             Step::Clone => f.write_str("create user and process namespaces"),
             Step::IdMap => f.write_str("write the id maps"),
+            Step::Mounts => f.write_str("list the host's mounts"),
             Step::Namespaces => f.write_str("create mount, network, ipc and uts namespaces"),
             Step::Identity => f.write_str("take the sandbox's identity"),
             Step::Loopback => f.write_str("bring up loopback"),
             Step::Hostname => f.write_str("set the host name"),
             Step::Root => f.write_str("make the new root"),
-            Step::System(what) => write!(f, "show `{what}`"),
+            Step::System(path) => write!(f, "show `{}`", path.display()),
             Step::Proc => f.write_str("mount a private /proc"),
             Step::Devices => f.write_str("make a private /dev"),
             Step::Scratch => f.write_str("make scratch space"),
             Step::Directory(path) => write!(f, "mount `{}`", path.display()),
             Step::Replaced(path) => write!(f, "mount `{}`, which was replaced meanwhile", path.display()),
-            Step::Owners(path) => write!(f, "translate owners in `{}`", path.display()),
             Step::Name(path) => write!(f, "guard `{}`", path.display()),
             Step::Program => f.write_str("bring in the program"),
             Step::Pivot => f.write_str("leave the host's root"),

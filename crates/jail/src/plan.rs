@@ -13,22 +13,14 @@ use crate::control::{Control, Controls};
 use crate::environment::is_denied_variable;
 use crate::limits::{Limits, LimitsError};
 use crate::names::Names;
+use crate::system::{is_never_shown, is_never_writable};
 
 /// The largest encoded plan that is accepted.
-pub const MAX_PLAN_BYTES: usize = 1024 * 1024;
+pub(crate) const MAX_PLAN_BYTES: usize = 1024 * 1024;
 
 const MAX_DIRECTORIES: usize = 64;
 const MAX_ARGUMENTS: usize = 8192;
 const MAX_TEXT_BYTES: usize = 768 * 1024;
-
-/// Directories that cannot be granted for writing: the system itself, or all of it at once.
-const NEVER_WRITABLE: [&str; 16] = [
-    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/run",
-    "/sbin", "/sys", "/usr", "/var",
-];
-
-/// Directories that cannot be shown at all: kernel interfaces, sockets of the host, or everything at once.
-const NEVER_VISIBLE: [&str; 6] = ["/", "/dev", "/proc", "/run", "/sys", "/var/run"];
 
 /// What was asked for, before it is checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -292,10 +284,8 @@ fn check_environment(environment: &[(OsString, OsString)]) -> Result<(), PlanErr
 
 fn check_directory(directory: &Directory) -> Result<(), PlanError> {
     check_plain(&directory.path)?;
-    let is_one_of = |list: &[&str]| list.iter().any(|path| directory.path == Path::new(path));
-    let beneath = |list: &[&str]| list.iter().any(|path| *path != "/" && directory.path.starts_with(path));
     let forbidden = |access| Err(PlanError::Forbidden { path: directory.path.clone(), access });
-    if is_one_of(&NEVER_VISIBLE) || beneath(&["/dev", "/proc", "/sys"]) {
+    if is_never_shown(&directory.path) {
         return forbidden(match directory.access {
             Access::Read => "reading",
             Access::Write => "writing",
@@ -304,11 +294,7 @@ fn check_directory(directory: &Directory) -> Result<(), PlanError> {
     // ATTACK(granted-git-directory): `.git` itself is guarded when it is granted; what is in it cannot be granted alone.
     let in_git =
         directory.path.parent().is_some_and(|p| p.iter().any(|name| name.eq_ignore_ascii_case(".git")));
-    if directory.access == Access::Write && in_git {
-        return forbidden("writing");
-    }
-    let system = ["/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/sbin", "/usr"];
-    if directory.access == Access::Write && (is_one_of(&NEVER_WRITABLE) || beneath(&system)) {
+    if directory.access == Access::Write && (in_git || is_never_writable(&directory.path)) {
         return forbidden("writing");
     }
     Ok(())

@@ -133,6 +133,8 @@ pub enum ChangeKind {
     Modified,
     /// It is gone.
     Removed,
+    /// The tool made it, and it was moved away: see [`Report::quarantined`].
+    Quarantined,
 }
 
 /// A file that was moved out of the way.

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use libc::{
-    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
 };
 
 use crate::syscalls::{ALLOWED, REFUSED};
@@ -22,6 +22,8 @@ const X32_BIT: u32 = 0x4000_0000;
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
 const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+const EPROTONOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::EPROTONOSUPPORT.cast_unsigned();
+const ESOCKTNOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::ESOCKTNOSUPPORT.cast_unsigned();
 const EAFNOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT.cast_unsigned();
 
 /// Every namespace flag of `clone` and `unshare`.
@@ -54,10 +56,22 @@ struct Inspected {
     otherwise: u32,
 }
 
+/// Comparisons in order, and the answer if none gives one.
+struct Checks {
+    checks: &'static [Check],
+    otherwise: u32,
+}
+
 /// One comparison on one half of an argument, named by its offset.
 enum Check {
     /// If it is this value, answer.
     Is { at: u32, value: u32, answer: u32 },
+    /// If these bits of it are this value, answer.
+    Masked { at: u32, mask: u32, value: u32, answer: u32 },
+    /// If it is this value, only these checks count.
+    When { at: u32, value: u32, then: Checks },
+    /// If it is more than this, answer.
+    Above { at: u32, value: u32, answer: u32 },
     /// If it has any of these bits, answer.
     Has { at: u32, bits: u32, answer: u32 },
     /// If it has none of these bits, answer.
@@ -97,6 +111,35 @@ const SETUID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
 
 /// ATTACK(landlock-tcp-detours): sending with this flag connects, and Landlock is not asked.
 const FAST_OPEN: u32 = libc::MSG_FASTOPEN.cast_unsigned();
+
+const UNIX: Checks = Checks {
+    // The protocol is none, or the family's own number.
+    checks: &[Check::Has { at: low(2), bits: !libc::AF_UNIX.cast_unsigned(), answer: EPROTONOSUPPORT }],
+    otherwise: ALLOW,
+};
+
+/// ATTACK(socket-protocols): TCP, UDP and ping. Landlock does not know multipath TCP as TCP
+/// (ATTACK(landlock-tcp-detours)), and the rest (SCTP, DCCP, raw …) is code of the kernel that few look at.
+const INTERNET: Checks = Checks {
+    checks: &[
+        // Every type but a stream, a datagram and a raw one has one of these bits.
+        Check::Has { at: low(1), bits: 0b1100, answer: ESOCKTNOSUPPORT },
+        Check::Masked { at: low(1), mask: SOCKET_TYPE, value: libc::SOCK_RAW.cast_unsigned(), answer: EPERM },
+        Check::Is { at: low(2), value: 0, answer: ALLOW },
+        Check::Is { at: low(2), value: libc::IPPROTO_TCP.cast_unsigned(), answer: ALLOW },
+        Check::Is { at: low(2), value: libc::IPPROTO_UDP.cast_unsigned(), answer: ALLOW },
+        Check::Is { at: low(2), value: libc::IPPROTO_ICMP.cast_unsigned(), answer: ALLOW },
+        Check::Is { at: low(2), value: libc::IPPROTO_ICMPV6.cast_unsigned(), answer: ALLOW },
+    ],
+    otherwise: EPROTONOSUPPORT,
+};
+
+/// Only the protocol that lists interfaces, which is number 0.
+const NETLINK: Checks =
+    Checks { checks: &[Check::Has { at: low(2), bits: u32::MAX, answer: EPERM }], otherwise: ALLOW };
+
+/// The part of a socket's type that is not a flag.
+const SOCKET_TYPE: u32 = 0xf;
 
 const INSPECTED: &[Inspected] = &[
     without_setuid(libc::SYS_chmod, 1),
@@ -142,12 +185,35 @@ const INSPECTED: &[Inspected] = &[
     // `clone3` takes its flags by pointer, where no filter can look: ENOSYS makes the C library use `clone`.
     Inspected {
         call: libc::SYS_clone,
-        checks: &[Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM }],
+        checks: &[
+            Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM },
+            // ATTACK(files-of-one-thread): where memory is watched, one thread is asked for the files of all.
+            Check::Lacks { at: low(0), bits: libc::CLONE_THREAD.cast_unsigned(), answer: ALLOW },
+            Check::Lacks { at: low(0), bits: libc::CLONE_FILES.cast_unsigned(), answer: EPERM },
+        ],
         otherwise: ALLOW,
     },
     Inspected {
         call: libc::SYS_unshare,
-        checks: &[Check::Has { at: low(0), bits: NAMESPACES, answer: EPERM }],
+        checks: &[Check::Has {
+            at: low(0),
+            bits: NAMESPACES | libc::CLONE_FILES.cast_unsigned(),
+            answer: EPERM,
+        }],
+        otherwise: ALLOW,
+    },
+    Inspected {
+        call: libc::SYS_close_range,
+        checks: &[Check::Has { at: low(2), bits: libc::CLOSE_RANGE_UNSHARE, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    // ATTACK(detached-segment): memory that no process has, where memory is watched. There are 4096 segments at most.
+    Inspected {
+        call: libc::SYS_shmget,
+        checks: &[
+            Check::Has { at: high(1), bits: u32::MAX, answer: EPERM },
+            Check::Above { at: low(1), value: 4096, answer: EPERM },
+        ],
         otherwise: ALLOW,
     },
     Inspected {
@@ -163,15 +229,10 @@ const INSPECTED: &[Inspected] = &[
     Inspected {
         call: libc::SYS_socket,
         checks: &[
-            // ATTACK(landlock-tcp-detours): Landlock does not know this one as TCP.
-            Check::Is { at: low(2), value: libc::IPPROTO_MPTCP.cast_unsigned(), answer: EPERM },
-            Check::Is { at: low(0), value: libc::AF_UNIX.cast_unsigned(), answer: ALLOW },
-            Check::Is { at: low(0), value: libc::AF_INET.cast_unsigned(), answer: ALLOW },
-            Check::Is { at: low(0), value: libc::AF_INET6.cast_unsigned(), answer: ALLOW },
-            // What is left is AF_NETLINK or refused; of netlink, only the protocol that lists interfaces.
-            Check::Has { at: low(0), bits: !libc::AF_NETLINK.cast_unsigned(), answer: EAFNOSUPPORT },
-            Check::Has { at: low(2), bits: u32::MAX, answer: EPERM },
-            Check::Is { at: low(0), value: libc::AF_NETLINK.cast_unsigned(), answer: ALLOW },
+            Check::When { at: low(0), value: libc::AF_UNIX.cast_unsigned(), then: UNIX },
+            Check::When { at: low(0), value: libc::AF_INET.cast_unsigned(), then: INTERNET },
+            Check::When { at: low(0), value: libc::AF_INET6.cast_unsigned(), then: INTERNET },
+            Check::When { at: low(0), value: libc::AF_NETLINK.cast_unsigned(), then: NETLINK },
         ],
         otherwise: EAFNOSUPPORT,
     },
@@ -270,13 +331,9 @@ impl Program {
             ([], [only]) => self.leaf(only.answer),
             (_, [first, ..]) => {
                 self.jump(BPF_JGE, first.first, 0, 1);
-                let long_jump = self.0.len();
-                self.push(BPF_JMP, 0);
+                let past = self.long_jump();
                 self.search(lower);
-                let distance = self.0.len() - long_jump - 1;
-                if let Some(jump) = self.0.get_mut(long_jump) {
-                    jump.k = u32::try_from(distance).unwrap_or_default();
-                }
+                self.land(past);
                 self.search(upper);
             }
             (_, []) => self.answer(ENOSYS),
@@ -287,18 +344,37 @@ impl Program {
         match answer {
             Answer::Return(value) => self.answer(value),
             Answer::Inspect(index) => match INSPECTED.get(index) {
-                Some(inspected) => self.inspect(inspected),
+                Some(inspected) => self.inspect(inspected.checks, inspected.otherwise),
                 None => self.answer(ENOSYS),
             },
         }
     }
 
-    fn inspect(&mut self, inspected: &Inspected) {
-        for check in inspected.checks {
+    fn inspect(&mut self, checks: &[Check], otherwise: u32) {
+        for check in checks {
             let answer = match check {
                 Check::Is { at, value, answer } => {
                     self.load(*at);
                     self.jump(BPF_JEQ, *value, 0, 1);
+                    answer
+                }
+                Check::Masked { at, mask, value, answer } => {
+                    self.load(*at);
+                    self.push(BPF_ALU | BPF_AND | BPF_K, *mask);
+                    self.jump(BPF_JEQ, *value, 0, 1);
+                    answer
+                }
+                Check::When { at, value, then } => {
+                    self.load(*at);
+                    self.jump(BPF_JEQ, *value, 1, 0);
+                    let past = self.long_jump();
+                    self.inspect(then.checks, then.otherwise);
+                    self.land(past);
+                    continue;
+                }
+                Check::Above { at, value, answer } => {
+                    self.load(*at);
+                    self.jump(BPF_JGT, *value, 0, 1);
                     answer
                 }
                 Check::Has { at, bits, answer } => {
@@ -316,7 +392,21 @@ impl Program {
             };
             self.answer(*answer);
         }
-        self.answer(inspected.otherwise);
+        self.answer(otherwise);
+    }
+
+    /// A jump of any length, to be landed later.
+    fn long_jump(&mut self) -> usize {
+        self.push(BPF_JMP, 0);
+        self.0.len()
+    }
+
+    /// Makes a long jump lead to here.
+    fn land(&mut self, after_jump: usize) {
+        let distance = self.0.len() - after_jump;
+        if let Some(jump) = self.0.get_mut(after_jump - 1) {
+            jump.k = u32::try_from(distance).unwrap_or_default();
+        }
     }
 
     fn load(&mut self, offset: u32) {
@@ -367,6 +457,7 @@ mod tests {
                     let taken = match code & 0xf0 {
                         BPF_JEQ => accumulator == instruction.k,
                         BPF_JGE => accumulator >= instruction.k,
+                        BPF_JGT => accumulator > instruction.k,
                         other => panic!("unexpected jump {other:x}"),
                     };
                     at += usize::from(if taken { instruction.jt } else { instruction.jf });
@@ -421,6 +512,15 @@ mod tests {
     fn arguments_decide_where_they_must() {
         assert_eq!(call(libc::SYS_clone, [libc::SIGCHLD as u32, 0, 0]), ALLOW);
         assert_eq!(call(libc::SYS_clone, [libc::CLONE_NEWUSER as u32, 0, 0]), EPERM);
+        let thread = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND).cast_unsigned();
+        assert_eq!(call(libc::SYS_clone, [thread | libc::CLONE_FILES.cast_unsigned(), 0, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_clone, [thread, 0, 0]), EPERM);
+        assert_eq!(call(libc::SYS_unshare, [libc::CLONE_FS.cast_unsigned(), 0, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_unshare, [libc::CLONE_FILES.cast_unsigned(), 0, 0]), EPERM);
+        assert_eq!(call(libc::SYS_close_range, [3, u32::MAX, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_close_range, [3, u32::MAX, libc::CLOSE_RANGE_UNSHARE]), EPERM);
+        assert_eq!(call(libc::SYS_shmget, [0, 4096, 0]), ALLOW);
+        assert_eq!(call(libc::SYS_shmget, [0, 4097, 0]), EPERM);
         assert_eq!(call(libc::SYS_clone3, [0; 3]), ENOSYS);
         assert_eq!(call(libc::SYS_unshare, [libc::CLONE_NEWNS as u32, 0, 0]), EPERM);
         assert_eq!(call(libc::SYS_ioctl, [0, libc::TIOCSTI as u32, 0]), EPERM);
@@ -448,7 +548,24 @@ mod tests {
         assert_eq!(call(libc::SYS_open, [0, libc::O_DIRECTORY.cast_unsigned(), 0o4755]), ALLOW);
         assert_eq!(call(libc::SYS_openat2, [0; 3]), ENOSYS);
         assert_eq!(call(libc::SYS_sendmsg, [0, 0, FAST_OPEN]), EPERM);
-        assert_eq!(call(libc::SYS_socket, [libc::AF_INET as u32, 1, 262]), EPERM);
+        let (inet, flags) = (libc::AF_INET as u32, libc::SOCK_CLOEXEC as u32);
+        for (kind, protocol) in [(1, 0), (1, 6), (2, 17), (2, 1), (2, 58), (1 | flags, 0)] {
+            assert_eq!(call(libc::SYS_socket, [inet, kind, protocol]), ALLOW, "{kind} {protocol}");
+        }
+        for (kind, protocol, answer) in [
+            (1, libc::IPPROTO_MPTCP, EPROTONOSUPPORT),
+            (1, libc::IPPROTO_SCTP, EPROTONOSUPPORT),
+            (2, libc::IPPROTO_UDPLITE, EPROTONOSUPPORT),
+            (3 | flags, libc::IPPROTO_ICMP, EPERM),
+            (5, 0, ESOCKTNOSUPPORT),
+            (6 | flags, 0, ESOCKTNOSUPPORT),
+            (10, 0, ESOCKTNOSUPPORT),
+        ] {
+            let asked = [libc::AF_INET6 as u32, kind, protocol.cast_unsigned()];
+            assert_eq!(call(libc::SYS_socket, asked), answer, "{kind} {protocol}");
+        }
+        assert_eq!(call(libc::SYS_socket, [libc::AF_UNIX as u32, 5, 1]), ALLOW);
+        assert_eq!(call(libc::SYS_socket, [libc::AF_UNIX as u32, 1, 6]), EPROTONOSUPPORT);
         assert_eq!(call(libc::SYS_personality, [0x0008, 0, 0]), EPERM);
     }
 }

@@ -15,14 +15,16 @@ use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_paren
 use rustix::thread::UnshareFlags;
 
 use crate::control::{Control, Controls};
+use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::identity::Identity;
 use crate::mounts::{
-    Use, attach_at, attach_over, copy_of, kind_of, make_link, new_filesystem, restrict, write_file,
+    Use, attach_at, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem, restrict,
+    write_file,
 };
 use crate::orders::Step;
 use crate::sys;
-use crate::tree::Kind;
+use crate::system::SOFTWARE;
 
 /// A wall that could not be raised.
 #[derive(Debug)]
@@ -38,24 +40,31 @@ impl Failure {
     }
 }
 
-/// Host directories that make up the system, shown read-only where they exist.
-const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
-
 /// What programs expect of `/etc`. The rest of it is not there: it tells about the host, or holds secrets.
-const ETC: [&str; 9] = [
+///
+/// ATTACK(group-readable-keys): an ordinary user's groups stay in the sandbox, so of directories with keys in them only
+/// the parts without are shown.
+const ETC: [&str; 16] = [
     "alternatives",
+    "ca-certificates/extracted",
     "crypto-policies",
     "ld.so.cache",
     "localtime",
     "os-release",
-    "pki",
+    "pki/ca-trust/extracted",
+    "pki/java",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "pki/tls/openssl.cnf",
+    "pki/tls/openssl.d",
     "services",
-    "ssl",
+    "ssl/certs",
+    "ssl/openssl.cnf",
     "timezone",
 ];
 
 /// Small files are copied: cheaper than a mount, and as good.
-const COPIED_BYTES: i64 = 4096;
+const COPIED_BYTES: i64 = 16 * 1024;
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "urandom", "tty"];
 
@@ -228,10 +237,9 @@ fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
 }
 
 fn show_system(root: &OwnedFd) -> Result<(), Failure> {
-    let host = |name: &str, parent: &str| (PathBuf::from(parent).join(name), name.to_owned());
-    let wanted = SYSTEM.iter().map(|name| host(name, "/")).chain(ETC.iter().map(|name| host(name, "/etc")));
-    for (path, name) in wanted {
-        show(root, &path).map_err(Failure::at(Step::System(name)))?;
+    let settings = ETC.iter().map(|name| Path::new("/etc").join(name));
+    for path in SOFTWARE.iter().map(PathBuf::from).chain(settings) {
+        show(root, &path).map_err(Failure::at(Step::System(path)))?;
     }
     Ok(())
 }
@@ -240,7 +248,13 @@ fn show_system(root: &OwnedFd) -> Result<(), Failure> {
 fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
     let status = match kind_of(path) {
         Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ACCESS) => return Ok(()),
         other => other?,
+    };
+    // Mount points are made with their parents; a copy needs them, too.
+    let make_parent = || match path.parent().filter(|parent| parent.components().count() > 2) {
+        Some(parent) => make_directory(root, parent),
+        None => Ok(()),
     };
     let mounted = |kind| -> io::Result<()> {
         let tree = copy_of(CWD, path)?;
@@ -250,11 +264,12 @@ fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
     match FileType::from_raw_mode(status.st_mode) {
         FileType::Symlink => {
             let target = readlinkat(CWD, path, Vec::new())?;
+            make_parent()?;
             Ok(make_link(root, path, Path::new(std::ffi::OsStr::from_bytes(target.to_bytes())))?)
         }
         FileType::Directory => mounted(Kind::Directory),
         FileType::RegularFile if status.st_size <= COPIED_BYTES => match std::fs::read(path) {
-            Ok(content) => Ok(write_file(root, path, &content)?),
+            Ok(content) => Ok(make_parent().and_then(|()| write_file(root, path, &content))?),
             // What a stranger may not read is not for the sandbox either.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             Err(error) => Err(error),

@@ -17,6 +17,7 @@ use rustix::thread::{
 };
 
 use crate::control::{Control, Enforcement, Level};
+use crate::entry::{Guarded, Identity, Kind, open_beneath};
 use crate::environment::HOME;
 use crate::landlock::{self, Allowed};
 use crate::mounts::{
@@ -25,7 +26,6 @@ use crate::mounts::{
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
 use crate::stage_one::{Failure, HalfBuilt};
-use crate::tree::{Guarded, Kind, open_beneath};
 use crate::{seccomp, sys};
 
 /// Where a program brought from the host stands.
@@ -153,6 +153,9 @@ fn guard_names(
     orders: &Orders,
 ) -> Result<(), Failure> {
     let name = |path: &Path| Failure::at::<io::Error>(Step::Name(directory.path.join(path)));
+    for way in &directory.between {
+        remount(tree, way, Use::ReadWrite).map_err(name(&way.path))?;
+    }
     if directory.access == Access::Write && orders.keeps(Control::ProtectedNames) {
         let own = directory.pinned.iter().map(|guarded| (guarded, Use::ReadWrite));
         let read_only = directory.protected.iter().map(|guarded| (guarded, Use::ReadOnly));
@@ -194,7 +197,7 @@ fn find(tree: &OwnedFd, guarded: &Guarded) -> io::Result<Option<OwnedFd>> {
         Err(Errno::ACCESS) => return Ok(None),
         other => other?,
     };
-    if rustix::fs::fstat(&target)?.st_ino == guarded.inode {
+    if Identity::of(&rustix::fs::fstat(&target)?) == guarded.identity {
         Ok(Some(target))
     } else {
         Err(io::Error::from_raw_os_error(libc::ESTALE))
@@ -267,7 +270,7 @@ fn note_namespaces(orders: &Orders, enforcement: &mut Enforcement) {
         (Control::Ipc, "ipc namespace"),
         (Control::Hostname, "uts namespace"),
         (Control::CgroupView, "cgroup namespace"),
-        (Control::ProcFiles, "read-only /proc, host files in it covered"),
+        (Control::ProcFiles, "read-only /proc, host files in it and kernel filesystems elsewhere covered"),
         (Control::Devices, "harmless devices only, nodev everywhere else"),
         (Control::Descriptors, "all closed before the root is left"),
         (Control::Environment, "only what the plan names"),

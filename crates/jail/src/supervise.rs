@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,13 +10,15 @@ use rustix::fs::{FileType, OFlags};
 use rustix::process::{Signal, pidfd_send_signal};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
 
-use crate::control::{Control, Enforcement};
+use crate::changes::Aftermath;
+use crate::control::{Control, Enforcement, Level};
+use crate::entry::by_handle;
 use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
-use crate::report::{Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
+use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
 use crate::stream::{Capture, Feed, Flow, Streams, drain};
-use crate::sys::{self, Ended, Wait};
+use crate::sys::{self, Ended};
 use crate::watch::Watch;
 
 /// Passed on to the tool. Everything else keeps its usual meaning for the launcher.
@@ -41,15 +43,15 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    pub(crate) fn into_report(
-        self,
-        running: Running,
-        changes: Changes,
-        quarantined: Vec<Quarantined>,
-    ) -> Report {
+    pub(crate) fn into_report(self, running: Running, aftermath: Aftermath) -> Report {
         let largest = Memory::LargestProcess(self.ended.largest);
         let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
-        let enforcement = with_held(self.walls, &running);
+        let mut enforcement = with_held(self.walls, &running);
+        if let (Some(why), Level::Enforced) =
+            (aftermath.unsearched, enforcement.level(Control::ProtectedNames))
+        {
+            enforcement.set(Control::ProtectedNames, Level::Partly, why);
+        }
         Report {
             outcome: self.outcome,
             stdout: self.stdout.finish(),
@@ -57,8 +59,8 @@ impl Supervised {
             timings: self.timings,
             usage: Usage { cpu_user: self.ended.cpu_user, cpu_system: self.ended.cpu_system, memory },
             enforcement,
-            changes,
-            quarantined,
+            changes: aftermath.changes,
+            quarantined: aftermath.quarantined,
         }
     }
 }
@@ -362,9 +364,7 @@ impl Supervisor<'_> {
     fn conclude(mut self) -> Result<Supervised, StartError> {
         self.terminal = None;
         let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
-        let (_, ended) = sys::wait_for(Some(self.running.pid), Wait::Block)
-            .map_err(channel)?
-            .ok_or(StartError::InitDied)?;
+        let (_, ended) = sys::wait_for(Some(self.running.pid)).map_err(channel)?;
         let finished = Instant::now();
         let outcome = match (self.stopped, self.said) {
             (_, Some(LastWord::Failed(error))) => return Err(error),
@@ -574,7 +574,7 @@ impl Own {
         if !matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice)) {
             return Own::AsItIs(stream);
         }
-        let path = format!("/proc/self/fd/{}", stream.fd().as_raw_fd());
+        let path = by_handle(stream.fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_or(Own::AsItIs(stream), Own::Again)
     }

@@ -169,24 +169,14 @@ pub(crate) struct Ended {
     pub(crate) largest: u64,
 }
 
-/// Whether [`wait_for`] may wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wait {
-    /// Until somebody ends.
-    Block,
-    /// Only look.
-    Look,
-}
-
-/// `wait4(2)`: for one child, or any with `None`.
-pub(crate) fn wait_for(child: Option<Pid>, wait: Wait) -> io::Result<Option<(Pid, Ended)>> {
+/// `wait4(2)`: until one child ends, or any with `None`.
+pub(crate) fn wait_for(child: Option<Pid>) -> io::Result<(Pid, Ended)> {
     let pid = child.map_or(-1, |pid| pid.as_raw_nonzero().get());
-    let flags = libc::__WALL | if wait == Wait::Look { libc::WNOHANG } else { 0 };
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     let ended = loop {
         // SAFETY: both pointers are to live locals of the right type, which the kernel only writes.
-        let ended = unsafe { libc::wait4(pid, &raw mut status, flags, usage.as_mut_ptr()) };
+        let ended = unsafe { libc::wait4(pid, &raw mut status, libc::__WALL, usage.as_mut_ptr()) };
         if ended != -1 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             break ended;
         }
@@ -196,15 +186,14 @@ pub(crate) fn wait_for(child: Option<Pid>, wait: Wait) -> io::Result<Option<(Pid
     }
     // SAFETY: `rusage` is plain integers and was zeroed, so it is initialised whether or not the kernel wrote it.
     let usage = unsafe { usage.assume_init() };
-    Ok(Pid::from_raw(ended).map(|pid| {
-        let ended = Ended {
-            status,
-            cpu_user: duration_of(usage.ru_utime),
-            cpu_system: duration_of(usage.ru_stime),
-            largest: u64::try_from(usage.ru_maxrss).unwrap_or_default() * 1024,
-        };
-        (pid, ended)
-    }))
+    let pid = Pid::from_raw(ended).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    let ended = Ended {
+        status,
+        cpu_user: duration_of(usage.ru_utime),
+        cpu_system: duration_of(usage.ru_stime),
+        largest: u64::try_from(usage.ru_maxrss).unwrap_or_default() * 1024,
+    };
+    Ok((pid, ended))
 }
 
 fn duration_of(time: libc::timeval) -> Duration {

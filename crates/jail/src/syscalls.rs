@@ -10,7 +10,6 @@ pub(crate) const ALLOWED: &[libc::c_long] = &[
     libc::SYS_chdir,
     libc::SYS_chown,
     libc::SYS_close,
-    libc::SYS_close_range,
     libc::SYS_copy_file_range,
     libc::SYS_dup,
     libc::SYS_dup2,
@@ -264,7 +263,6 @@ pub(crate) const ALLOWED: &[libc::c_long] = &[
     libc::SYS_shmat,
     libc::SYS_shmctl,
     libc::SYS_shmdt,
-    libc::SYS_shmget,
     // the system
     libc::SYS_getrandom,
     libc::SYS_sysinfo,

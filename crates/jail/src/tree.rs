@@ -4,29 +4,28 @@
 //!
 //! # Invariants
 //! - A survey is of one moment: what was renamed while it looked is looked at again, or the survey says it is not stable.
-//! - Whatever is to be guarded is known by its inode, so that something else under its name is noticed.
+//! - Whatever is to be guarded is known by its device and inode, so that something else under its name is noticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat2, statat};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
-use crate::names::{GitFiles, Names};
+use crate::entry::{Guarded, Identity, Kind, by_handle, changed, open_beneath, or_here, real_path};
+use crate::names::{Beginning, List, Names, Progress};
 
 /// Entries looked at before a run; beyond that the survey gives up and says so.
 const MAX_BEFORE: usize = 250_000;
 /// Entries looked at after a run: more, because the tool may have made many to hide one.
 const MAX_AFTER: usize = 5_000_000;
-/// Entries looked at while a tool runs.
-const MAX_GLANCE: usize = 20_000;
-/// Links to directories that are followed: each makes every name be asked about once more.
-const MAX_LINKS: usize = 64;
+/// Directories that links give another name that means something; a plan with more is refused.
+const MAX_LINKED: usize = 10_000;
 /// How often changed directories are looked at again.
 const MAX_ROUNDS: usize = 64;
 
@@ -42,25 +41,19 @@ pub(crate) enum Detail {
     Stamps,
 }
 
-/// How long a survey may take.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Until it has seen everything as of one moment.
-    Steady,
-    /// One look at a part: somebody is waiting.
-    Glance,
-}
-
 /// A directory to be surveyed.
 pub(crate) struct Search<'a, Fd> {
     pub(crate) directory: Fd,
     /// Where it is: a name may mean something by its parent's.
     pub(crate) path: &'a Path,
     pub(crate) names: &'a Names,
+    /// Not to be entered: they are covered, and show the kernel.
+    pub(crate) windows: &'a [Guarded],
     pub(crate) detail: Detail,
     /// After a run, what was known before: hidden directories that are new are searched too.
     pub(crate) before: Option<&'a Survey>,
-    pub(crate) patience: Patience,
+    /// When it has to end.
+    pub(crate) until: Option<Instant>,
 }
 
 /// What was found in one directory. Paths are relative to it.
@@ -68,57 +61,46 @@ pub(crate) struct Search<'a, Fd> {
 pub(crate) struct Survey {
     /// To be covered by something empty.
     pub(crate) hidden: Vec<Guarded>,
-    /// Host sockets, to be covered too.
-    pub(crate) sockets: Vec<Guarded>,
+    /// Sockets and pipes, behind which the host may listen: to be covered too.
+    pub(crate) doors: Vec<Guarded>,
     /// Directories that must become mount points, so that they cannot be renamed.
     pub(crate) pinned: Vec<Guarded>,
     /// To be read-only inside a writable directory.
     pub(crate) protected: Vec<Guarded>,
+    /// The same, because git obeys it: harmless if git has made it itself.
+    pub(crate) git: Vec<Guarded>,
     /// Attributes by path, if they were asked for.
     pub(crate) stamps: BTreeMap<PathBuf, Stamp>,
-    /// False when there were too many entries to look at all of them.
-    pub(crate) complete: bool,
-    /// False when directories kept moving, so that something may have been missed.
-    pub(crate) stable: bool,
+    /// How far it got.
+    pub(crate) end: End,
+}
+
+/// How far a survey got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Everything was seen, as of one moment.
+    Whole,
+    /// There were too many entries, or some could not be looked at.
+    #[default]
+    Part,
+    /// Its time was over.
+    Late,
+    /// Directories kept moving, so that something may have been missed.
+    Unstable,
+    /// Links give too many directories another name.
+    TooManyLinks,
 }
 
 impl Survey {
     /// For a directory that is not searched.
     pub(crate) fn nothing_to_guard() -> Survey {
-        Survey { complete: true, stable: true, ..Survey::default() }
+        Survey { end: End::Whole, ..Survey::default() }
     }
 
     /// Everything that was guarded.
     pub(crate) fn known(&self) -> BTreeSet<Identity> {
-        self.hidden.iter().chain(&self.protected).map(Guarded::identity).collect()
+        self.hidden.iter().chain(&self.protected).chain(&self.git).map(|guarded| guarded.identity).collect()
     }
-}
-
-/// An inode, and of a link when it was made.
-pub(crate) type Identity = (u64, Option<(i64, i64)>);
-
-/// An entry to be guarded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Guarded {
-    #[serde(with = "crate::plan::wire_path")]
-    pub(crate) path: PathBuf,
-    pub(crate) kind: Kind,
-    pub(crate) inode: u64,
-    /// Of a link, when it was made: nothing can be mounted over it, so it can go and its inode be another's.
-    link: Option<(i64, i64)>,
-}
-
-impl Guarded {
-    pub(crate) fn identity(&self) -> Identity {
-        (self.inode, self.link)
-    }
-}
-
-/// What kind of mount point an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
-    File,
-    Directory,
 }
 
 /// Attributes that change when a file does. The change time cannot be set back from inside a sandbox.
@@ -139,35 +121,20 @@ impl Stamp {
     }
 }
 
-/// Opens a host directory by its plain path; a symbolic link anywhere in it is an error (`ELOOP`).
-pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
-}
-
-/// Opens something beneath a directory handle, following no link. The empty path is the directory itself.
-pub(crate) fn open_beneath(directory: impl AsFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat2(directory, or_here(path), flags, Mode::empty(), resolve)
-}
-
-fn or_here(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
-}
-
 /// Looks through the whole directory.
 pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
     let known = search.before.map(Survey::known);
     let mut walk = Walk {
         search,
         known,
-        links: Vec::new(),
+        linked: BTreeMap::new(),
+        renamed: BTreeSet::new(),
         folders: BTreeMap::new(),
         stamps: BTreeMap::new(),
         entries: 0,
         unseen: false,
+        late: false,
+        questions: 0,
     };
     walk.run()
 }
@@ -175,25 +142,59 @@ pub(crate) fn survey<Fd: AsFd>(search: &Search<'_, Fd>) -> Survey {
 struct Walk<'a, Fd> {
     search: &'a Search<'a, Fd>,
     known: Option<BTreeSet<Identity>>,
-    /// Links that give a directory another name that patterns ask about: the link, and what it leads to.
-    links: Vec<(PathBuf, PathBuf)>,
+    /// What directories are by the names that links give them: the patterns that begin there. However many links lead
+    /// to one, each pattern counts once.
+    linked: BTreeMap<PathBuf, BTreeSet<Beginning>>,
+    /// Directories that were listed before a link gave them another name.
+    renamed: BTreeSet<PathBuf>,
     folders: BTreeMap<PathBuf, Folder>,
     stamps: BTreeMap<PathBuf, Stamp>,
     entries: usize,
     /// Something could not be looked at.
     unseen: bool,
+    late: bool,
+    questions: u32,
 }
 
 /// A directory as it was when it was listed.
 #[derive(PartialEq, Eq)]
 struct Folder {
-    inode: u64,
+    identity: Option<Identity>,
     /// Not the time of its last modification, which anyone inside can set.
     changed: (i64, i64),
     /// Its directories, and the entries whose names mean something.
     entries: Vec<Entry>,
     /// It could not be listed: its owner could open it up from inside.
     closed: bool,
+    /// Whether git takes it for a git directory, whatever its name.
+    is_repository: bool,
+}
+
+/// What git looks for before it takes a directory for a git directory.
+#[derive(Default)]
+struct GitSigns {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    commondir: bool,
+}
+
+impl GitSigns {
+    fn note(&mut self, name: &OsStr) {
+        let signs = [
+            (&mut self.head, "HEAD"),
+            (&mut self.objects, "objects"),
+            (&mut self.refs, "refs"),
+            (&mut self.commondir, "commondir"),
+        ];
+        for (sign, wanted) in signs {
+            *sign |= name.eq_ignore_ascii_case(wanted);
+        }
+    }
+
+    fn are_there(&self) -> bool {
+        self.head && (self.objects && self.refs || self.commondir)
+    }
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -203,37 +204,58 @@ struct Entry {
     inode: u64,
 }
 
+impl Entry {
+    /// ATTACK(fifo-in-a-writable-directory): neither a read-only mount nor one that may be written closes these.
+    fn is_door(&self) -> bool {
+        matches!(self.kind, FileType::Socket | FileType::Fifo)
+    }
+}
+
 impl<Fd: AsFd> Walk<'_, Fd> {
     fn run(&mut self) -> Survey {
         let mut waiting = vec![PathBuf::new()];
         for _ in 0..MAX_ROUNDS {
-            while let Some(folder) = waiting.pop() {
-                if self.entries > self.most() {
-                    return Survey { stable: true, ..self.collect() };
+            while let Some(folder) = waiting.pop().or_else(|| self.renamed.pop_first()) {
+                if let Some(end) = self.gives_up() {
+                    return self.found_until(end);
                 }
                 waiting.extend(self.look_into(&folder));
             }
-            let links = self.links.len();
             let found = self.collect();
-            if self.search.patience == Patience::Glance {
-                return found;
-            }
             // ATTACK(hidden-name-moved): a directory that moves from where we have yet to look to where we have been.
-            let moved = self.look_again();
-            if moved.is_empty() && links == self.links.len() {
-                return Survey { complete: !self.unseen, stable: true, ..found };
+            waiting = self.look_again();
+            if let Some(end) = self.gives_up() {
+                return self.found_until(end);
             }
-            waiting = moved;
+            if waiting.is_empty() && self.renamed.is_empty() {
+                let end = if self.unseen { End::Part } else { End::Whole };
+                return Survey { end, ..found };
+            }
         }
-        self.collect()
+        self.found_until(End::Unstable)
     }
 
-    fn most(&self) -> usize {
-        match (self.search.patience, &self.known) {
-            (Patience::Glance, _) => MAX_GLANCE,
-            (Patience::Steady, None) => MAX_BEFORE,
-            (Patience::Steady, Some(_)) => MAX_AFTER,
+    /// Why to look no further, if there is a reason. Asked often, it looks at the clock now and then.
+    fn gives_up(&mut self) -> Option<End> {
+        let most = if self.known.is_none() { MAX_BEFORE } else { MAX_AFTER };
+        self.questions = self.questions.wrapping_add(1);
+        if self.questions.is_multiple_of(64) {
+            self.late |= self.search.until.is_some_and(|until| Instant::now() >= until);
         }
+        if self.late {
+            Some(End::Late)
+        } else if self.linked.len() > MAX_LINKED {
+            Some(End::TooManyLinks)
+        } else {
+            (self.entries > most).then_some(End::Part)
+        }
+    }
+
+    /// What was found so far. Nobody asks for it where a plan will be refused.
+    fn found_until(&self, end: End) -> Survey {
+        let refused = self.known.is_none() && end != End::Part;
+        let found = if refused { Survey::default() } else { self.collect() };
+        Survey { end, ..found }
     }
 
     /// Lists one directory; returns those in it that are to be listed too and have not been.
@@ -248,8 +270,14 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let handle = match opened {
             Ok(handle) => handle,
             Err(Errno::ACCESS | Errno::PERM) => {
-                let inode = self.status(folder).map_or(0, |status| status.st_ino);
-                let closed = Folder { inode, changed: (0, 0), entries: Vec::new(), closed: true };
+                let identity = self.status(folder).as_ref().map(Identity::of);
+                let closed = Folder {
+                    identity,
+                    changed: (0, 0),
+                    entries: Vec::new(),
+                    closed: true,
+                    is_repository: false,
+                };
                 self.folders.insert(folder.to_owned(), closed);
                 return Vec::new();
             }
@@ -263,15 +291,21 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             }
         };
         let Ok(status) = rustix::fs::fstat(&handle) else { return Vec::new() };
-        let listed = self.list(&handle, folder);
+        let (listed, is_repository) = self.list(&handle, folder);
         let old = self.folders.remove(folder).map(|old| old.entries).unwrap_or_default();
-        for gone in old.iter().filter(|entry| !listed.contains(entry)) {
+        let is_listed = |entry: &Entry| {
+            let place = listed.binary_search_by(|other| other.name.cmp(&entry.name));
+            place.is_ok_and(|place| listed.get(place) == Some(entry))
+        };
+        for gone in old.iter().filter(|entry| !is_listed(entry)) {
             self.forget(&folder.join(&gone.name));
         }
         let next =
             listed.iter().filter(|entry| self.descends(folder, entry)).map(|entry| folder.join(&entry.name));
         let next = next.filter(|path| !self.folders.contains_key(path)).collect();
-        let seen = Folder { inode: status.st_ino, changed: changed(&status), entries: listed, closed: false };
+        let identity = Some(Identity::of(&status));
+        let changed = changed(&status);
+        let seen = Folder { identity, changed, entries: listed, closed: false, is_repository };
         self.folders.insert(folder.to_owned(), seen);
         next
     }
@@ -286,8 +320,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
 
     /// Whether this is after a run, and the directory was not guarded in it.
     fn is_new(&self, folder: &Path) -> bool {
-        let inode = self.status(folder).map(|status| (status.st_ino, None));
-        self.known.as_ref().is_some_and(|known| inode.is_some_and(|inode| !known.contains(&inode)))
+        let Some(known) = &self.known else { return false };
+        self.status(folder).is_some_and(|status| !known.contains(&Identity::of(&status)))
     }
 
     fn make_listable(&self, folder: &Path) -> Result<(), Errno> {
@@ -295,16 +329,17 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             return rustix::fs::fchmod(&self.search.directory, Mode::RWXU);
         }
         let handle = open_beneath(&self.search.directory, folder, OFlags::PATH | OFlags::DIRECTORY)?;
-        let by_handle = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        rustix::fs::chmod(&by_handle, Mode::RWXU)?;
+        rustix::fs::chmod(by_handle(&handle), Mode::RWXU)?;
         // Nothing is gained if it still cannot be listed.
-        rustix::fs::access(&by_handle, rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK)
+        rustix::fs::access(by_handle(&handle), rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK)
     }
 
-    fn list(&mut self, handle: &OwnedFd, folder: &Path) -> Vec<Entry> {
+    /// The entries of a directory that matter, and whether git would take it for its own.
+    fn list(&mut self, handle: &OwnedFd, folder: &Path) -> (Vec<Entry>, bool) {
         let mut buffer = [MaybeUninit::uninit(); 32 * 1024];
         let mut reader = RawDir::new(handle, &mut buffer);
         let mut kept = Vec::new();
+        let mut signs = GitSigns::default();
         while let Some(found) = reader.next() {
             let Ok(found) = found else {
                 self.unseen = true;
@@ -315,6 +350,10 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 continue;
             }
             self.entries += 1;
+            if self.gives_up().is_some() {
+                break;
+            }
+            signs.note(name);
             let path = folder.join(name);
             let mut entry = Entry { name: name.to_owned(), kind: found.file_type(), inode: found.ino() };
             if entry.kind == FileType::Unknown {
@@ -330,39 +369,60 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             }
         }
         kept.sort_by(|a, b| a.name.cmp(&b.name));
-        kept
+        (kept, signs.are_there())
     }
 
     fn matters(&mut self, path: &Path, entry: &Entry) -> bool {
-        if entry.kind == FileType::Symlink && self.search.names.continues(&self.search.path.join(path)) {
+        if entry.kind == FileType::Symlink {
             self.follow(path);
         }
-        matches!(entry.kind, FileType::Directory | FileType::Socket)
-            || self.is_git(&entry.name)
+        entry.kind == FileType::Directory
+            || entry.is_door()
+            || is_git(&entry.name)
             || self.hides(path)
             || self.protects(path)
     }
 
-    /// Remembers a link to a directory in here under whose name patterns go on.
+    /// Remembers what the directory that a link leads to is by the link's name.
     fn follow(&mut self, link: &Path) {
-        if self.links.len() >= MAX_LINKS {
-            self.unseen = true;
+        let mut begun: BTreeSet<Beginning> =
+            self.search.names.beginnings(&self.search.path.join(link)).into_iter().collect();
+        begun.extend(self.by_links(link).filter_map(|(_, progress)| match progress {
+            Progress::Begins(beginning) => Some(beginning),
+            Progress::Match => None,
+        }));
+        if begun.is_empty() {
             return;
         }
-        let known = self.links.iter().any(|(known, _)| known == link);
-        if let (Some(target), false) = (self.resolve(link), known) {
-            self.links.push((link.to_owned(), target));
+        let Some(target) = self.target(link) else { return };
+        let known = self.linked.entry(target.clone()).or_default();
+        let before = known.len();
+        known.extend(begun);
+        // ATTACK(hidden-behind-many-links): names that meant nothing when they were listed may do now.
+        if known.len() > before {
+            let listed = self.folders.range(target.clone()..).map(|(path, _)| path);
+            self.renamed.extend(listed.take_while(|path| path.starts_with(&target)).cloned());
         }
+    }
+
+    /// What an entry is by the names that links give the directories it is in.
+    fn by_links<'b>(&'b self, path: &'b Path) -> impl Iterator<Item = (List, Progress)> + 'b {
+        let linked = path.ancestors().skip(1).filter_map(|above| Some((above, self.linked.get(above)?)));
+        linked.flat_map(move |(above, begun)| {
+            let rest = path.strip_prefix(above).unwrap_or(path);
+            begun.iter().filter_map(move |b| Some((b.list, self.search.names.go_on(*b, rest)?)))
+        })
     }
 
     fn descends(&self, folder: &Path, entry: &Entry) -> bool {
         let path = folder.join(&entry.name);
-        if entry.kind != FileType::Directory {
+        let is_window = || self.search.windows.iter().any(|window| window.path == path);
+        if entry.kind != FileType::Directory || is_window() {
             return false;
         }
         if self.hides(&path) {
             // ATTACK(hidden-shelter): before a run it will be covered; after one it may be new, and hold anything.
-            return self.known.as_ref().is_some_and(|known| !known.contains(&(entry.inode, None)));
+            return self.is_new(&path);
         }
         // Git's objects are its own; but a change report lists them like anything else.
         !self.is_object_store(&path) || self.search.detail == Detail::Stamps
@@ -375,13 +435,17 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             .iter()
             .filter(|(path, folder)| {
                 self.status(path).is_none_or(|now| {
-                    now.st_ino != folder.inode || (!folder.closed && changed(&now) != folder.changed)
+                    Some(Identity::of(&now)) != folder.identity
+                        || (!folder.closed && changed(&now) != folder.changed)
                 })
             })
             .map(|(path, _)| path.clone())
             .collect();
         let mut moved = Vec::new();
         for path in changed {
+            if self.gives_up().is_some() {
+                break;
+            }
             let before = self.folders.get(&path).map(|folder| folder.entries.clone());
             let next = self.look_into(&path);
             let now = self.folders.get(&path).map(|folder| folder.entries.as_slice()).unwrap_or_default();
@@ -397,21 +461,26 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn forget(&mut self, path: &Path) {
-        self.folders.retain(|known, _| !known.starts_with(path));
-        self.stamps.retain(|known, _| !known.starts_with(path));
+        forget_beneath(&mut self.folders, path);
+        forget_beneath(&mut self.stamps, path);
     }
 
     /// What the listed entries mean.
     fn collect(&self) -> Survey {
         let mut found = Survey { stamps: self.stamps.clone(), ..Survey::default() };
         // ATTACK(granted-git-directory): the directory itself may be git's.
-        if self.search.path.file_name().is_some_and(|name| self.is_git(name)) {
+        if self.search.path.file_name().is_some_and(is_git) {
             self.collect_git(Path::new(""), &mut found);
         }
         for (folder, seen) in &self.folders {
             if seen.closed {
-                let (path, kind, inode) = (folder.clone(), Kind::Directory, seen.inode);
-                found.hidden.push(Guarded { path, kind, inode, link: None });
+                let (path, kind) = (folder.clone(), Kind::Directory);
+                found.hidden.extend(seen.identity.map(|identity| Guarded { path, kind, identity }));
+            }
+            // ATTACK(planted-bare-repository): git obeys the settings of one wherever somebody enters it.
+            if seen.is_repository && !self.search.path.join(folder).iter().any(is_git) {
+                found.pinned.extend(self.guarded(folder).filter(|_| !folder.as_os_str().is_empty()));
+                self.collect_git(folder, &mut found);
             }
             for entry in &seen.entries {
                 self.collect_entry(&folder.join(&entry.name), entry, &mut found);
@@ -421,11 +490,11 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn collect_entry(&self, path: &Path, entry: &Entry, found: &mut Survey) {
-        if self.is_in_git(path) {
+        if is_in_git(path) {
             if self.hides(path) {
                 found.hidden.extend(self.guarded(path));
-            } else if entry.kind == FileType::Socket {
-                found.sockets.extend(self.guarded(path));
+            } else if entry.is_door() {
+                found.doors.extend(self.guarded(path));
             }
             return;
         }
@@ -439,9 +508,9 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             if let Some(guarded) = real.and_then(|real| self.guarded(&real)) {
                 found.hidden.push(guarded);
             }
-        } else if entry.kind == FileType::Socket {
-            found.sockets.extend(self.guarded(path));
-        } else if self.is_git(&entry.name) {
+        } else if entry.is_door() {
+            found.doors.extend(self.guarded(path));
+        } else if is_git(&entry.name) {
             if entry.kind == FileType::Directory {
                 found.pinned.extend(self.guarded(path));
                 self.collect_git(path, found);
@@ -456,7 +525,7 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let mut waiting = vec![path.to_owned()];
         while let Some(folder) = waiting.pop() {
             for name in GIT_DECIDES {
-                self.add(&folder.join(name), &mut found.protected);
+                self.add(&folder.join(name), &mut found.git);
             }
             // ATTACK(git-commondir): a submodule or worktree has files of its own that decide. Its name is free, and may
             // have several parts: only what is a git directory itself has a known inside.
@@ -499,27 +568,12 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 
     fn guarded(&self, path: &Path) -> Option<Guarded> {
-        let status = self.status(path)?;
-        let kind = match FileType::from_raw_mode(status.st_mode) {
-            FileType::Directory => Kind::Directory,
-            _ => Kind::File,
-        };
-        let is_link = FileType::from_raw_mode(status.st_mode) == FileType::Symlink;
-        let link = is_link.then(|| changed(&status));
-        Some(Guarded { path: path.to_owned(), kind, inode: status.st_ino, link })
-    }
-
-    fn is_git(&self, name: &OsStr) -> bool {
-        self.search.names.git == GitFiles::Protected && name.eq_ignore_ascii_case(".git")
-    }
-
-    fn is_in_git(&self, path: &Path) -> bool {
-        path.parent().is_some_and(|parent| parent.iter().any(|name| self.is_git(name)))
+        Guarded::at(&self.search.directory, path).ok()
     }
 
     /// Whether git chose the name: a branch called `a.key` is no secret.
     fn is_named_by_git(&self, path: &Path) -> bool {
-        self.is_in_git(path) && path.iter().any(|name| name == "refs" || name == "logs" || name == "objects")
+        is_in_git(path) && path.iter().any(|name| name == "refs" || name == "logs" || name == "objects")
     }
 
     /// Whether this holds git's objects and nothing else, thousands of them.
@@ -527,33 +581,34 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         let name = path.file_name().unwrap_or_default().as_bytes();
         let is_numbered = name.len() == 2 && name.iter().all(u8::is_ascii_hexdigit);
         let in_objects = path.parent().and_then(Path::file_name).is_some_and(|parent| parent == "objects");
-        in_objects && (is_numbered || name == b"pack" || name == b"info") && self.is_in_git(path)
+        in_objects && (is_numbered || name == b"pack" || name == b"info") && is_in_git(path)
     }
 
     fn hides(&self, path: &Path) -> bool {
-        !self.is_named_by_git(path) && self.is_meant(path, |path| self.search.names.hides(path))
+        !self.is_named_by_git(path) && self.is_meant(path, List::Hidden)
     }
 
     fn protects(&self, path: &Path) -> bool {
-        self.is_meant(path, |path| self.search.names.protects(path))
+        self.is_meant(path, List::Protected)
     }
 
-    /// Whether a question is answered with yes under any of the names an entry has.
-    fn is_meant(&self, path: &Path, question: impl Fn(&Path) -> bool) -> bool {
-        let other_names =
-            self.links.iter().filter_map(|(link, target)| Some(link.join(path.strip_prefix(target).ok()?)));
-        question(&self.search.path.join(path))
-            || other_names.into_iter().any(|name| question(&self.search.path.join(name)))
+    /// Whether a pattern of this list matches any of the names an entry has.
+    fn is_meant(&self, path: &Path, list: List) -> bool {
+        self.search.names.matches(list, &self.search.path.join(path))
+            || self.by_links(path).any(|(of, progress)| of == list && progress == Progress::Match)
     }
 
     /// Where a link leads, if that is in the directory and not the directory itself.
     fn resolve(&self, link: &Path) -> Option<PathBuf> {
+        self.target(link).filter(|inside| !inside.as_os_str().is_empty())
+    }
+
+    /// Where a link leads, if that is in the directory.
+    fn target(&self, link: &Path) -> Option<PathBuf> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let target =
             openat2(&self.search.directory, link, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).ok()?;
-        let inside =
-            real_path(&target)?.strip_prefix(real_path(&self.search.directory)?).ok().map(Path::to_owned)?;
-        (!inside.as_os_str().is_empty()).then_some(inside)
+        real_path(&target)?.strip_prefix(real_path(&self.search.directory)?).ok().map(Path::to_owned)
     }
 
     fn status(&self, path: &Path) -> Option<Stat> {
@@ -574,20 +629,27 @@ impl<Fd: AsFd> Walk<'_, Fd> {
     }
 }
 
-fn changed(status: &Stat) -> (i64, i64) {
-    (status.st_ctime, i64::try_from(status.st_ctime_nsec).unwrap_or_default())
+fn is_git(name: &OsStr) -> bool {
+    name.eq_ignore_ascii_case(".git")
 }
 
-/// Where an open file really is.
-fn real_path(fd: impl AsFd) -> Option<PathBuf> {
-    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    let path = readlinkat(rustix::fs::CWD, link, Vec::new()).ok()?;
-    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+fn is_in_git(path: &Path) -> bool {
+    path.parent().is_some_and(|parent| parent.iter().any(is_git))
+}
+
+/// Removes what is at a path and beneath it: neighbours in the order of paths.
+fn forget_beneath<T>(known: &mut BTreeMap<PathBuf, T>, path: &Path) {
+    let beneath = known.range(path.to_owned()..).map(|(key, _)| key).take_while(|key| key.starts_with(path));
+    let gone: Vec<PathBuf> = beneath.cloned().collect();
+    for key in gone {
+        known.remove(&key);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::open_directory;
     use std::fs;
 
     #[test]
@@ -603,6 +665,7 @@ mod tests {
         std::os::unix::fs::symlink("../real-secret", at("a/.env.link")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", at("a/.env.out")).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(at("a/s.sock")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("a/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
 
         let names = Names::default();
         let directory = open_directory(folder.path()).unwrap();
@@ -610,9 +673,10 @@ mod tests {
             directory,
             path: folder.path(),
             names: &names,
+            windows: &[],
             detail: Detail::Names,
             before: None,
-            patience: Patience::Steady,
+            until: None,
         };
         let found = survey(&search);
         let paths = |list: &[Guarded]| {
@@ -621,10 +685,30 @@ mod tests {
             paths
         };
         assert_eq!(paths(&found.hidden), ["a/.ssh", "a/b/.env", "real-secret"]);
-        assert_eq!(paths(&found.sockets), ["a/s.sock"]);
+        assert_eq!(paths(&found.doors), ["a/pipe", "a/s.sock"]);
         assert_eq!(paths(&found.pinned), ["a/b/.git"]);
-        assert_eq!(paths(&found.protected), ["a/.ssh", "a/b/.git/config", "a/b/.git/hooks"]);
-        assert!(found.complete && found.stable);
+        assert_eq!(paths(&found.protected), ["a/.ssh"]);
+        assert_eq!(paths(&found.git), ["a/b/.git/config", "a/b/.git/hooks"]);
+        assert_eq!(found.end, End::Whole);
+    }
+
+    #[test]
+    fn a_search_whose_time_is_over_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        (0..200).for_each(|number| fs::write(folder.path().join(number.to_string()), "").unwrap());
+        (0..200).for_each(|number| fs::create_dir(folder.path().join(format!("d{number}"))).unwrap());
+        let (names, before) = (Names::default(), Survey::nothing_to_guard());
+        let search = Search {
+            directory: open_directory(folder.path()).unwrap(),
+            path: folder.path(),
+            names: &names,
+            windows: &[],
+            detail: Detail::Names,
+            before: None,
+            until: Some(Instant::now()),
+        };
+        assert_eq!(survey(&search).end, End::Late);
+        assert_eq!(survey(&Search { before: Some(&before), ..search }).end, End::Late);
     }
 
     #[test]

@@ -39,11 +39,12 @@ fn is_special_v4(address: Ipv4Addr) -> bool {
 fn is_special_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
     // ATTACK(address-in-address): an IPv4 address inside a mapped, compatible or translated one is that address.
-    match (first, second) {
-        (0, _) | (0x64, 0xff9b) | (0x2002, _) | (0x2001, 0 | 0x2 | 0xdb8) => true,
-        (0xfc00..=0xfdff | 0xfe80..=0xfeff | 0xff00..=0xffff | 0x100, _) => true,
-        _ => false,
-    }
+    matches!(
+        (first, second),
+        (0 | 0x100 | 0x2002 | 0xfc00..=0xfdff | 0xfe80..=0xffff, _)
+            | (0x64, 0xff9b)
+            | (0x2001, 0 | 0x2 | 0xdb8)
+    )
 }
 
 /// A host in any of the numeric forms that resolvers take: dotted, short, octal, hexadecimal, one number.

@@ -1,15 +1,16 @@
 //! The default verdicts, row by row, and what may change them.
+#![expect(clippy::unwrap_used, reason = "names in a table of tests are valid")]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use contract::{
-    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, Level, OperatorName,
-    Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
+    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, Level,
+    OperatorName, Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Answer, ApprovalRule, Facets, Facts, GrantLimits, RuleEffect, Settings, ToolFacts, ToolGlob,
-    Verdict, WorkspaceAccess, decide,
+    Admitted, Agent, Answer, ApprovalRule, Facets, Facts, GrantLimits, RuleEffect, Settings, ToolFacts,
+    ToolGlob, Verdict, WorkspaceAccess, decide,
 };
 
 fn action(text: &str) -> Action {
@@ -86,9 +87,7 @@ fn verdict(row: &Row, agent: Agent) -> &'static str {
     decide(&call(row), &facts(), &settings(agent)).verdict.as_str()
 }
 
-use Category::{
-    CodeExecution, Communication, Database, FileSystem, Memory, Terminal, VersionControl, Web,
-};
+use Category::{CodeExecution, Communication, Database, FileSystem, Memory, Terminal, VersionControl, Web};
 use EgressClass::{None as Stays, ReadOnly, Write as Leaves};
 use SafetyClass::{Network, Privileged, Read, Write};
 

@@ -108,7 +108,13 @@ impl Refusal {
             Refusal::NotProved { .. } => "sandbox_not_proved",
             Refusal::Beyond { .. } => "sandbox_beyond_backend",
             Refusal::Plan(_) => "sandbox_bad_plan",
-            Refusal::Start(StartError::Directory { .. } | StartError::Link { .. }) => "sandbox_bad_directory",
+            Refusal::Start(
+                StartError::Directory { .. }
+                | StartError::Link { .. }
+                | StartError::Links { .. }
+                | StartError::Late { .. }
+                | StartError::Window { .. },
+            ) => "sandbox_bad_directory",
             Refusal::Start(StartError::Owners { .. }) => "sandbox_owners",
             Refusal::Start(StartError::Partly { .. }) => "sandbox_partly_enforced",
             Refusal::Start(_) | Refusal::Told { .. } => "sandbox_cannot_build",

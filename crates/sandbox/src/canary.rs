@@ -16,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 /// The argument that makes our binary a prober.
-pub const CANARY_ARGUMENT: &str = "__canary";
+pub(crate) const CANARY_ARGUMENT: &str = "__canary";
 
 /// What the prober is told about the host, to try for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub(crate) struct Targets {
     pub(crate) secret: String,
     /// A directory shown read-only, with a `.env`, a fifo `pipe` and a socket `socket` in it.
     pub(crate) shown: String,
+    /// A directory shown read-only and not searched, with a fifo `pipe` in it.
+    pub(crate) installed: String,
     /// A directory granted for writing, with `.git/hooks` in it.
     pub(crate) granted: String,
     /// A listener of the host on loopback.
@@ -105,7 +107,7 @@ fn try_walls(targets: &Targets) -> Attempts {
         (Control::CgroupView, all([own_namespace(targets, "cgroup"), cgroup_paths_are_hidden()])),
         (Control::Privileges, try_privileges()),
         (Control::Seccomp, try_system_calls()),
-        (Control::LandlockFiles, try_pipe(targets)),
+        (Control::LandlockFiles, try_pipe(&targets.installed)),
         (Control::LandlockTcp, cannot(bind_loopback(), "listen on loopback")),
         (Control::ProcFiles, try_proc()),
         (Control::Devices, try_devices()),
@@ -119,7 +121,10 @@ fn try_walls(targets: &Targets) -> Attempts {
         (Control::ProtectedNames, try_protected(targets)),
         (
             Control::HostSockets,
-            cannot(UnixStream::connect(Path::new(&targets.shown).join("socket")), "reach a socket"),
+            all([
+                cannot(UnixStream::connect(Path::new(&targets.shown).join("socket")), "reach a socket"),
+                try_pipe(&targets.shown),
+            ]),
         ),
         (Control::CoreDumps, try_core_limit()),
     ]
@@ -133,7 +138,8 @@ fn cannot<T, E>(attempt: Result<T, E>, what: &str) -> Attempt {
     }
 }
 
-fn held_if(held: bool, otherwise: &str) -> Attempt {
+/// Held if so.
+pub(crate) fn held_if(held: bool, otherwise: &str) -> Attempt {
     if held { Attempt::Held } else { Attempt::Through(otherwise.to_owned()) }
 }
 
@@ -234,9 +240,9 @@ fn try_system_calls() -> Attempt {
     ])
 }
 
-/// A read-only mount does not stop writing to a pipe; the second wall does.
-fn try_pipe(targets: &Targets) -> Attempt {
-    let pipe = Path::new(&targets.shown).join("pipe");
+/// A read-only mount does not stop writing to a pipe; a cover does, and so does the second wall.
+fn try_pipe(folder: &str) -> Attempt {
+    let pipe = Path::new(folder).join("pipe");
     cannot(
         rustix::fs::open(pipe, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()),
         "write to a pipe of the host",

@@ -13,6 +13,11 @@ pub fn fix_for(error: &StartError) -> Option<String> {
             let real = path.canonicalize().ok()?;
             Some(format!("name the directory itself: `{}`", real.display()))
         }
+        StartError::Window { .. } => Some("grant a directory with files of your own".to_owned()),
+        StartError::Late { .. } => {
+            Some("grant a smaller directory, or give it more time (`--timeout`, of which 10 s are used)".to_owned())
+        }
+        StartError::Links { .. } => Some("grant a smaller directory, or one without so many links".to_owned()),
         StartError::Unstable { .. } => {
             Some("wait until nothing else moves directories in it, or grant a smaller one".to_owned())
         }

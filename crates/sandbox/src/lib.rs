@@ -19,7 +19,7 @@ mod subprocess;
 mod threaded;
 
 pub use backend::{Backend, BackendName, Job, Refusal};
-pub use canary::{CANARY_ARGUMENT, serve_if_asked};
+pub use canary::serve_if_asked;
 pub use deny::Deny;
 pub use fix::fix_for;
 pub use host::{Capability, host_facts};

@@ -188,10 +188,12 @@ fn toolchains_of(host: &Host) -> Vec<Toolchain> {
     let Some(home) = &host.home else { return Vec::new() };
     let place = |(folder, variable): (&str, Option<&'static str>)| {
         let named = variable.and_then(|name| variable_of(host, name)).map(PathBuf::from);
+        let usual = home.join(folder);
         // ATTACK(toolchain-is-the-home): only its usual place is known to hold software and nothing else; whatever a
         // variable names is searched for secrets like any other directory.
-        let content = if named.is_some() { Content::Work } else { Content::Software };
-        let directory = named.unwrap_or_else(|| home.join(folder));
+        let elsewhere = named.as_ref().is_some_and(|named| *named != usual);
+        let content = if elsewhere { Content::Work } else { Content::Software };
+        let directory = named.unwrap_or(usual);
         // One behind a link cannot be mounted by its name; its real place can.
         let directory = directory.canonicalize().ok()?;
         let holds_home = home.canonicalize().is_ok_and(|home| home.starts_with(&directory));

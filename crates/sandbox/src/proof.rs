@@ -17,7 +17,7 @@ use jail::{
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Job, Refusal};
-use crate::canary::{Attempt, Attempts, CANARY_ARGUMENT, Probe, Targets};
+use crate::canary::{Attempt, Attempts, CANARY_ARGUMENT, Probe, Targets, held_if};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -178,10 +178,6 @@ fn prove(
     })
 }
 
-fn held_if(held: bool, otherwise: &str) -> Attempt {
-    if held { Attempt::Held } else { Attempt::Through(otherwise.to_owned()) }
-}
-
 /// The sandbox's own word, unless a canary knows better.
 fn judge(control: Control, walls: &Report, attempts: &BTreeMap<Control, Attempt>) -> ProvedControl {
     let reported = walls.enforcement.findings().iter().find(|finding| finding.control == control);
@@ -209,12 +205,16 @@ fn told(report: &Report, asked: &[Control]) -> Attempts {
 
 fn job(prober: &Path, probe: &Probe, plant: &Planted, limits: Limits) -> Result<Job, Refusal> {
     let probe = serde_json::to_string(probe).map_err(|error| Refusal::Canaries(error.into()))?;
-    let directory = |path: PathBuf, access| Directory { path, access, content: Content::Work };
+    let directory = |path: PathBuf, access, content| Directory { path, access, content };
     let plan = Plan::try_from(Draft {
         program: Program::Brought(prober.to_owned()),
         arguments: vec![CANARY_ARGUMENT.into(), probe.into()],
         working_directory: "/".into(),
-        directories: vec![directory(plant.shown(), Access::Read), directory(plant.granted(), Access::Write)],
+        directories: vec![
+            directory(plant.shown(), Access::Read, Content::Work),
+            directory(plant.installed(), Access::Read, Content::Software),
+            directory(plant.granted(), Access::Write, Content::Work),
+        ],
         environment: vec![("CANARY".into(), OsString::from("1"))],
         names: Names::default(),
         loopback: Loopback::Closed,
@@ -236,18 +236,14 @@ impl Planted {
     #[expect(clippy::disallowed_methods, reason = "a listener on loopback that a canary must not reach")]
     fn new(folder: Option<&Path>) -> io::Result<Planted> {
         let folder = new_folder(folder)?;
-        for path in ["shown", "granted/.git/hooks"] {
+        for path in ["shown", "installed", "granted/.git/hooks"] {
             fs::create_dir_all(folder.join(path))?;
         }
         fs::write(folder.join("secret"), "canary")?;
         fs::write(folder.join("shown/.env"), "SECRET=canary")?;
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            folder.join("shown/pipe"),
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o666),
-            0,
-        )?;
+        for pipe in ["shown/pipe", "installed/pipe"] {
+            make_pipe(&folder.join(pipe))?;
+        }
         let socket = UnixListener::bind(folder.join("shown/socket"))?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         Ok(Planted { folder, listener, _socket: socket })
@@ -255,6 +251,10 @@ impl Planted {
 
     fn shown(&self) -> PathBuf {
         self.folder.join("shown")
+    }
+
+    fn installed(&self) -> PathBuf {
+        self.folder.join("installed")
     }
 
     fn granted(&self) -> PathBuf {
@@ -271,6 +271,7 @@ impl Planted {
         Targets {
             secret: text(self.folder.join("secret")),
             shown: text(self.shown()),
+            installed: text(self.installed()),
             granted: text(self.granted()),
             listener: self.listener.local_addr().unwrap_or_else(|_| (Ipv4Addr::LOCALHOST, 9).into()),
             process: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
@@ -284,6 +285,13 @@ impl Drop for Planted {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A pipe that everyone may write, whatever our mask: only a wall stops them.
+fn make_pipe(path: &Path) -> io::Result<()> {
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?;
+    Ok(rustix::fs::chmod(path, mode)?)
 }
 
 /// A fresh folder that nobody could have prepared: made, not found. Beside the proofs if possible, because `/tmp` is

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use jail::{Hangup, Helper, Kept, Plan, Report, Request, Response};
+use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response};
 
 use crate::backend::Refusal;
 use crate::fix::{fix_for_step, fix_for_walls};
@@ -28,9 +28,7 @@ impl Launcher {
     pub fn run(&self, request: &Request, begun: impl FnOnce(Hangup)) -> Result<Report, Refusal> {
         self.check_walls()?;
         let running = self.helper.start(request)?;
-        if let Ok(hangup) = running.hangup() {
-            begun(hangup);
-        }
+        begun(running.hangup().map_err(HelperError::Silent)?);
         match running.wait()? {
             Response::Report(report) => Ok(*report),
             refused => Err(told(refused)),

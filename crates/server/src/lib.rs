@@ -7,6 +7,11 @@
 //! - Who asks is settled here, before anything else: an agent is authenticated or named by whoever started us.
 #![forbid(unsafe_code)]
 
+mod http;
 mod mcp;
 
+pub use http::{
+    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpError,
+    HttpOptions, HttpReady, Pending, Question, ROUTES, Say, TokenBook, Who, serve_gate, serve_http,
+};
 pub use mcp::{McpError, serve_stdio};

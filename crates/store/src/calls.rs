@@ -142,6 +142,9 @@ pub enum RecordError {
         /// Which id.
         id: CallId,
     },
+    /// What would be shown is not what would be bound.
+    #[error("the digest of the arguments is not that of their text")]
+    ArgumentsDiffer,
     /// A question that nobody could answer.
     #[error("an approval needs at least one person, and time to answer")]
     Unanswerable,
@@ -196,6 +199,11 @@ impl Store {
             && (question.quorum == 0 || question.expires_at <= call.asked_at)
         {
             return Err(RecordError::Unanswerable);
+        }
+        if call.decision != NewDecision::Refuse
+            && Digest::of(call.arguments_json.as_bytes()) != call.arguments
+        {
+            return Err(RecordError::ArgumentsDiffer);
         }
         let mut write = self.write().await?;
         let claim = if call.decision == NewDecision::Refuse { None } else { call.claim.as_deref() };

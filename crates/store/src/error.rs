@@ -21,6 +21,12 @@ pub enum StoreError {
     /// Anything else that the database says.
     #[error("the store does not answer as it should")]
     Database(#[source] sqlx::Error),
+    /// It is written, but may not survive a power cut; nothing more is written until the store is opened again.
+    #[error("the disk does not keep what the store has written")]
+    NotDurable {
+        /// What the disk says; nothing if it said so before.
+        source: Option<std::io::Error>,
+    },
     /// A row holds what this code never wrote.
     #[error("the store holds an unreadable {what}")]
     Unreadable {

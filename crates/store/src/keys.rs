@@ -4,9 +4,9 @@
 //! - The private half is in one file that only its owner can read; it is never shown and is zeroed after use.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,9 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
+
+use crate::file::place;
 
 const PRIVATE_FILE: &str = "signing.key";
 const PUBLIC_FILE: &str = "signing.pub";
@@ -81,7 +83,6 @@ impl Keys {
             Some(keys) => keys,
             None => {
                 create(folder, &private)?;
-                // Whoever was first has made the one that counts.
                 load(&private)?.ok_or_else(|| KeysError::NotAKey { path: private.clone() })?
             }
         };
@@ -110,9 +111,7 @@ impl Keys {
         match fs::read_to_string(&path) {
             Ok(text) if text == line => Ok(()),
             Ok(_) => Err(KeysError::NotAPair { path }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                place(folder, &path, line.as_bytes(), 0o644)
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => put(&path, line.as_bytes(), 0o644),
             Err(source) => Err(KeysError::File { what: "read", path, source }),
         }
     }
@@ -164,37 +163,20 @@ fn create(folder: &Path, private: &Path) -> Result<(), KeysError> {
     let public = Keys::from_seed(&seed).public;
     let mut key = Zeroizing::new(vec![ALGORITHM]);
     key.extend_from_slice(seed.as_ref());
-    let mut encoded = Zeroizing::new(BASE64_STANDARD.encode(&key));
+    let encoded = Zeroizing::new(BASE64_STANDARD.encode(&key));
     let text = Zeroizing::new(format!(
         "{PRIVATE_PREFIX}{}+{}+{}\n",
         public.name(),
         hex(&public.note_hash()),
         encoded.as_str()
     ));
-    encoded.zeroize();
-    place(folder, private, text.as_bytes(), 0o600)
+    // Whoever was first has made the one that counts.
+    put(private, text.as_bytes(), 0o600)
 }
 
-/// Puts a whole file in its place, unless one is there already.
-fn place(folder: &Path, path: &Path, content: &[u8], mode: u32) -> Result<(), KeysError> {
-    let failed = |what, source| KeysError::File { what, path: path.to_owned(), source };
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(KeysError::Random)?;
-    let draft = folder.join(format!(".{}.draft", hex(&random)));
-    let written =
-        OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft).and_then(|mut file| {
-            file.write_all(content)?;
-            file.sync_all()
-        });
-    // A link is refused if the name is taken, so two that start at once agree on one key.
-    let linked = written.and_then(|()| match fs::hard_link(&draft, path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other,
-    });
-    // It may never have been made; either way nothing is left.
-    let _ = fs::remove_file(&draft);
-    linked.map_err(|error| failed("write", error))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed("keep", error))
+fn put(path: &Path, content: &[u8], mode: u32) -> Result<(), KeysError> {
+    let failed = |source| KeysError::File { what: "write", path: path.to_owned(), source };
+    place(path, content, mode).map(drop).map_err(failed)
 }
 
 /// A gate's public key: all that is needed to check what it signed.

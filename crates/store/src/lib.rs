@@ -11,7 +11,9 @@
 
 mod approvals;
 mod calls;
+mod durable;
 mod error;
+mod file;
 mod keys;
 mod ledger;
 mod lookup;
@@ -30,8 +32,8 @@ pub use calls::{CLAIM_KEPT_MS, CallRow, NewApproval, NewCall, NewDecision, Recor
 pub use error::StoreError;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
 pub use ledger::{
-    Broken, Checkpoint, ConsistencyProof, ExportError, Fault, InclusionProof, LedgerEntry, NoteError,
-    ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
+    Broken, Checkpoint, ConsistencyProof, EventError, ExportError, Fault, InclusionProof, LedgerEntry,
+    NoteError, ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
 };
 pub use lookup::FindCallError;
 pub use open::{OpenError, Store};

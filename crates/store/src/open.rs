@@ -4,9 +4,8 @@
 //! - A store is opened whole or not at all; a schema that this program does not know is left alone.
 //! - A store belongs to one signing key, from its first opening on.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +15,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
 use thiserror::Error;
 
+use crate::durable::Disk;
 use crate::error::{StoreError, sqlite_code};
+use crate::file::place;
 use crate::keys::Keys;
 use crate::ledger::Tail;
 
@@ -47,6 +48,7 @@ pub struct Store {
     keys: Keys,
     /// Where the ledger ended when this process last wrote.
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
+    pub(crate) disk: Arc<Disk>,
 }
 
 /// Why a store cannot be opened.
@@ -137,8 +139,8 @@ impl Store {
             .busy_timeout(patience)
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)
-            // What is committed survives a power cut.
-            .synchronous(SqliteSynchronous::Full);
+            // What is committed survives a power cut: `Disk` sees to it, for many at once.
+            .synchronous(SqliteSynchronous::Normal);
         let explain = |error: sqlx::Error| explain(&path, error);
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
@@ -152,12 +154,14 @@ impl Store {
         let mut connection = writer.acquire().await.map_err(explain)?;
         prepare(&mut connection, &path, &keys).await?;
         drop(connection);
+        let disk = Arc::new(Disk::under(&path));
+        disk.wait().await.map_err(|source| OpenError::Store { path: path.clone(), source })?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(patience.saturating_mul(6))
             .test_before_acquire(false)
             .connect_lazy_with(options.pragma("query_only", "ON"));
-        Ok(Store { writer, readers, keys, tail: Arc::default() })
+        Ok(Store { writer, readers, keys, tail: Arc::default(), disk })
     }
 
     /// The keys it signs with.
@@ -193,31 +197,21 @@ fn path_of(url: &str) -> Result<PathBuf, OpenError> {
 }
 
 /// Makes the file, for its owner alone; SQLite gives the files beside it the same permissions.
+///
+/// One that is there is looked at, never opened: to close it would let go of every lock that SQLite holds on it for
+/// another store of this process.
 fn touch(path: &Path) -> Result<(), OpenError> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(source) => return Err(OpenError::Folder { path: path.to_owned(), source }),
-    }
     let failed = |source| OpenError::File { path: path.to_owned(), source };
-    let metadata = fs::metadata(path).map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(OpenError::NotAStore { path: path.to_owned() });
-    }
-    // Also for root, who could write it all the same: somebody has protected it.
-    if metadata.permissions().readonly() {
-        return Err(OpenError::ReadOnly { path: path.to_owned() });
-    }
-    match OpenOptions::new().write(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-            ) =>
-        {
+    match fs::metadata(path) {
+        // Also for root, who could write it all the same: somebody has protected it.
+        Ok(metadata) if metadata.is_file() && metadata.permissions().readonly() => {
             Err(OpenError::ReadOnly { path: path.to_owned() })
         }
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Ok(_) => Err(OpenError::NotAStore { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => place(path, &[], 0o600)
+            .map(drop)
+            .map_err(|source| OpenError::Folder { path: path.to_owned(), source }),
         Err(error) => Err(failed(error)),
     }
 }
@@ -270,5 +264,96 @@ fn explain(path: &Path, error: sqlx::Error) -> OpenError {
         Some(8 | 14) => OpenError::ReadOnly { path },
         Some(26) => OpenError::NotAStore { path },
         _ => OpenError::Store { path, source: error.into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::{AgentName, CallId, Digest, ToolName};
+    use serde_json::json;
+    use sqlx::Executor;
+
+    use super::*;
+    use crate::calls::{NewCall, NewDecision, RecordError};
+
+    fn home() -> (tempfile::TempDir, Keys, String) {
+        let home = tempfile::tempdir().unwrap();
+        let keys = Keys::load_or_create(home.path()).unwrap();
+        let url = format!("sqlite:{}", home.path().join("store.db").display());
+        (home, keys, url)
+    }
+
+    fn call(number: u64) -> NewCall {
+        NewCall {
+            id: CallId::from_random(u128::from(number).to_be_bytes()),
+            agent: AgentName::parse("a").unwrap(),
+            task: None,
+            tool: ToolName::parse("t").unwrap(),
+            contract: Digest::of(b""),
+            request: Digest::of(b""),
+            arguments: Digest::of("x".repeat(1000).as_bytes()),
+            arguments_json: "x".repeat(1000),
+            policy: Digest::of(b""),
+            purpose: None,
+            trace: json!([]),
+            asked_at: 1,
+            claim: None,
+            decision: NewDecision::Run { authority: json!({}) },
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_another_process_holds_is_locked() {
+        let (_home, keys, url) = home();
+        let store = Store::open(&url, keys.clone()).await.unwrap();
+        let mut holder = store.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        holder.execute("DELETE FROM claims").await.unwrap();
+        let error = Store::open_within(&url, keys.clone(), Duration::from_millis(20)).await.unwrap_err();
+        assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+        holder.rollback().await.unwrap();
+
+        let other = Store::open_within(&url, keys, Duration::from_millis(20)).await.unwrap();
+        let holder = store.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let error = other.record_call(call(1)).await.unwrap_err();
+        assert!(matches!(error, RecordError::Store(StoreError::Locked(_))), "{error}");
+        assert_eq!(other.calls(9, None).await.unwrap(), [], "reading goes on");
+        holder.rollback().await.unwrap();
+        other.record_call(call(1)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_call_counts_as_recorded_only_when_the_disk_has_it() {
+        let (_home, keys, url) = home();
+        let store = Store::open(&url, keys).await.unwrap();
+        let before = store.disk.tickets();
+        store.record_call(call(0)).await.unwrap();
+        assert_eq!(store.disk.tickets(), before + 1);
+        store.disk.fail();
+        let error = store.record_call(call(1)).await.unwrap_err();
+        assert!(matches!(error, RecordError::Store(StoreError::NotDurable { .. })), "{error}");
+        assert_eq!(store.calls(9, None).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_stops_the_call_and_loses_nothing() {
+        let (_home, keys, url) = home();
+        let store = Store::open(&url, keys).await.unwrap();
+        store.record_call(call(0)).await.unwrap();
+        // To SQLite a file that may not grow is a disk without room.
+        store.writer.execute("PRAGMA max_page_count = 120").await.unwrap();
+        let mut recorded = 1;
+        let error = loop {
+            match store.record_call(call(recorded)).await {
+                Ok(_) => recorded += 1,
+                Err(error) => break error,
+            }
+            assert!(recorded < 10_000, "it never fills");
+        };
+        assert!(matches!(error, RecordError::Store(StoreError::Full(_))), "{error}");
+        assert_eq!(store.calls(100_000, None).await.unwrap().len() as u64, recorded);
+        assert_eq!(store.verify(None).await.unwrap().entries, 1 + 2 * recorded);
+        store.writer.execute("PRAGMA max_page_count = 100000").await.unwrap();
+        store.record_call(call(recorded)).await.unwrap();
+        assert_eq!(store.verify(None).await.unwrap().entries, 3 + 2 * recorded);
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Write<'a> {
 impl Store {
     /// Begins to write. The lock is taken at once, so that what is read in it stays true.
     pub(crate) async fn write(&self) -> Result<Write<'_>, StoreError> {
+        self.disk.check()?;
         let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
         Ok(Write { store: self, transaction, tail: None })
     }
@@ -40,12 +41,15 @@ impl Write<'_> {
     }
 
     /// Makes everything durable.
-    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        if let Some(tail) = &self.tail {
+            tail.sign(&mut self.transaction, self.store.keys()).await?;
+        }
         self.transaction.commit().await?;
         if let Some(tail) = self.tail {
             self.store.remember(tail);
         }
-        Ok(())
+        self.store.disk.wait().await
     }
 }
 

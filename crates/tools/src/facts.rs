@@ -29,6 +29,7 @@ pub(crate) fn facts_of_report(report: &Report, root: &std::path::Path, worker: O
             ChangeKind::Created => "created",
             ChangeKind::Modified => "modified",
             ChangeKind::Removed => "removed",
+            ChangeKind::Quarantined => "quarantined",
         };
         (path_of(&change.path), what.to_owned())
     });

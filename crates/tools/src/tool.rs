@@ -76,3 +76,8 @@ pub(crate) fn check_grant(
     }
     Ok(())
 }
+
+/// Why a call ended that nobody wanted any more.
+pub(crate) fn taken_back() -> Reason {
+    Reason::cancelled("the call was taken back")
+}

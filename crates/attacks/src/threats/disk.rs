@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jail::{Control, Limit, Limits, Outcome};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Trace};
-use crate::launch::{Run, Site};
+use crate::launch::{Answer, Run, Site};
 use crate::payload::{Payload, argument, held, tell, through};
 use crate::raw;
 
@@ -20,8 +20,10 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("fill-one-file", fill_one_file),
     ("fill-many-files", fill_many_files),
     ("fill-unlinked", fill_unlinked),
+    ("fill-reserved", fill_reserved),
     ("fill-mapped", fill_mapped),
     ("keep-moving", keep_moving),
+    ("make-many", make_many),
 ];
 
 const MIB: u64 = 1024 * 1024;
@@ -62,11 +64,35 @@ pub(crate) fn cases() -> Vec<Case> {
             "fill-unlinked",
         ),
         case(
+            "disk-filler-reserved",
+            "files without a name that were only reserved are stopped",
+            Trace::Stopped(Limit::Disk),
+            "fill-reserved",
+        ),
+        case(
             "disk-filler-mapped",
             "files that are mapped and neither open nor named are stopped",
             Trace::Stopped(Limit::Disk),
             "fill-mapped",
         ),
+        Case {
+            trace: Trace::Stopped(Limit::Timeout),
+            ..Case::new(
+                "watch-has-much-to-see",
+                "many files do not keep the launcher from ending a command in time",
+                &[Control::Timeout],
+                give_the_watch_much_to_see,
+            )
+        },
+        Case {
+            trace: Trace::Refused("could not be searched in time"),
+            ..Case::new(
+                "endless-search",
+                "a directory that takes longer to search than there is time is refused",
+                &[Control::Timeout],
+                grant_much,
+            )
+        },
         Case {
             trace: Trace::Stopped(Limit::Timeout),
             ..Case::new(
@@ -97,9 +123,18 @@ fn keep_the_watch_busy(site: &Site<'_>) -> Try<Attempt> {
     for part in 0..PARTS {
         (0..20).try_for_each(|number| fs::create_dir_all(granted.join(format!("p{part}/{number}"))))?;
     }
+    while_others_fill_the_disk(site, granted, "keep-moving")
+}
+
+fn give_the_watch_much_to_see(site: &Site<'_>) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    while_others_fill_the_disk(site, granted, "make-many")
+}
+
+fn while_others_fill_the_disk(site: &Site<'_>, granted: PathBuf, payload: &'static str) -> Try<Attempt> {
     // More than the directories themselves take, and less than somebody else will.
     let limits = Limits { disk: 16 * MIB, timeout: IN_TIME, ..Limits::default() };
-    let run = Run { write: vec![granted.clone()], limits, ..Run::payload("keep-moving", [&granted]) };
+    let run = Run { write: vec![granted.clone()], limits, ..Run::payload(payload, [&granted]) };
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| site.run(run));
         super::lifetime::wait_until(|| granted.join("ready").exists())?;
@@ -110,6 +145,19 @@ fn keep_the_watch_busy(site: &Site<'_>) -> Try<Attempt> {
     })?;
     let took = ran.report()?.timings.run;
     Ok(ran.attempt(Effect::through_if(took > IN_TIME * 3, format!("ran for {took:?}"))))
+}
+
+/// The least time a plan can have, and more than can be looked at in it.
+fn grant_much(site: &Site<'_>) -> Try<Attempt> {
+    for part in 0..20 {
+        let part = site.place.folder(&format!("granted/{part}"))?;
+        (0..200).try_for_each(|number| fs::write(part.join(number.to_string()), ""))?;
+    }
+    let limits = Limits { timeout: Duration::from_millis(1), ..Limits::default() };
+    let read = vec![site.place.path("granted")];
+    let ran = site.run(Run { read, limits, ..Run::payload("spin", ["0"]) })?;
+    let effect = Effect::through_if(matches!(ran.answer, Answer::Report(_)), "it was searched and run");
+    Ok(ran.attempt(effect))
 }
 
 fn fill_scratch(_: &[String]) {
@@ -165,6 +213,27 @@ fn fill_unlinked(arguments: &[String]) {
     drop(kept);
 }
 
+/// Room that was asked for and never written: no count of written bytes shows it.
+fn fill_reserved(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    let piece = TAKEN as u64 / 64;
+    let mut kept = Vec::new();
+    for number in 0..64 {
+        let path = folder.join(number.to_string());
+        let reserved = fs::File::create(&path).and_then(|file| {
+            fs::remove_file(&path)?;
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, piece)?;
+            Ok(file)
+        });
+        match reserved {
+            Ok(file) => kept.push(file),
+            Err(error) => return held(format!("reserve room in files without a name: {error}")),
+        }
+    }
+    stay("reserved room in files without a name");
+    drop(kept);
+}
+
 fn fill_mapped(arguments: &[String]) {
     let folder = Path::new(argument(arguments, 0));
     let piece = vec![1; TAKEN / 64];
@@ -195,6 +264,19 @@ fn keep_moving(arguments: &[String]) {
             let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
         }
     }
+}
+
+/// Makes more files than can be looked at in a moment, and goes on for longer than it may.
+fn make_many(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    tell("begin", fs::write(folder.join("ready"), ""));
+    let begun = std::time::Instant::now();
+    for number in 0..15_000 {
+        let part = folder.join((number / 1000).to_string());
+        let _ = fs::create_dir(&part);
+        let _ = fs::File::create(part.join(number.to_string()));
+    }
+    std::thread::sleep((IN_TIME * 4).saturating_sub(begun.elapsed()));
 }
 
 /// Long enough to be seen by whoever looks.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use jail::Control;
+use jail::{Access, Control};
 use rustix::fs::{Mode, OFlags};
 
 use crate::Try;
@@ -15,8 +15,15 @@ use crate::launch::{Run, Site};
 use crate::payload::{Payload, argument, held, say, tell, through};
 use crate::place::token;
 
-pub(crate) const PAYLOADS: &[Payload] =
-    &[("read", read), ("write", write), ("list", list), ("change", change), ("alias", alias), ("pipe", pipe)];
+pub(crate) const PAYLOADS: &[Payload] = &[
+    ("read", read),
+    ("write", write),
+    ("list", list),
+    ("change", change),
+    ("alias", alias),
+    ("pipe", pipe),
+    ("empty-pipe", empty_pipe),
+];
 
 pub(crate) fn cases() -> Vec<Case> {
     let (mounts, both) = ([Control::Filesystem], [Control::Filesystem, Control::LandlockFiles]);
@@ -70,6 +77,12 @@ pub(crate) fn cases() -> Vec<Case> {
                 change_read_only,
             )
         },
+        Case::new(
+            "nested-grant-moved",
+            "a directory granted for reading within one granted for writing cannot be replaced",
+            &mounts,
+            replace_nested,
+        ),
         Case {
             teeth: Teeth::Bare,
             ..Case::new(
@@ -84,10 +97,22 @@ pub(crate) fn cases() -> Vec<Case> {
             ..Case::new(
                 "fifo-in-a-read-only-directory",
                 "a pipe of the host in a directory granted for reading cannot be written",
-                &[Control::LandlockFiles],
-                write_to_pipe,
+                &[Control::HostSockets, Control::LandlockFiles],
+                |site| write_to_pipe(site, Access::Read),
             )
         },
+        Case::new(
+            "fifo-in-a-writable-directory",
+            "a pipe of the host in a directory granted for writing cannot be written or replaced",
+            &[Control::HostSockets],
+            |site| write_to_pipe(site, Access::Write),
+        ),
+        Case::new(
+            "fifo-emptied",
+            "what the host writes to a pipe in a granted directory cannot be read",
+            &[Control::HostSockets],
+            read_from_pipe,
+        ),
     ]
 }
 
@@ -181,16 +206,53 @@ fn write_by_alias(site: &Site<'_>) -> Try<Attempt> {
     ran.judged(|ran| ran.seen(changed, "wrote through a hard link"))
 }
 
-fn write_to_pipe(site: &Site<'_>) -> Try<Attempt> {
-    let shown = site.place.folder("shown")?;
-    let pipe = shown.join("pipe");
+/// What is shown is a mount and stays; what it is in is not, and the host has no mounts.
+fn replace_nested(site: &Site<'_>) -> Try<Attempt> {
+    let file = site.place.file("work/a/b/shown/file", "harmless")?;
+    let work = site.place.open_folder("work")?;
+    site.place.open_folder("work/a")?;
+    let arguments = [work.display().to_string()].into_iter().chain(
+        ["move:a/b:moved", "move:a:moved", "write:a/b/shown/file:evil"].into_iter().map(str::to_owned),
+    );
+    let shown = site.place.path("work/a/b/shown");
+    let ran = site.run(Run { read: vec![shown], write: vec![work], ..Run::payload("perform", arguments) })?;
+    let evil = fs::read_to_string(&file).is_ok_and(|text| text == "evil");
+    ran.judged(|ran| ran.seen(evil, "the host finds another directory there"))
+}
+
+fn make_pipe(folder: &Path) -> Try<PathBuf> {
+    let pipe = folder.join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o666), 0)?;
     fs::set_permissions(&pipe, fs::Permissions::from_mode(0o666))?;
+    Ok(pipe)
+}
+
+fn write_to_pipe(site: &Site<'_>, access: Access) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    let pipe = make_pipe(&granted)?;
     let reader = rustix::fs::open(&pipe, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())?;
-    let ran = site.run(Run { read: vec![shown], ..Run::payload("pipe", [&pipe]) })?;
+    let before = rustix::fs::fstat(&reader)?.st_ino;
+    let mut run = Run::payload("pipe", [&pipe]);
+    match access {
+        Access::Read => run.read = vec![granted],
+        Access::Write => run.write = vec![granted],
+    }
+    let ran = site.run(run)?;
     let mut bytes = [0; 16];
     let received = rustix::io::read(&reader, &mut bytes).is_ok_and(|count| count > 0);
-    ran.judged(|ran| ran.seen(received, "the host's pipe received bytes"))
+    let replaced = rustix::fs::stat(&pipe).map_or(true, |status| status.st_ino != before);
+    ran.judged(|ran| ran.seen(received || replaced, "the host's pipe received bytes, or is another one"))
+}
+
+fn read_from_pipe(site: &Site<'_>) -> Try<Attempt> {
+    let granted = site.place.open_folder("granted")?;
+    let pipe = make_pipe(&granted)?;
+    let secret = token();
+    // Open for both, so that it waits for nobody.
+    let writer = rustix::fs::open(&pipe, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty())?;
+    rustix::io::write(&writer, secret.as_bytes())?;
+    let ran = site.run(Run { read: vec![granted], ..Run::payload("empty-pipe", [&pipe]) })?;
+    ran.judged(|ran| ran.revealed(&secret))
 }
 
 /// Reads each file and prints what is in it.
@@ -267,4 +329,19 @@ fn alias(arguments: &[String]) {
 fn pipe(arguments: &[String]) {
     let opened = rustix::fs::open(argument(arguments, 0), OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
     tell("write to a pipe", opened.and_then(|pipe| rustix::io::write(pipe, b"x")));
+    let path = Path::new(argument(arguments, 0));
+    tell("replace a pipe", fs::remove_file(path).and_then(|()| fs::write(path, "")));
+}
+
+/// Takes what somebody has written to a pipe.
+fn empty_pipe(arguments: &[String]) {
+    let mut bytes = [0; 256];
+    let opened = rustix::fs::open(argument(arguments, 0), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+    match opened.and_then(|pipe| rustix::io::read(pipe, &mut bytes)) {
+        Ok(count) => {
+            say(&String::from_utf8_lossy(bytes.get(..count).unwrap_or_default()));
+            through("read from a pipe");
+        }
+        Err(error) => held(format!("read from a pipe: {error}")),
+    }
 }

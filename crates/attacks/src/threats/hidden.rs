@@ -14,7 +14,7 @@ use crate::launch::{Run, Site};
 use crate::payload::{Payload, held, say, through};
 use crate::place::token;
 
-pub(crate) const PAYLOADS: &[Payload] = &[("pry", pry)];
+pub(crate) const PAYLOADS: &[Payload] = &[("pry", pry), ("open-up", open_up)];
 
 /// A secret in a granted directory, and how it could be reached.
 struct Secret {
@@ -137,7 +137,19 @@ pub(crate) fn cases() -> Vec<Case> {
         &[Control::HiddenNames],
         in_two_grants,
     );
-    SECRETS.iter().map(case).chain([nested]).collect()
+    let behind_links = Case::new(
+        "hidden-behind-many-links",
+        "a hidden name is hidden behind a link however many others there are and in whatever order they are found",
+        &[Control::HiddenNames],
+        behind_many_links,
+    );
+    let in_closed = Case::new(
+        "hidden-in-a-closed-directory",
+        "a hidden file cannot be read in a directory that can be listed and not entered until it is opened up",
+        &[Control::HiddenNames],
+        in_closed_directory,
+    );
+    SECRETS.iter().map(case).chain([nested, behind_links, in_closed]).collect()
 }
 
 fn attempt(site: &Site<'_>, secret: &Secret) -> Try<Attempt> {
@@ -170,6 +182,43 @@ fn in_two_grants(site: &Site<'_>) -> Try<Attempt> {
         Run { read: vec![outer], write: vec![site.place.path("work/inner")], ..Run::payload("pry", [file]) };
     let ran = site.run(run)?;
     ran.judged(|ran| ran.revealed(&text))
+}
+
+/// One link among many, each to a directory of its own, found after what it leads to; the other by another link.
+fn behind_many_links(site: &Site<'_>) -> Try<Attempt> {
+    let text = token();
+    let mut tried = Vec::new();
+    for number in 0..100 {
+        site.place.file(&format!("work/{number:03}/plain/config.json"), &text)?;
+        tried.push(site.place.link(&format!("work/m{number:03}/.docker"), format!("../{number:03}/plain"))?);
+    }
+    site.place.file("work/x/deep/toolgate/key", &text)?;
+    site.place.link("work/x/.local", "middle")?;
+    site.place.link("work/x/middle/state", "../deep")?;
+    let mut tried: Vec<PathBuf> = tried.into_iter().map(|link| link.join("config.json")).collect();
+    tried.push(site.place.path("work/x/.local/state/toolgate/key"));
+    let run = Run { read: vec![site.place.path("work")], ..Run::payload("read", tried) };
+    site.run(run)?.judged(|ran| ran.revealed(&text))
+}
+
+/// Whoever owns it can give it another mode from inside; the launcher of an ordinary user could not look into it.
+fn in_closed_directory(site: &Site<'_>) -> Try<Attempt> {
+    let text = token();
+    let file = site.place.file("work/closed/.env", &text)?;
+    let closed = site.place.path("work/closed");
+    fs::set_permissions(&closed, Permissions::from_mode(0o600))?;
+    let work = site.place.path("work");
+    let ran = site.run(Run { write: vec![work], ..Run::payload("open-up", [&closed, &file]) })?;
+    ran.judged(|ran| ran.revealed(&text))
+}
+
+/// Opens a directory up, and reads what is in it.
+fn open_up(arguments: &[String]) {
+    let (folders, files) = arguments.split_at(arguments.len().min(1));
+    for folder in folders {
+        let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+    }
+    pry(files);
 }
 
 /// Reads a file by every way there is.

@@ -15,9 +15,11 @@ use super::kernel::{status_field, told_by};
 use crate::Try;
 use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth};
-use crate::launch::{Mode, Ran, Run, Site, command_of};
+use crate::launch::{Launcher, Mode, Ran, Run, Site, command_of};
 use crate::payload::{ATTACK_ARGUMENT, HELD, Payload, THROUGH, argument, held, say, tell, through};
+use crate::place::token;
 use crate::raw;
+use crate::stage::{KEY, Stage};
 
 pub(crate) const PAYLOADS: &[Payload] = &[
     ("execute", execute),
@@ -41,6 +43,15 @@ pub(crate) fn cases() -> Vec<Case> {
                 "root granting etc does not show its secrets",
                 &[Control::Identity],
                 read_shadow,
+            )
+        },
+        Case {
+            needs: vec![Need::Root],
+            ..Case::new(
+                "group-readable-keys",
+                "keys of the system that a group of the caller may read are not shown",
+                &[Control::Filesystem],
+                read_key_of_a_group,
             )
         },
         Case {
@@ -91,6 +102,14 @@ fn read_shadow(site: &Site<'_>) -> Try<Attempt> {
     ran.judged(|ran| ran.revealed("root:"))
 }
 
+/// Groups stay with an ordinary user: nothing but root could take them away.
+fn read_key_of_a_group(site: &Site<'_>) -> Try<Attempt> {
+    let secret = token();
+    let launcher = Launcher { stages: vec![Stage::KeyOfAGroup(secret.clone())], ..Launcher::default() };
+    let ran = site.run(Run { launcher, ..Run::payload("read", [KEY, "/etc/ssl/openssl.cnf"]) })?;
+    ran.judged(|ran| ran.revealed(&secret))
+}
+
 fn make_a_file(site: &Site<'_>) -> Try<Attempt> {
     const OWNER: u32 = 12_345;
     let granted = site.place.open_folder("granted")?;
@@ -112,12 +131,17 @@ fn setuid_copy(site: &Site<'_>) -> Try<PathBuf> {
 fn setuid_on_the_host(site: &Site<'_>) -> Try<Effect> {
     const NOBODY: u32 = 65_534;
     let copy = setuid_copy(site)?;
-    let output = command_of(&copy, &[ATTACK_ARGUMENT, "who"].map(OsString::from))
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .stdin(Stdio::null())
-        .output()?;
-    Ran::bare(&output).told()
+    let mut command = command_of(&copy, &[ATTACK_ARGUMENT, "who"].map(OsString::from));
+    command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null());
+    loop {
+        match command.output() {
+            // A process that another case has just started still has the file open for writing, for a moment.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            output => return Ran::bare(&output?).told(),
+        }
+    }
 }
 
 fn execute_setuid(site: &Site<'_>) -> Try<Attempt> {

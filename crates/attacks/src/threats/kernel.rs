@@ -17,6 +17,9 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("call", call),
     ("calls", calls),
     ("families", families),
+    ("protocols", protocols),
+    ("pairs", pairs),
+    ("reset-affinity", reset_affinity),
     ("nest", nest),
     ("nest-and-mount", nest_and_mount),
     ("call-32", call_like_32_bits),
@@ -118,6 +121,26 @@ const FAMILIES: &[(&str, i32, i32, i32)] = &[
     ("generic", libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC),
 ];
 
+/// Protocols of the internet beyond those every program needs.
+const PROTOCOLS: &[(&str, i32, i32, i32)] = &[
+    ("multipath TCP", libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_MPTCP),
+    ("SCTP", libc::AF_INET, libc::SOCK_STREAM, libc::IPPROTO_SCTP),
+    ("SCTP by its type", libc::AF_INET6, libc::SOCK_SEQPACKET, 0),
+    ("DCCP", libc::AF_INET, libc::SOCK_DCCP, libc::IPPROTO_DCCP),
+    ("UDP lite", libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDPLITE),
+    ("L2TP", libc::AF_INET, libc::SOCK_DGRAM, 115),
+    ("raw", libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP),
+    ("packet", libc::AF_INET, 10, 0),
+];
+
+/// Families whose pairs nobody needs; the kernel itself has none of most.
+const PAIRS: &[(&str, i32, i32, i32)] = &[
+    ("internet", libc::AF_INET, libc::SOCK_STREAM, 0),
+    ("netlink", libc::AF_NETLINK, libc::SOCK_RAW, 0),
+    ("packet", libc::AF_PACKET, libc::SOCK_DGRAM, 0),
+    ("TIPC", libc::AF_TIPC, libc::SOCK_STREAM, 0),
+];
+
 const NAMESPACES: &[(&str, i32)] = &[
     ("user", libc::CLONE_NEWUSER),
     ("mount", libc::CLONE_NEWNS),
@@ -146,6 +169,18 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("socket-families", "socket families that nobody needs do not exist", &filter, |site| {
             told_by(site, "families", &[])
         }),
+        Case::new("socket-protocols", "socket protocols that nobody needs do not exist", &filter, |site| {
+            told_by(site, "protocols", &[])
+        }),
+        Case::new("socket-pairs", "pairs of sockets are of the one family that has them", &filter, |site| {
+            told_by(site, "pairs", &[])
+        }),
+        Case::new(
+            "affinity-reset",
+            "the processors that a command may use cannot be chosen from inside",
+            &filter,
+            |site| told_by(site, "reset-affinity", &[]),
+        ),
         Case {
             needs: vec![Need::Landlock(1)],
             ..Case::new(
@@ -175,7 +210,7 @@ pub(crate) fn told_by(site: &Site<'_>, payload: &'static str, arguments: &[&str]
 fn is_refusal(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),
-        Some(libc::EPERM | libc::ENOSYS | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT)
+        Some(libc::EPERM | libc::ENOSYS | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT)
     )
 }
 
@@ -199,15 +234,34 @@ fn calls(_: &[String]) {
 }
 
 fn families(_: &[String]) {
-    for (name, family, kind, protocol) in FAMILIES {
+    try_sockets(libc::SYS_socket, FAMILIES);
+}
+
+fn protocols(_: &[String]) {
+    try_sockets(libc::SYS_socket, PROTOCOLS);
+}
+
+fn pairs(_: &[String]) {
+    try_sockets(libc::SYS_socketpair, PAIRS);
+}
+
+fn try_sockets(number: libc::c_long, sockets: &[(&str, i32, i32, i32)]) {
+    for (name, family, kind, protocol) in sockets {
         let words = [*family, *kind, *protocol].map(|number| Word::Number(i64::from(number)));
         let [family, kind, protocol] = words;
-        match try_call(libc::SYS_socket, [family, kind, protocol, NONE, NONE]) {
+        match try_call(number, [family, kind, protocol, Word::Buffer, NONE]) {
             Err(error) if is_refusal(&error) => held(format!("{name}: {error}")),
             Err(error) => through(format!("{name} reached the kernel: {error}")),
             Ok(_) => through(format!("has a {name} socket")),
         }
     }
+}
+
+/// All the processors there are, whatever was said before.
+fn reset_affinity(_: &[String]) {
+    let mut all = rustix::thread::CpuSet::new();
+    (0..rustix::thread::CpuSet::MAX_CPU).for_each(|processor| all.set(processor));
+    tell("use every processor", rustix::thread::sched_setaffinity(None, &all));
 }
 
 /// Alone, and together with the user namespace that would make it possible.

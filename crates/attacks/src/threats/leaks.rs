@@ -4,16 +4,19 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-use jail::{Caller, Control, PlanError, is_denied_variable};
-use rustix::fs::{Mode, OFlags};
+use jail::{
+    Caller, ChangeReport, Control, Limits, Names, PlanError, Program, Strictness, is_denied_variable,
+};
+use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use sandbox::{Host, PlanRequest, Profile};
 
 use super::processes::Victim;
 use crate::Try;
 use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Answer, Launcher, Run, Site};
-use crate::payload::{Payload, argument, held, say, tell, through};
+use crate::launch::{Answer, Launcher, Mode, Run, Site};
+use crate::payload::{ATTACK_ARGUMENT, Payload, argument, held, say, tell, through};
 use crate::place::token;
 
 pub(crate) const PAYLOADS: &[Payload] = &[
@@ -69,6 +72,15 @@ pub(crate) fn cases(caller: Caller) -> Vec<Case> {
             &[Control::Environment],
             read_environment,
         ),
+        Case {
+            teeth: Teeth::Bare,
+            ..Case::new(
+                "secret-locale",
+                "a variable that begins like a locale and is named like a secret is not passed on",
+                &[],
+                pass_a_secret_locale,
+            )
+        },
         unwritable("Api_Key"),
         unwritable("ld_preload"),
         unwritable("Bash_Env"),
@@ -123,6 +135,41 @@ fn read_environment(site: &Site<'_>) -> Try<Attempt> {
     let environment = vec![("GATE_SETTING".to_owned(), secret.clone())];
     let launcher = Launcher { environment, ..Launcher::default() };
     let ran = site.run(Run { launcher, ..Run::payload("environment", [""; 0]) })?;
+    ran.judged(|ran| ran.revealed(&secret))
+}
+
+/// Locales are passed by the beginning of their names, which anybody can give to something else.
+fn pass_a_secret_locale(site: &Site<'_>) -> Try<Attempt> {
+    let (secret, harmless) = (token(), token());
+    if matches!(site.mode, Mode::Bare) {
+        let environment = vec![("LC_API_TOKEN".to_owned(), secret.clone())];
+        let launcher = Launcher { environment, ..Launcher::default() };
+        let ran = site.run(Run { launcher, ..Run::payload("environment", [""; 0]) })?;
+        return ran.judged(|ran| ran.revealed(&secret));
+    }
+    let variables = vec![
+        ("LC_ALL".into(), harmless.clone().into()),
+        ("LC_API_TOKEN".into(), secret.clone().into()),
+        ("lc_password".into(), secret.clone().into()),
+    ];
+    let request = PlanRequest {
+        profile: Profile::Inspect,
+        program: Program::Brought(site.bench.tool.clone()),
+        arguments: vec![ATTACK_ARGUMENT.into(), "environment".into()],
+        working_directory: "/".into(),
+        read: Vec::new(),
+        write: Vec::new(),
+        variables: Vec::new(),
+        names: Names::default(),
+        limits: Limits::default(),
+        changes: ChangeReport::Skip,
+        strictness: Strictness::Report,
+    };
+    let plan = request.into_plan(&Host { home: None, variables })?;
+    let ran = site.run_plan(plan, &Launcher::default())?;
+    if !ran.stdout.contains(&harmless) {
+        return Err(ran.said_nothing());
+    }
     ran.judged(|ran| ran.revealed(&secret))
 }
 
@@ -186,7 +233,7 @@ fn read_descriptor(arguments: &[String]) {
 
 fn read_beneath_descriptor(arguments: &[String]) {
     let Some(descriptor) = found(arguments) else { return };
-    let opened = rustix::fs::openat(&descriptor, argument(arguments, 1), OFlags::RDONLY, Mode::empty());
+    let opened = rustix::fs::openat(&descriptor, argument(arguments, 1), OFlags::RDONLY, FileMode::empty());
     match opened.map_err(std::io::Error::from).and_then(|file| std::io::read_to_string(fs::File::from(file)))
     {
         Ok(text) => {

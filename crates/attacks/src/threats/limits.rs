@@ -17,6 +17,7 @@ use crate::bench::{Need, processors};
 use crate::case::{Attempt, Case, Effect, Trace};
 use crate::launch::{Launcher, Ran, Run, Site, command_of};
 use crate::payload::{ATTACK_ARGUMENT, Payload, argument, held, tell, through};
+use crate::raw::{self, Word};
 use crate::stage::Stage;
 
 pub(crate) const PAYLOADS: &[Payload] = &[
@@ -24,10 +25,14 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("take-memory-together", take_memory_together),
     ("take-memory-in-files", take_memory_in_files),
     ("take-memory-in-scratch", take_memory_in_scratch),
+    ("take-memory-without-a-leader", take_memory_without_a_leader),
+    ("take-segment", take_segment),
+    ("part-files", part_files),
     ("spin", spin),
     ("spread", spread),
     ("fork-bomb", fork_bomb),
     ("thread-bomb", thread_bomb),
+    ("raise-limits", raise_limits),
     ("crash", crash),
     ("set-core-limit", set_core_limit),
 ];
@@ -39,6 +44,7 @@ const TAKEN: usize = 64 * 1024 * 1024;
 /// How many processes a bomb may have, and how many it tries to start.
 const PIDS: u32 = 16;
 const STARTED: usize = 64;
+const NOTHING: Word = Word::Number(0);
 /// More than any machine of ours has.
 const MOST_PROCESSORS: usize = 1024;
 
@@ -81,9 +87,29 @@ pub(crate) fn cases(caller: Caller) -> Vec<Case> {
         },
         bomb("memory-bomb-in-files", "files in memory count as memory", "take-memory-in-files"),
         bomb("memory-bomb-in-scratch", "scratch space counts as memory", "take-memory-in-scratch"),
+        bomb(
+            "memory-bomb-without-a-leader",
+            "memory counts when the first thread of a process has ended",
+            "take-memory-without-a-leader",
+        ),
+        Case::new(
+            "detached-segment",
+            "memory cannot be kept in segments that no process has",
+            &[Control::Seccomp],
+            |site| told_by(site, "take-segment", &[]),
+        ),
+        Case::new(
+            "files-of-one-thread",
+            "a thread cannot have open files of its own where nobody looks for them",
+            &[Control::Seccomp],
+            |site| told_by(site, "part-files", &[]),
+        ),
         processor,
         too_many("fork-bomb", "a fork bomb ends at the number of processes", "fork-bomb"),
         too_many("thread-bomb", "threads count as processes", "thread-bomb"),
+        Case::new("raised-limit", "a limit of processes cannot be raised", &[Control::Pids], |site| {
+            multiply(site, "raise-limits")
+        }),
         Case {
             trace: Trace::Stopped(Limit::Timeout),
             ..Case::new("timeout", "a command that does not end is ended", &[Control::Timeout], take_too_long)
@@ -234,6 +260,28 @@ fn take_memory_in_scratch(_: &[String]) {
     tell("take memory in scratch space", taken);
 }
 
+fn take_memory_without_a_leader(_: &[String]) {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(50));
+        hold_memory(TAKEN);
+        through("took it without a first thread");
+        std::process::exit(0);
+    });
+    raw::end_this_thread();
+}
+
+/// A segment that is filled and left, and found again later.
+fn take_segment(_: &[String]) {
+    tell("keep memory in a segment", raw::fill_segment(TAKEN));
+}
+
+fn part_files(_: &[String]) {
+    const UNSHARE: i64 = 2;
+    tell("part with the files of the others", raw::unshare(libc::CLONE_FILES));
+    let words = [Word::Number(1000), Word::Number(1000), Word::Number(UNSHARE), NOTHING, NOTHING];
+    tell("part with them by closing some", raw::try_call(libc::SYS_close_range, words));
+}
+
 fn spin(arguments: &[String]) {
     let wanted = Duration::from_millis(argument(arguments, 0).parse().unwrap_or(0));
     let begun = Instant::now();
@@ -289,6 +337,14 @@ fn count(started: usize) {
         through(format!("started {started}"))
     } else {
         held(format!("started {started}"))
+    }
+}
+
+/// As high as a limit goes, then no higher than somebody may have.
+fn raise_limits(_: &[String]) {
+    for wanted in [None, Some(4096), Some(u64::from(PIDS) + 2)] {
+        let limit = Rlimit { current: wanted, maximum: wanted };
+        tell(&format!("raise the limit of processes to {wanted:?}"), setrlimit(Resource::Nproc, limit));
     }
 }
 

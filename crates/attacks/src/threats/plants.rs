@@ -221,6 +221,46 @@ pub(crate) const PLANTS: &[Plant] = &[
         ..NOTHING
     },
     Plant {
+        id: "planted-bare-repository",
+        promise: "a new directory that git takes for a repository is disarmed whatever its name",
+        steps: &[
+            "write:a/HEAD:ref: refs/heads/main",
+            "write:a/objects/x:",
+            "write:a/refs/x:",
+            "write:a/config:[core]\n\tfsmonitor = evil\n",
+        ],
+        target: "a/config",
+        ..NOTHING
+    },
+    Plant {
+        id: "planted-bare-repository-hooks",
+        promise: "hooks are disarmed when what was granted itself becomes a repository",
+        steps: &["write:HEAD:x", "write:objects:x", "write:refs:x", "write:hooks/post-checkout:evil"],
+        target: "hooks/post-checkout",
+        ..NOTHING
+    },
+    Plant {
+        id: "planted-bare-commondir",
+        promise: "a new directory that git takes its settings from elsewhere for is disarmed",
+        steps: &["write:a/HEAD:x", "write:a/commondir:../evil"],
+        target: "a/commondir",
+        ..NOTHING
+    },
+    Plant {
+        id: "bare-repository-hook",
+        promise: "hooks and configuration of a bare repository cannot be written",
+        before: &[
+            "write:r/HEAD:x",
+            "write:r/objects/x:",
+            "write:r/refs/x:",
+            "write:r/config:x",
+            "write:r/hooks/x.sample:x",
+        ],
+        steps: &["write:r/hooks/post-receive:evil", "move:r:old", "write:r/config:evil"],
+        target: "r/config",
+        ..WRITTEN
+    },
+    Plant {
         promise: "a file that people's programs obey is disarmed where there was none",
         steps: &["write:.vscode/tasks.json:evil"],
         target: ".vscode/tasks.json",

@@ -2,16 +2,18 @@
 
 use std::ffi::CString;
 use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
 
 use jail::{Caller, Control};
 
 use crate::Try;
 use crate::bench::Need;
-use crate::case::{Attempt, Case, Effect};
-use crate::launch::{Ran, Run, Site};
+use crate::case::{Attempt, Case, Effect, Teeth, Trace};
+use crate::launch::{Answer, Launcher, Mode, Ran, Run, Site};
 use crate::payload::{Payload, argument, held, say, tell, through};
 use crate::place::token;
 use crate::raw::{self, Segment};
+use crate::stage::Stage;
 
 pub(crate) const PAYLOADS: &[Payload] = &[
     ("segment", read_segment),
@@ -54,6 +56,26 @@ pub(crate) fn cases(caller: Caller) -> Vec<Case> {
             &[Control::ProcFiles],
             read_masked,
         ),
+        Case {
+            needs: vec![Need::Root],
+            ..Case::new(
+                "window-in-a-grant",
+                "the processes of the host cannot be seen where they are mounted in a granted directory",
+                &[Control::ProcFiles],
+                look_through_a_window,
+            )
+        },
+        Case {
+            needs: vec![Need::Root],
+            teeth: Teeth::Bare,
+            trace: Trace::Refused("is in a filesystem of the kernel"),
+            ..Case::new(
+                "granted-window",
+                "a directory that shows the kernel of the host cannot be granted",
+                &[Control::ProcFiles],
+                grant_a_window,
+            )
+        },
         Case {
             needs: vec![Need::Root],
             ..Case::new(
@@ -122,6 +144,27 @@ fn read_masked(site: &Site<'_>) -> Try<Attempt> {
         Effect::Held(_) => ran.told()?,
         through => through,
     };
+    Ok(ran.attempt(effect))
+}
+
+fn look_through_a_window(site: &Site<'_>) -> Try<Attempt> {
+    let granted = site.place.folder("granted")?;
+    let window = site.place.folder("granted/a/window")?;
+    let launcher = Launcher { stages: vec![Stage::Window(window.clone())], ..Launcher::default() };
+    let tried = ["1/comm", "self/status", "version"].map(|name| window.join(name));
+    let ran = site.run(Run { read: vec![granted], launcher, ..Run::payload("read", tried) })?;
+    ran.judged(Ran::told)
+}
+
+fn grant_a_window(site: &Site<'_>) -> Try<Attempt> {
+    let window = PathBuf::from("/proc/self/fd");
+    if matches!(site.mode, Mode::Bare) {
+        return site.run(Run::payload("list", [window]))?.judged(|ran| ran.seen(true, "it can be listed"));
+    }
+    let window = site.place.folder("window")?;
+    let launcher = Launcher { stages: vec![Stage::Window(window.clone())], ..Launcher::default() };
+    let ran = site.run(Run { read: vec![window.clone()], launcher, ..Run::payload("list", [window]) })?;
+    let effect = Effect::through_if(matches!(ran.answer, Answer::Report(_)), "it was granted");
     Ok(ran.attempt(effect))
 }
 

@@ -1,8 +1,9 @@
 //! `toolgate config`: check, show, describe and begin a configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -21,8 +22,8 @@ const CODE_BAD: i32 = 2;
 const STARTER: &str = include_str!("starter.yaml");
 
 const AFTER_HELP: &str = "\
-Without a file, the configuration in force is meant: `--config`, else TOOLGATE_CONFIG, else toolgate.yaml in the
-current directory, else in TOOLGATE_HOME, else what is built in.
+Without a file, the configuration in force is meant: `--config`, else TOOLGATE_CONFIG, else toolgate.yaml in
+TOOLGATE_HOME, else what is built in. One that merely lies in the current directory is not read: agents write there.
 
 Exit codes: 0 done, 2 the configuration cannot be used.";
 
@@ -61,9 +62,8 @@ enum Command {
     },
     /// Write a commented file to begin with; an existing one is left alone
     Init {
-        /// The file
-        #[arg(default_value = config::FILE_NAME)]
-        file: PathBuf,
+        /// The file; else toolgate.yaml in TOOLGATE_HOME
+        file: Option<PathBuf>,
         /// Print what was written as JSON
         #[arg(long)]
         json: bool,
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> i32 {
             talk::data(&pretty(&config::schema()));
             0
         }
-        Command::Init { file, json } => init(file, *json),
+        Command::Init { file, json } => init(file.as_deref(), *json),
     }
 }
 
@@ -143,13 +143,14 @@ fn show(file: Option<&Path>, json: bool) -> i32 {
     }
 }
 
-fn init(file: &Path, json: bool) -> i32 {
-    let name = config::name_of(file);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(file)
-        .and_then(|mut opened| opened.write_all(STARTER.as_bytes()));
+fn init(file: Option<&Path>, json: bool) -> i32 {
+    let own = || config::state_folder().unwrap_or_default().join(config::FILE_NAME);
+    let file = file.map_or_else(own, Path::to_owned);
+    let name = config::name_of(&file);
+    let folder = file.parent().filter(|folder| config::state_folder().as_deref() == Some(*folder));
+    let made = folder.map_or(Ok(()), |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder));
+    let open = || OpenOptions::new().write(true).create_new(true).open(&file);
+    let written = made.and_then(|()| open()).and_then(|mut opened| opened.write_all(STARTER.as_bytes()));
     match written {
         Ok(()) if json => talk::data(&pretty(&json!({ "written": name }))),
         Ok(()) => talk::data(&format!("wrote {name}; change it, then try `toolgate config check {name}`")),

@@ -69,26 +69,33 @@ pub(crate) enum Source {
     BuiltIn,
 }
 
-/// The configuration in force: the file named, else `TOOLGATE_CONFIG`, else `toolgate.yaml` here, else in the state
-/// folder, else what is built in.
+/// The configuration in force: the file named, else `TOOLGATE_CONFIG`, else `toolgate.yaml` in the state folder, else
+/// what is built in.
+///
+/// ATTACK(planted-configuration): never one that merely lies in the current directory. That is the workspace, and
+/// whoever wrote it, an agent or the author of a cloned repository, would decide what agents may do.
 pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
     if let Some(path) = named.map(Path::to_owned).or_else(environment::config_file) {
         return load_file(&path);
     }
-    let in_state = environment::state_folder().map(|folder| folder.join(FILE_NAME));
-    let places: Vec<PathBuf> = [Some(PathBuf::from(FILE_NAME)), in_state].into_iter().flatten().collect();
-    // A link that leads nowhere is there all the same: it is an error, not a reason to look elsewhere.
-    match places.iter().find(|path| !is_missing(path)) {
-        Some(path) => load_file(path),
-        None => {
-            let strays = places.iter().flat_map(|path| ["yml", "json"].map(|end| path.with_extension(end)));
-            let warn = |path: PathBuf| {
-                format!("{} is not read: the name looked for is `{FILE_NAME}`", quoted(&path))
-            };
-            let warnings = strays.filter(|path| !is_missing(path)).map(warn).collect();
-            Ok(Loaded { source: Source::BuiltIn, meaning: Meaning::default(), warnings })
-        }
+    let own = environment::state_folder().map(|folder| folder.join(FILE_NAME));
+    let mut loaded = match &own {
+        // A link that leads nowhere is there all the same: it is an error, not a reason to go without.
+        Some(path) if !is_missing(path) => load_file(path)?,
+        _ => Loaded { source: Source::BuiltIn, meaning: Meaning::default(), warnings: strays_beside(own) },
+    };
+    if !is_missing(Path::new(FILE_NAME)) {
+        let warning = format!("`{FILE_NAME}` here is not read: name it with `--config` if it is yours");
+        loaded.warnings.push(warning);
     }
+    Ok(loaded)
+}
+
+/// Files in the state folder that somebody may take for the configuration.
+fn strays_beside(own: Option<PathBuf>) -> Vec<String> {
+    let strays = own.iter().flat_map(|path| ["yml", "json"].map(|end| path.with_extension(end)));
+    let warn = |path: PathBuf| format!("{} is not read: the name looked for is `{FILE_NAME}`", quoted(&path));
+    strays.filter(|path| !is_missing(path)).map(warn).collect()
 }
 
 /// Reads one file.

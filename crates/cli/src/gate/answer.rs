@@ -83,7 +83,9 @@ fn print(question: &Waiting, now: i64) {
     talk::data(&format!("{}  {}  agent {}  {left} s left", row.id.short(), row.tool, row.agent));
     match &question.command {
         Some(words) => talk::data(&format!("  command  {}", quoted(words))),
-        None => talk::data(&format!("  with     {}", question.shown_arguments.replace('\n', "\n           "))),
+        None => {
+            talk::data(&format!("  with     {}", question.shown_arguments.replace('\n', "\n           ")))
+        }
     }
     if let Some(purpose) = &row.purpose {
         talk::data(&format!("  purpose  {}", contract::show_hidden(purpose)));
@@ -123,7 +125,7 @@ async fn decide(gate: &Gate, id: &str, verdict: Verdict, reason: Option<String>)
     let row = answered.map_err(|error| match error {
         refused @ (AnswerRefused::NotAnOperator | AnswerRefused::Answer(_)) => {
             let hint = match &refused {
-                AnswerRefused::Answer(AnswerError::Expired { .. }) => Some("the agent can make the call again"),
+                AnswerRefused::Answer(AnswerError::Expired) => Some("the agent can make the call again"),
                 _ => None,
             };
             let trouble = Trouble::refused(refused.into());

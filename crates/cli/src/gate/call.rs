@@ -116,11 +116,14 @@ pub(crate) async fn make(
         }
     });
     let first = engine.call(request.clone(), Duration::ZERO, cancel.clone()).await;
-    if first.status != CallStatus::Waiting || wait.is_zero() {
+    if first.status != CallStatus::Waiting {
         return Ok(first);
     }
     if !quiet {
         say_waiting(&first);
+    }
+    if wait.is_zero() {
+        return Ok(first);
     }
     Ok(engine.call(request, wait, cancel).await)
 }
@@ -148,8 +151,8 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             }
         }
         CallStatus::Waiting => {
-            talk::say(&format!("still waiting; call {}", result.call_id));
-            talk::say("hint: approve it, then make the same call again to collect it");
+            talk::say(&format!("  call     {}", result.call_id));
+            talk::say("hint: once it is approved, make the same call again: it joins this one");
         }
         CallStatus::Refused | CallStatus::Unknown => {
             let reason = result.reason.as_ref();

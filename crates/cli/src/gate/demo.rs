@@ -74,7 +74,8 @@ async fn tour(place: &Place, gate: &Gate) -> Result<i32, Trouble> {
     }
 
     talk::data("\n3. It wants to delete something. That waits for a person; here, the demo says yes.");
-    let arguments = json!({ "command": "rm", "args": ["-r", "build"], "profile": "mutate", "purpose": "clean" });
+    let arguments =
+        json!({ "command": "rm", "args": ["-r", "build"], "profile": "mutate", "purpose": "clean" });
     let waiting = step(&opened, "shell", arguments.clone()).await?;
     expect(&waiting, "waiting")?;
     if let Some(approval) = &waiting.approval {
@@ -88,8 +89,13 @@ async fn tour(place: &Place, gate: &Gate) -> Result<i32, Trouble> {
     talk::data("\n4. Everything is on record: chained, in a Merkle tree, signed.");
     let verified = opened.engine.store().verify(None).await?;
     talk::data("   $ toolgate ledger verify");
-    talk::data(&format!("   ok: {} entries, {} receipts, root {}", verified.entries, verified.receipts, verified.root));
-    talk::data("\nNext: `toolgate up` for the page, `claude mcp add toolgate -- toolgate mcp` for an assistant.");
+    talk::data(&format!(
+        "   ok: {} entries, {} receipts, root {}",
+        verified.entries, verified.receipts, verified.root
+    ));
+    talk::data(
+        "\nNext: `toolgate up` for the page, `claude mcp add toolgate -- toolgate mcp` for an assistant.",
+    );
     Ok(CODE_DONE)
 }
 

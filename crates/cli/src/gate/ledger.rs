@@ -145,7 +145,8 @@ async fn show(store: &Store, last: i64, json: bool) -> Result<i32, Trouble> {
             talk::data(&serde_json::to_string(&entry).unwrap_or_default());
             continue;
         }
-        let of = |key: &str| entry.body.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+        let of =
+            |key: &str| entry.body.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
         let what = [of("tool"), of("status"), of("verdict"), of("state")].join(" ");
         talk::data(&format!("{:>6}  {}  {:<18} {}", entry.seq, time(entry.time), entry.kind, what.trim()));
     }
@@ -156,7 +157,8 @@ async fn export(store: &Store, to: Option<PathBuf>) -> Result<i32, Trouble> {
     match to {
         None => store.export(&mut io::stdout()).await?,
         Some(path) => {
-            let file = fs::File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+            let file =
+                fs::File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
             store.export(&mut BufWriter::new(file)).await?;
         }
     }

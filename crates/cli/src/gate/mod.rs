@@ -1,5 +1,6 @@
 //! The commands that talk to a gate: here, one embedded in this process, on the store that all of them share.
 
+mod agents;
 mod answer;
 mod call;
 mod demo;
@@ -11,6 +12,7 @@ mod receipt;
 mod tools;
 mod up;
 
+pub(crate) use agents::{AgentsArguments, agents};
 pub(crate) use answer::{ApprovalsArguments, ApproveArguments, DenyArguments, approvals, approve, deny};
 pub(crate) use call::{CallArguments, call};
 pub(crate) use demo::{DemoArguments, demo};

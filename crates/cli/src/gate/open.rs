@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -18,7 +19,7 @@ use crate::talk;
 /// Which gate: its configuration and its store.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Gate {
-    /// The configuration; else TOOLGATE_CONFIG, ./toolgate.yaml, or the one in TOOLGATE_HOME
+    /// The configuration; else TOOLGATE_CONFIG, or toolgate.yaml in TOOLGATE_HOME
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 
@@ -67,11 +68,15 @@ impl Gate {
             tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
             settings,
             workspace,
+            workspaces: meaning.workspaces,
+            timeouts: meaning.timeouts.into_iter().map(|(of, ms)| (of, Duration::from_millis(ms))).collect(),
             surroundings,
             clock,
         };
         let engine = Engine::open(options).await.map_err(|error| {
-            Trouble::from(error).with_hint("`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places")
+            Trouble::from(error).with_hint(
+                "`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places",
+            )
         })?;
         Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
     }

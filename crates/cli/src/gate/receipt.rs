@@ -49,8 +49,9 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
             let prefix = id.trim_end_matches('…').trim_start_matches("r-").to_owned();
             let store = opened.engine.store();
             let found = store.find_call(&prefix).await;
-            let call = found
-                .map_err(|error| Trouble::from(error).with_hint("`toolgate ledger show` lists what happened"))?;
+            let call = found.map_err(|error| {
+                Trouble::from(error).with_hint("`toolgate ledger show` lists what happened")
+            })?;
             let envelope = store.receipt(&call).await?;
             let envelope = envelope.ok_or_else(|| anyhow!("call `{call}` is not settled yet"))?;
             if arguments.gate.json {
@@ -65,7 +66,8 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
                 None => home()?.join("signing.pub"),
             };
             let key = fs::read_to_string(&key).with_context(|| format!("cannot read `{}`", key.display()))?;
-            let key = PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
+            let key =
+                PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
             let envelope =
                 fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
             tell(&envelope, &key, arguments.gate.json)

@@ -61,7 +61,7 @@ fn list(contracts: &[Contract], json: bool) {
     }
     for contract in contracts {
         let definition = contract.definition();
-        let first = definition.description.lines().next().unwrap_or_default();
+        let first = definition.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
         talk::data(&format!("{:<12} {:<10} {first}", definition.name, definition.safety.as_str()));
     }
 }
@@ -81,9 +81,15 @@ fn show(contract: &Contract, json: bool) {
         talk::data(&format!("  finding   {finding:?}"));
     }
     talk::data(&format!("\n{}\n", contract.shown_description()));
-    talk::data(&format!("input {}", serde_json::to_string_pretty(contract.input().definition()).unwrap_or_default()));
+    talk::data(&format!(
+        "input {}",
+        serde_json::to_string_pretty(contract.input().definition()).unwrap_or_default()
+    ));
     for example in &definition.examples {
-        talk::data(&format!("example: {}\n  toolgate call {} '{}'", example.about, definition.name, example.arguments));
+        talk::data(&format!(
+            "example: {}\n  toolgate call {} '{}'",
+            example.about, definition.name, example.arguments
+        ));
     }
     for mode in &definition.failure_modes {
         talk::data(&format!("fails when {mode}"));

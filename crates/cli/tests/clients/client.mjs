@@ -29,11 +29,11 @@ const problems = [];
 page.on('pageerror', (error) => problems.push(String(error)));
 page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
 await page.goto(signIn);
-const card = page.locator(`[data-approval="${pending.structured.approval.id}"]`);
+const card = page.locator('#queue > *', { hasText: `id ${pending.structured.approval.id.slice(0, 8)}` });
 await card.waitFor();
 const shown = await card.innerText();
-await card.locator('[data-action="approve"]').click();
-await card.waitFor({ state: 'detached' });
+await card.getByRole('button', { name: /^Approve/ }).click();
+await card.getByText('Approved, once.').waitFor();
 const address = page.url();
 await browser.close();
 

@@ -34,7 +34,8 @@ fn an_agent_that_is_not_configured_gets_nothing() {
 #[test]
 fn a_store_that_is_none_is_an_error_with_a_hint() {
     let Some(place) = Place::new() else { return };
-    fs::write(place.work().join("not.db"), "not a database, and long enough to look like a file").expect("written");
+    fs::write(place.work().join("not.db"), "not a database, and long enough to look like a file")
+        .expect("written");
     for store in ["sqlite:/proc/nowhere/x.db", "sqlite:not.db", "oracle:x", "sqlite:"] {
         let ran = place.toolgate(&["call", "fs.read", r#"{"path":"README.md"}"#, "--store", store]);
         assert_eq!(ran.code, Some(2), "{store}: {ran:?}");

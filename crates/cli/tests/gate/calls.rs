@@ -19,7 +19,8 @@ fn read_edit_read_gives_the_new_text() {
     let Some(place) = Place::new() else { return };
     let read = || text(&place.call("fs.read", r#"{"path":"README.md"}"#).1, "/content");
     assert_eq!(read(), "# Project\n");
-    let (code, result) = place.call("fs.edit", r##"{"path":"README.md","old":"# Project","new":"# Changed"}"##);
+    let (code, result) =
+        place.call("fs.edit", r##"{"path":"README.md","old":"# Project","new":"# Changed"}"##);
     assert_eq!(code, Some(0), "{result}");
     assert_eq!(read(), "# Changed\n");
 }
@@ -71,7 +72,9 @@ fn an_inspecting_command_cannot_write_whatever_the_program_does() {
 #[test]
 fn shell_syntax_is_refused_and_nothing_runs() {
     let Some(place) = Place::new() else { return };
-    for command in ["ls; touch made", "ls && touch made", "ls\ntouch made", "$(touch made)", "ls & touch made"] {
+    for command in
+        ["ls; touch made", "ls && touch made", "ls\ntouch made", "$(touch made)", "ls & touch made"]
+    {
         let (code, result) = place.call("shell", &json!({ "command": command }).to_string());
         assert_eq!((code, text(&result, "/reason/code").as_str()), (Some(3), "shell_syntax"), "{result}");
     }
@@ -89,7 +92,8 @@ fn an_unknown_tool_is_refused_with_the_nearest_name() {
 #[test]
 fn unknown_and_case_variant_arguments_are_refused() {
     let Some(place) = Place::new() else { return };
-    for arguments in [r#"{"Path":"README.md"}"#, r#"{"path":"README.md","Path":"x"}"#, r#"{"path":7}"#, "[]"] {
+    for arguments in [r#"{"Path":"README.md"}"#, r#"{"path":"README.md","Path":"x"}"#, r#"{"path":7}"#, "[]"]
+    {
         let (code, result) = place.call("fs.read", arguments);
         assert_eq!((code, text(&result, "/reason/code").as_str()), (Some(3), "bad_arguments"), "{arguments}");
     }
@@ -125,7 +129,8 @@ fn explain_runs_nothing_and_says_why() {
 #[test]
 fn output_is_cleaned_before_anybody_sees_it() {
     let Some(place) = Place::new() else { return };
-    fs::write(place.work().join("evil.txt"), "a\u{1b}[2Jb\u{202e}c\u{200b}d\r\n").expect("a file can be written");
+    fs::write(place.work().join("evil.txt"), "a\u{1b}[2Jb\u{202e}c\u{200b}d\r\n")
+        .expect("a file can be written");
     let (_, result) = place.call("fs.read", r#"{"path":"evil.txt"}"#);
     assert_eq!(text(&result, "/content"), "abcd\n");
 }

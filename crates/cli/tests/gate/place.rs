@@ -13,7 +13,8 @@ pub(crate) struct Place {
     gate: Gate,
 }
 
-pub(crate) const CLEAN: &str = r#"{"command":"rm","args":["-r","build"],"profile":"mutate","purpose":"clean"}"#;
+pub(crate) const CLEAN: &str =
+    r#"{"command":"rm","args":["-r","build"],"profile":"mutate","purpose":"clean"}"#;
 
 impl Place {
     /// `None` where this host has no walls.

@@ -95,7 +95,8 @@ fn the_file_named_comes_first_then_the_variable_then_here_then_the_state_folder(
     for name in ["toolgate.yaml", "variable.yaml", "named.yaml"] {
         fs::write(gate.work().join(name), "{}").expect("written");
     }
-    assert_eq!(source(&gate, &[], None), "toolgate.yaml");
+    // Agents write in the current directory.
+    assert_eq!(source(&gate, &[], None), gate.state().join("toolgate.yaml").display().to_string());
     assert_eq!(source(&gate, &[], Some("variable.yaml")), "variable.yaml");
     assert_eq!(source(&gate, &["--config", "named.yaml"], Some("variable.yaml")), "named.yaml");
 }
@@ -103,9 +104,9 @@ fn the_file_named_comes_first_then_the_variable_then_here_then_the_state_folder(
 #[test]
 fn a_file_that_is_there_and_cannot_be_used_is_not_passed_over() {
     let gate = Gate::new();
-    fs::write(gate.state().join("toolgate.yaml"), "{}").expect("written");
-    symlink("nowhere", gate.work().join("toolgate.yaml")).expect("made");
-    let said = "error: cannot read `toolgate.yaml`: No such file or directory (os error 2)\n";
+    let own = gate.state().join("toolgate.yaml");
+    symlink("nowhere", &own).expect("made");
+    let said = format!("error: cannot read `{}`: No such file or directory (os error 2)\n", own.display());
     assert_eq!(config(&gate, &["show"]), ran(2, "", said));
     let mut command = gate.command(&["config", "check"]);
     command.env("TOOLGATE_CONFIG", "missing.yaml");
@@ -116,11 +117,23 @@ fn a_file_that_is_there_and_cannot_be_used_is_not_passed_over() {
 #[test]
 fn a_file_under_a_name_that_is_not_looked_for_is_noticed() {
     let gate = Gate::new();
-    fs::write(gate.work().join("toolgate.yml"), "{}").expect("written");
+    let stray = gate.state().join("toolgate.yml");
+    fs::write(&stray, "{}").expect("written");
     let ended = config(&gate, &["check"]);
     assert!(ended.stdout.starts_with("built-in defaults: valid, 1 agent, 0 rules"), "{}", ended.stdout);
-    let said = "warning: `toolgate.yml` is not read: the name looked for is `toolgate.yaml`\n";
+    let said =
+        format!("warning: `{}` is not read: the name looked for is `toolgate.yaml`\n", stray.display());
+    assert_eq!((ended.code, ended.stderr), (Some(0), said));
+}
+
+#[test]
+fn a_configuration_that_was_planted_in_the_workspace_is_mentioned_and_not_obeyed() {
+    let gate = Gate::new();
+    fs::write(gate.work().join("toolgate.yaml"), "agents: { default: { autonomy: full } }").expect("written");
+    let ended = config(&gate, &["show"]);
+    let said = "warning: `toolgate.yaml` here is not read: name it with `--config` if it is yours\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), said));
+    assert!(ended.stdout.contains("autonomy: semi"), "{}", ended.stdout);
 }
 
 #[test]
@@ -150,15 +163,19 @@ fn show_fills_in_every_default() {
 #[test]
 fn init_writes_what_check_accepts_and_never_overwrites() {
     let gate = Gate::new();
-    let said = "wrote toolgate.yaml; change it, then try `toolgate config check toolgate.yaml`\n";
+    let own = gate.state().join("toolgate.yaml");
+    let name = own.display();
+    let said = format!("wrote {name}; change it, then try `toolgate config check {name}`\n");
     assert_eq!(config(&gate, &["init"]), ran(0, said, ""));
     let checked = config(&gate, &["check"]);
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""));
-    fs::write(gate.work().join("toolgate.yaml"), "mine").expect("written");
-    let said = "error: cannot write `toolgate.yaml`: File exists (os error 17)\n\
-        hint: it is left as it was; name another file, or move it away\n";
+    fs::write(&own, "mine").expect("written");
+    let said = format!(
+        "error: cannot write `{name}`: File exists (os error 17)\n\
+         hint: it is left as it was; name another file, or move it away\n"
+    );
     assert_eq!(config(&gate, &["init"]), ran(2, "", said));
-    assert_eq!(fs::read_to_string(gate.work().join("toolgate.yaml")).expect("it is there"), "mine");
+    assert_eq!(fs::read_to_string(&own).expect("it is there"), "mine");
     let found = json_of(&config(&gate, &["init", "other.yaml", "--json"]), 0);
     assert_eq!(found, json!({ "written": "other.yaml" }));
     let found = json_of(&config(&gate, &["init", "other.yaml", "--json"]), 2);
@@ -170,7 +187,8 @@ fn init_writes_what_check_accepts_and_never_overwrites() {
 fn every_line_of_the_starter_can_be_switched_on() {
     let gate = Gate::new();
     assert_eq!(config(&gate, &["init"]).code, Some(0));
-    let starter = fs::read_to_string(gate.work().join("toolgate.yaml")).expect("it is there");
+    let own = gate.state().join("toolgate.yaml");
+    let starter = fs::read_to_string(&own).expect("it is there");
     let is_key = |line: &str| line.contains(':') && !line.contains("toolgate config");
     let open = |line: &str| match line.split_once("# ") {
         Some((before, key)) if before.trim().is_empty() && is_key(line) => format!("{before}{key}\n"),
@@ -179,7 +197,7 @@ fn every_line_of_the_starter_can_be_switched_on() {
     // Twice, for what is commented out inside of what is.
     let once: String = starter.lines().map(open).collect();
     let twice: String = once.lines().map(open).collect();
-    fs::write(gate.work().join("toolgate.yaml"), &twice).expect("written");
+    fs::write(&own, &twice).expect("written");
     let ended = config(&gate, &["check"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{twice}");
     assert!(ended.stdout.contains("1 rule,"), "{}", ended.stdout);

@@ -4,7 +4,7 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
@@ -12,6 +12,18 @@ fn help_is_as_kept() {
         (&["doctor", "--help"], include_str!("help/doctor.txt")),
         (&["config", "--help"], include_str!("help/config.txt")),
         (&["config", "check", "--help"], include_str!("help/config-check.txt")),
+        (&["up", "--help"], include_str!("help/up.txt")),
+        (&["mcp", "--help"], include_str!("help/mcp.txt")),
+        (&["call", "--help"], include_str!("help/call.txt")),
+        (&["tools", "--help"], include_str!("help/tools.txt")),
+        (&["agents", "--help"], include_str!("help/agents.txt")),
+        (&["explain", "--help"], include_str!("help/explain.txt")),
+        (&["approvals", "--help"], include_str!("help/approvals.txt")),
+        (&["approve", "--help"], include_str!("help/approve.txt")),
+        (&["deny", "--help"], include_str!("help/deny.txt")),
+        (&["ledger", "--help"], include_str!("help/ledger.txt")),
+        (&["receipt", "--help"], include_str!("help/receipt.txt")),
+        (&["demo", "--help"], include_str!("help/demo.txt")),
     ];
     for (arguments, kept) in cases {
         let shown = toolgate(arguments);

@@ -30,7 +30,9 @@ pub(super) fn without_escapes(text: &str) -> String {
             (State::Control, '\u{20}'..='\u{3f}') => State::Control,
             (State::Control | State::Escape | State::Charset, '\u{30}'..='\u{7e}') => State::Text,
             (State::String, '\u{1b}') => State::StringEscape,
-            (State::String | State::StringEscape, '\u{7}' | '\u{9c}') | (State::StringEscape, '\\') => State::Text,
+            (State::String | State::StringEscape, '\u{7}' | '\u{9c}') | (State::StringEscape, '\\') => {
+                State::Text
+            }
             // A sequence that is never finished does not swallow what comes after its line.
             (_, '\n') => {
                 plain.push('\n');

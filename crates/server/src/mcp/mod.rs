@@ -47,8 +47,7 @@ pub enum McpError {
 pub async fn serve_stdio(engine: Engine, agent: AgentName, patience: Duration) -> Result<(), McpError> {
     let (input, output) = strict_stdin();
     let server = Server { engine: engine.clone(), agent, patience, names: Names };
-    let running =
-        server.serve((input, output)).await.map_err(|error| McpError::Greeting(Box::new(error)))?;
+    let running = server.serve((input, output)).await.map_err(|error| McpError::Greeting(Box::new(error)))?;
     let ended = running.waiting().await.map_err(McpError::Failed);
     engine.close().await;
     ended.map(drop)
@@ -98,10 +97,16 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    fn understand(&self, name: &str, arguments: JsonObject, meta: &RequestMetaObject) -> Result<Request, ErrorData> {
+    fn understand(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        meta: &RequestMetaObject,
+    ) -> Result<Request, ErrorData> {
         let tool = self.names.true_name(name, &self.engine.tools_for(&self.agent));
         let invalid = |why: String| ErrorData::invalid_params(why, None);
-        let arguments = Canonical::of(Value::Object(arguments)).map_err(|error| invalid(error.to_string()))?;
+        let arguments =
+            Canonical::of(Value::Object(arguments)).map_err(|error| invalid(error.to_string()))?;
         let purpose = arguments.value().get("purpose").and_then(Value::as_str).map(str::to_owned);
         Ok(Request {
             agent: self.agent.clone(),
@@ -143,7 +148,8 @@ fn named<T, E: std::fmt::Display>(
 /// A result in MCP's terms. Structured content has the same shape whatever happened, so that it fits its schema.
 fn told(result: &CallResult) -> CallToolResult {
     let content = vec![ContentBlock::text(result.content.clone())];
-    let mut told = if result.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    let mut told =
+        if result.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     told.structured_content = Some(json!({
         "call_id": result.call_id,
         "status": result.status,

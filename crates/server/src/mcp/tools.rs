@@ -57,7 +57,8 @@ pub(super) fn call_status_tool() -> Tool {
         "required": ["call_id"],
         "additionalProperties": false,
     });
-    let description = "Collects a call that was answered with `waiting`: blocks up to 45 seconds, then says where it is.";
+    let description =
+        "Collects a call that was answered with `waiting`: blocks up to 45 seconds, then says where it is.";
     Tool::new_with_raw(CALL_STATUS, Some(description.into()), Arc::new(object(input)))
         .with_title("Status of a call")
         .with_raw_output_schema(Arc::new(object(answer_schema(json!({ "type": "object" })))))

@@ -40,6 +40,25 @@ BEGIN SELECT RAISE(ABORT, 'ledger entries are never changed'); END;
 CREATE TRIGGER ledger_is_not_cut BEFORE DELETE ON ledger
 BEGIN SELECT RAISE(ABORT, 'ledger entries are never removed'); END;
 
+-- The signed root over all entries, renewed with every entry: what has no key cannot put another history in its place.
+CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    size INTEGER NOT NULL,
+    note TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER head_moves_forward BEFORE UPDATE ON head
+WHEN NEW.size <= OLD.size
+BEGIN SELECT RAISE(ABORT, 'the head of the ledger moves forward only'); END;
+
+CREATE TRIGGER head_is_not_removed BEFORE DELETE ON head
+BEGIN SELECT RAISE(ABORT, 'the head of the ledger is never removed'); END;
+
+CREATE TRIGGER head_not_replaced BEFORE INSERT ON head
+WHEN EXISTS (SELECT 1 FROM head)
+BEGIN SELECT RAISE(ABORT, 'the head of the ledger moves forward only'); END;
+
+-- Checkpoints that were handed out.
 CREATE TABLE checkpoints (
     size INTEGER PRIMARY KEY CHECK (size > 0),
     made_at INTEGER NOT NULL,

@@ -12,6 +12,7 @@ use super::note::Checkpoint;
 use super::proof::{entry_of, sign, size};
 use super::verify::{Fault, Kept, Verified, Verifier, VerifyError};
 use crate::error::StoreError;
+use crate::keys::PublicKey;
 use crate::open::Store;
 
 /// Entries that are held in memory at once.
@@ -19,6 +20,7 @@ const PAGE: i64 = 128;
 
 const ENTRIES: &str = "SELECT l.seq, l.time, l.kind, l.body, l.prev, l.hashes, r.envelope \
     FROM ledger l LEFT JOIN receipts r ON r.seq = l.seq WHERE l.seq >= $1 ORDER BY l.seq LIMIT $2";
+const HEAD: &str = "SELECT size, note FROM head";
 const CHECKPOINTS: &str = "SELECT size, note FROM checkpoints ORDER BY size";
 /// What belongs to an entry that is not there.
 const ORPHANS: &str = "SELECT min(seq) AS seq FROM ( \
@@ -40,14 +42,10 @@ impl Store {
         };
         let mut read = self.snapshot().await?;
         for row in sqlx::query(CHECKPOINTS).fetch_all(&mut *read).await.map_err(StoreError::from)? {
-            let size: i64 = row.try_get("size").map_err(StoreError::from)?;
-            let note: String = row.try_get("note").map_err(StoreError::from)?;
-            let size = u64::try_from(size).unwrap_or_default();
-            let kept = Checkpoint::open(&note, key);
-            let kept =
-                kept.map_err(|source| VerifyError::broken(None, Fault::CheckpointInvalid { size, source }))?;
-            checkpoints.push(kept);
+            checkpoints.push(checkpoint_of(&row, key)?);
         }
+        let head = head(&mut read, key).await?;
+        checkpoints.extend(head.clone());
         let mut verifier = Verifier::new(key, checkpoints);
         let mut from = i64::MIN;
         loop {
@@ -68,7 +66,14 @@ impl Store {
             return Err(VerifyError::broken(seq, Fault::Missing));
         }
         self.check_filing(&mut read).await?;
-        Ok(verifier.finish()?)
+        let verified = verifier.finish()?;
+        match head {
+            None if verified.entries > 0 => Err(VerifyError::broken(None, Fault::HeadMissing)),
+            Some(head) if head.size < verified.entries => {
+                Err(VerifyError::broken(i64::try_from(head.size).ok(), Fault::Unsigned))
+            }
+            _ => Ok(verified),
+        }
     }
 
     async fn orphan(&self, connection: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
@@ -112,6 +117,19 @@ impl Store {
         put(out, &json!({ "checkpoint": checkpoint }))?;
         out.flush().map_err(ExportError::Write)
     }
+}
+
+async fn head(connection: &mut SqliteConnection, key: &PublicKey) -> Result<Option<Checkpoint>, VerifyError> {
+    let row = sqlx::query(HEAD).fetch_optional(connection).await.map_err(StoreError::from)?;
+    row.map(|row| checkpoint_of(&row, key)).transpose()
+}
+
+fn checkpoint_of(row: &SqliteRow, key: &PublicKey) -> Result<Checkpoint, VerifyError> {
+    let size: i64 = row.try_get("size").map_err(StoreError::from)?;
+    let note: String = row.try_get("note").map_err(StoreError::from)?;
+    let size = u64::try_from(size).unwrap_or_default();
+    let invalid = |source| VerifyError::broken(None, Fault::CheckpointInvalid { size, source });
+    Checkpoint::open(&note, key).map_err(invalid)
 }
 
 fn put(out: &mut impl Write, value: &serde_json::Value) -> Result<(), ExportError> {

@@ -5,14 +5,18 @@ use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
 use super::entry::{Entry, NOTHING_BEFORE, OPENED};
+use super::note::Checkpoint;
 use super::tree::{Frontier, Hash, Node, perfect};
 use crate::error::StoreError;
-use crate::keys::PublicKey;
+use crate::keys::{Keys, PublicKey};
 
 const LAST: &str = "SELECT seq, hashes FROM ledger ORDER BY seq DESC LIMIT 1";
 const HASHES: &str = "SELECT hashes FROM ledger WHERE seq = $1";
 const APPEND: &str =
     "INSERT INTO ledger (seq, time, kind, body, prev, hashes) VALUES ($1, $2, $3, $4, $5, $6)";
+
+const MOVE_HEAD: &str = "UPDATE head SET size = $1, note = $2";
+const FIRST_HEAD: &str = "INSERT INTO head (one, size, note) VALUES (1, $1, $2)";
 
 /// Where the ledger ends: all that is needed to append.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,23 @@ impl Tail {
             self.put(connection, time, OPENED, opened).await?;
         }
         self.put(connection, time, kind, body).await
+    }
+
+    /// Signs the ledger as it now is.
+    pub(crate) async fn sign(
+        &self,
+        connection: &mut SqliteConnection,
+        keys: &Keys,
+    ) -> Result<(), StoreError> {
+        let checkpoint = Checkpoint { size: self.frontier.size(), root: self.frontier.root() };
+        let size =
+            i64::try_from(checkpoint.size).map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
+        let note = checkpoint.sign(keys);
+        let moved = sqlx::query(MOVE_HEAD).bind(size).bind(&note).execute(&mut *connection).await?;
+        if moved.rows_affected() == 0 {
+            sqlx::query(FIRST_HEAD).bind(size).bind(note).execute(connection).await?;
+        }
+        Ok(())
     }
 
     async fn put(

@@ -52,6 +52,9 @@ pub enum ReceiptError {
     /// The key has not signed it.
     #[error("the receipt is not signed by this key")]
     Signature,
+    /// What was signed is as it was, and what is around it is not.
+    #[error("the envelope around the receipt has changed")]
+    Refiled,
     /// What was signed is not a receipt.
     #[error("what was signed is not a receipt")]
     Payload,
@@ -60,13 +63,14 @@ pub enum ReceiptError {
 /// Signs a statement. The payload is canonical JSON already.
 pub(crate) fn sign(payload: &str, keys: &Keys) -> Result<String, CanonicalError> {
     let signature = keys.sign(&pre_authentication(PAYLOAD_TYPE, payload.as_bytes()));
+    write(payload, keys.public(), BASE64_STANDARD.encode(signature))
+}
+
+fn write(payload: &str, key: &PublicKey, sig: String) -> Result<String, CanonicalError> {
     let envelope = Envelope {
         payload: BASE64_STANDARD.encode(payload),
         payload_type: PAYLOAD_TYPE.to_owned(),
-        signatures: vec![EnvelopeSignature {
-            keyid: keys.public().id(),
-            sig: BASE64_STANDARD.encode(signature),
-        }],
+        signatures: vec![EnvelopeSignature { keyid: key.id(), sig }],
     };
     let value =
         serde_json::to_value(&envelope).map_err(|error| CanonicalError::Json { why: error.to_string() })?;
@@ -77,6 +81,17 @@ pub(crate) fn sign(payload: &str, keys: &Keys) -> Result<String, CanonicalError>
 pub fn verify_receipt(json: &str, key: &PublicKey) -> Result<ReceiptBody, ReceiptError> {
     let payload = open(json, key)?;
     serde_json::from_str(&payload).map_err(|_| ReceiptError::Payload)
+}
+
+/// The signed payload of a receipt that is, byte for byte, as this gate files them.
+pub(crate) fn open_own(json: &str, key: &PublicKey) -> Result<String, ReceiptError> {
+    let payload = open(json, key)?;
+    let envelope: Envelope = serde_json::from_str(json).map_err(ReceiptError::Envelope)?;
+    let signature = envelope.signatures.into_iter().next().map(|signature| signature.sig);
+    match write(&payload, key, signature.unwrap_or_default()) {
+        Ok(own) if own == json => Ok(payload),
+        _ => Err(ReceiptError::Refiled),
+    }
 }
 
 /// The signed payload: canonical JSON.
@@ -148,6 +163,21 @@ mod tests {
                 let Ok(changed) = String::from_utf8(bytes) else { continue };
                 assert!(open(&changed, keys.public()).is_err(), "byte {at}: {changed}");
             }
+        }
+    }
+
+    #[test]
+    fn in_a_ledger_even_the_hint_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = keys(&home);
+        let envelope = sign(r#"{"a":1}"#, &keys).unwrap();
+        assert_eq!(open_own(&envelope, keys.public()).unwrap(), r#"{"a":1}"#);
+        let id = keys.public().id();
+        for changed in
+            [envelope.replace(&id, "0"), envelope.replace("keyid", "kexid"), format!("{envelope} ")]
+        {
+            assert!(open(&changed, keys.public()).is_ok());
+            assert!(matches!(open_own(&changed, keys.public()), Err(ReceiptError::Refiled)));
         }
     }
 

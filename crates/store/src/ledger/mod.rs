@@ -7,6 +7,7 @@ mod audit;
 mod chain;
 mod dsse;
 mod entry;
+mod event;
 mod export;
 mod note;
 mod proof;
@@ -15,6 +16,7 @@ mod verify;
 
 pub use dsse::{ReceiptError, verify_receipt};
 pub use entry::LedgerEntry;
+pub use event::EventError;
 pub use export::{ExportError, verify_export};
 pub use note::{Checkpoint, NoteError};
 pub use proof::{ConsistencyProof, InclusionProof, ProofError};

@@ -106,15 +106,20 @@ fn read_hashes(texts: &[String]) -> Option<Vec<Hash>> {
 impl Store {
     /// The root of the ledger as it is now, as a signed note. Kept, so that later it can be compared with.
     pub async fn checkpoint(&self, now: i64) -> Result<String, StoreError> {
-        // Written under the lock, so that it is of a ledger that is durable.
+        let mut read = self.snapshot().await?;
+        let size = size(&mut read).await?;
+        let note = sign(self, &mut read, size).await?;
+        drop(read);
+        let Ok(size @ 1..) = i64::try_from(size) else { return Ok(note) };
+        let kept = sqlx::query(KEPT).bind(size);
+        if kept.fetch_optional(&mut *self.read().await?).await?.is_some() {
+            return Ok(note);
+        }
         let mut write = self.write().await?;
-        let connection = write.connection();
-        let size = size(connection).await?;
-        let note = sign(self, connection, size).await?;
-        if let Ok(size @ 1..) = i64::try_from(size)
-            && sqlx::query(KEPT).bind(size).fetch_optional(&mut *connection).await?.is_none()
-        {
-            sqlx::query(KEEP).bind(size).bind(now).bind(&note).execute(&mut *connection).await?;
+        let kept = sqlx::query(KEPT).bind(size);
+        if kept.fetch_optional(write.connection()).await?.is_none() {
+            let keep = sqlx::query(KEEP).bind(size).bind(now).bind(&note);
+            keep.execute(write.connection()).await?;
         }
         write.commit().await?;
         Ok(note)
@@ -122,7 +127,7 @@ impl Store {
 
     /// Proves that an entry is in the ledger.
     pub async fn prove(&self, seq: i64) -> Result<InclusionProof, ProofError> {
-        let mut read = self.read().await?;
+        let mut read = self.snapshot().await?;
         let connection = &mut *read;
         let size = size(connection).await?;
         let index = u64::try_from(seq).unwrap_or(u64::MAX);
@@ -136,7 +141,7 @@ impl Store {
 
     /// Proves that the ledger of one size grew out of that of a smaller one.
     pub async fn consistency(&self, old_size: u64, new_size: u64) -> Result<ConsistencyProof, ProofError> {
-        let mut read = self.read().await?;
+        let mut read = self.snapshot().await?;
         let size = size(&mut read).await?;
         if new_size > size {
             return Err(ProofError::OutOfRange { asked: new_size, size });

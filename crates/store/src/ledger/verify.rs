@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::keys::PublicKey;
 
 /// How far around its place a moved entry is looked for.
-const NEIGHBOURHOOD: i64 = 4096;
+const NEIGHBOURHOOD: i64 = 64;
 
 /// A ledger in which nothing is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -95,6 +95,12 @@ pub enum Fault {
         /// How many entries the checkpoint is of.
         size: u64,
     },
+    /// The signed root over all entries is not there.
+    #[error("the signed head of the ledger is missing")]
+    HeadMissing,
+    /// There are entries that were not signed.
+    #[error("it and those after it were not signed")]
+    Unsigned,
     /// A checkpoint that the store itself keeps is no good.
     #[error("a stored checkpoint of {size} entries is not valid")]
     CheckpointInvalid {
@@ -224,7 +230,7 @@ impl Verifier<'_> {
             (None, false) => None,
             (None, true) => Some(Fault::ReceiptMissing),
             (Some(_), false) => Some(Fault::ReceiptStray),
-            (Some(receipt), true) => match dsse::open(receipt, self.key) {
+            (Some(receipt), true) => match dsse::open_own(receipt, self.key) {
                 Ok(payload) if payload == kept.entry.body => {
                     self.receipts += 1;
                     None

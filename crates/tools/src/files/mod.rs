@@ -25,9 +25,12 @@ use crate::facts::{facts_of, micros};
 use crate::path::Guard;
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant};
+use crate::tool::{Ran, Tool, check_grant, taken_back};
 use crate::wire::{Answer, Links, Question};
 use verb::Verb;
+
+/// The largest file whatever the settings say: as base64 it must fit into a frame.
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
 /// All of them.
 pub(crate) fn all(settings: &FileSettings) -> Result<Vec<Arc<dyn Tool>>, ContractError> {
@@ -74,6 +77,7 @@ impl Tool for FileTool {
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
             match self.prepare(&grant, arguments, at) {
+                Ok(_) if cancel.is_cancelled() => Ran::failed(taken_back(), RunFacts::default()),
                 Ok(question) => self.ask(&grant, question, at, &cancel).await,
                 Err(reason) => Ran::failed(reason, RunFacts::default()),
             }
@@ -116,7 +120,7 @@ impl FileTool {
         Ok(Question {
             root: grant.workspace().to_owned(),
             names: at.names().clone(),
-            max_bytes: self.settings.max_bytes,
+            max_bytes: self.settings.max_bytes.min(MOST_BYTES),
             links: if self.settings.follow_links { Links::FollowInside } else { Links::Refuse },
             call,
         })
@@ -136,7 +140,7 @@ impl FileTool {
             // What was answered already counts, whatever came at the same moment.
             biased;
             asked = at.ask(access, &question) => asked,
-            () = cancel.cancelled() => Err(Reason::cancelled("the call was taken back")),
+            () = cancel.cancelled() => Err(taken_back()),
             () = tokio::time::sleep(timeout) => Err(too_long(timeout)),
         };
         match asked {

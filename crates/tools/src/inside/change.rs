@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use contract::Reason;
-use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, renameat_with, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, mkdirat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::list::{kind_of, names_in, open_in, path_text};
 use super::root::{Root, failed, is_kind, refuse};
-use super::write::sync;
+use super::write::{Replace, rename, sync};
 use crate::files::{
     DeleteInput, DeleteOutput, Kind, MakeDirectoryInput, MakeDirectoryOutput, MoveInput, MoveOutput,
 };
@@ -100,8 +100,8 @@ pub(super) fn move_entry(
         (Some(_), false) => return Err(failed("move to", &input.to, Errno::EXIST)),
     };
     // What appears there in the meantime is not replaced without being asked for.
-    let flags = if replaced { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    renameat_with(&from.directory, &from_name, &to.directory, &to_name, flags)
+    let replace = if replaced { Replace::File } else { Replace::Never };
+    rename((&from.directory, &from_name), (&to.directory, &to_name), replace)
         .map_err(|errno| failed("move", &input.from, errno))?;
     sync(&from.directory);
     sync(&to.directory);

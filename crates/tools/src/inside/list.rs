@@ -73,6 +73,8 @@ pub(super) fn kind_of(status: &Stat) -> Kind {
 
 /// The names in a directory, sorted by their bytes; and whether there were more than are read.
 pub(super) fn names_in(directory: &OwnedFd) -> Result<(Vec<OsString>, bool), rustix::io::Errno> {
+    // It may have been read before.
+    rustix::fs::seek(directory, rustix::fs::SeekFrom::Start(0))?;
     let mut buffer = [MaybeUninit::uninit(); 32 * 1024];
     let mut reader = RawDir::new(directory, &mut buffer);
     let mut names = Vec::new();

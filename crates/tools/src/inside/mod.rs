@@ -113,3 +113,6 @@ fn peak_memory() -> u64 {
     let kibibytes = line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<u64>().ok());
     kibibytes.unwrap_or_default() * 1024
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,9 @@ use std::os::fd::OwnedFd;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use contract::Reason;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, openat, renameat_with, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, fsync, linkat, openat, renameat_with, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::change::make_parents;
@@ -108,11 +110,31 @@ pub(super) fn put(place: &Place, name: &OsStr, bytes: &[u8], replace: Replace) -
     file.sync_all().map_err(|error| failed_io("write", &place.text, &error))?;
     let status = fstat(&file).map_err(failed("write"))?;
     check_file(&place.text, &status)?;
-    let flags = if created { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-    renameat_with(&place.directory, &fresh.name, &place.directory, name, flags).map_err(failed("write"))?;
+    let replace = if created { Replace::Never } else { Replace::File };
+    rename((&place.directory, &fresh.name), (&place.directory, name), replace).map_err(failed("write"))?;
     fresh.keep();
     sync(&place.directory);
     Ok(created)
+}
+
+/// Gives an entry another name in one step.
+pub(super) fn rename(
+    from: (&OwnedFd, &OsStr),
+    to: (&OwnedFd, &OsStr),
+    replace: Replace,
+) -> Result<(), Errno> {
+    let flags = match replace {
+        Replace::File => RenameFlags::empty(),
+        Replace::Never => RenameFlags::NOREPLACE,
+    };
+    match renameat_with(from.0, from.1, to.0, to.1, flags) {
+        // Network and shared folders often cannot refuse by themselves; a second name for a file they can.
+        Err(Errno::INVAL | Errno::NOSYS) if replace == Replace::Never => {
+            linkat(from.0, from.1, to.0, to.1, AtFlags::empty())?;
+            unlinkat(from.0, from.1, AtFlags::empty())
+        }
+        other => other,
+    }
 }
 
 /// Makes what happened in a directory last. A handle that opens nothing cannot be synced, so it is opened again.

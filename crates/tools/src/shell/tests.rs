@@ -1,4 +1,8 @@
+use serde_json::json;
+
+use super::ended::code_of;
 use super::*;
+use crate::inside::StageEnd;
 
 fn facets(arguments: Value) -> Result<Facets, Reason> {
     let shell = Shell::new().unwrap();

@@ -85,7 +85,7 @@ fn tools_commands_and_rules_are_what_the_file_says() {
             allowed: Some(words(&["ls", "cat", "grep", "git"])),
             denied: words(&["rm", "sudo"]),
         },
-        files: FileSettings { read_only: false, delete: true, max_bytes: 10_485_760 },
+        files: FileSettings { max_bytes: 10_485_760, ..FileSettings::default() },
         ..defaults()
     };
     assert_eq!(meaning.settings, expected);

@@ -1,0 +1,80 @@
+//! `toolgate agents`: who may ask, and the tokens by which a running gate knows them.
+
+use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use contract::{AgentName, Digest};
+use engine::{Credential, Engine};
+use serde_json::json;
+
+use super::open::{Gate, agent};
+use super::{CODE_DONE, Trouble};
+use crate::talk;
+
+/// Show the agents, and the tokens by which a running gate knows them
+#[derive(Args)]
+pub(crate) struct AgentsArguments {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    pub(crate) gate: Gate,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// One line for each
+    List,
+    /// Print an agent's token for the HTTP API; made if there is none yet
+    Token {
+        /// The agent
+        name: String,
+    },
+}
+
+pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
+    let opened = arguments.gate.open().await?;
+    let agents = &opened.engine.settings().agents;
+    match &arguments.command {
+        Command::List if arguments.gate.json => {
+            talk::data(&serde_json::to_string_pretty(agents).unwrap_or_default());
+        }
+        Command::List => {
+            for (name, agent) in agents {
+                talk::data(&format!("{name:<16} level {:<11} autonomy {}", agent.level, agent.autonomy));
+            }
+        }
+        Command::Token { name } => {
+            let name = agent(name)?;
+            if !agents.contains_key(&name) {
+                return Err(Trouble::from(anyhow!("there is no agent `{name}`")).with_hint(
+                    "`toolgate agents list` shows who there is; agents are added in toolgate.yaml",
+                ));
+            }
+            let token = token_of(&opened.home, &name)?;
+            if arguments.gate.json {
+                talk::data(&json!({ "agent": name, "token": token.reveal() }).to_string());
+            } else {
+                talk::data(token.reveal());
+            }
+        }
+    }
+    Ok(CODE_DONE)
+}
+
+fn token_of(home: &Path, name: &AgentName) -> Result<Credential, Trouble> {
+    let folder = home.join("agents");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.with_context(|| format!("cannot make `{}`", folder.display()))?;
+    Ok(Credential::load_or_create_at(&folder.join(format!("{name}.token")))?)
+}
+
+/// The tokens of the agents that are configured.
+pub(crate) fn tokens(engine: &Engine, home: &Path) -> Result<HashMap<Digest, AgentName>, Trouble> {
+    let names = engine.settings().agents.keys();
+    names.map(|name| Ok((token_of(home, name)?.digest(), name.clone()))).collect()
+}

@@ -1,0 +1,70 @@
+//! What every route has at hand.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use engine::Credential;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::caller::TokenBook;
+use super::doors::{Doors, NoRandom};
+use super::gate::Gate;
+
+/// How many can follow events at once.
+const MOST_FOLLOWERS: usize = 32;
+
+/// The state of the server. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct App(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) gate: Arc<dyn Gate>,
+    pub(super) tokens: Arc<dyn TokenBook>,
+    /// As whom the page answers.
+    pub(super) operator: Arc<Credential>,
+    pub(super) doors: Doors,
+    pub(super) address: SocketAddr,
+    pub(super) cookie_name: String,
+    pub(super) shutdown: CancellationToken,
+    pub(super) followers: Arc<Semaphore>,
+    pub(super) tasks: TaskTracker,
+}
+
+impl App {
+    pub(super) fn new(
+        gate: Arc<dyn Gate>,
+        tokens: Arc<dyn TokenBook>,
+        operator: Credential,
+        address: SocketAddr,
+        shutdown: CancellationToken,
+    ) -> App {
+        App(Arc::new(Inner {
+            gate,
+            tokens,
+            operator: Arc::new(operator),
+            doors: Doors::default(),
+            address,
+            // Cookies are shared by all ports of a host: each gate has its own.
+            cookie_name: format!("toolgate_{}", address.port()),
+            shutdown,
+            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// A new link by which a browser signs in.
+    pub(super) fn sign_in_url(&self) -> Result<String, NoRandom> {
+        let code = self.doors.new_link(self.gate.now())?;
+        Ok(format!("http://{}/sign-in?code={code}", self.address))
+    }
+}
+
+impl Deref for App {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

@@ -1,0 +1,320 @@
+//! The engine as the gate behind the HTTP surface. It translates; it decides nothing.
+
+use std::error::Error;
+use std::time::Duration;
+
+use contract::{
+    AgentName, ApprovalId, CallId, CallResult, CallStatus, Category, Contract, OperatorName, Profile, Reason,
+    show_hidden,
+};
+use engine::{AnswerRefused, Credential, Engine, Request, Waiting};
+use serde_json::Value;
+use store::{AnswerError, CallRow, FindError, LedgerEntry, ProofError, Receipt, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use super::gate::{
+    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
+    Question, Say,
+};
+
+/// How many calls are looked at to find those of one agent, and how many at a time.
+const LOOKED_AT: usize = 5000;
+const AT_A_TIME: u32 = 250;
+
+impl Gate for Engine {
+    fn now(&self) -> i64 {
+        Engine::now(self)
+    }
+
+    fn operator<'a>(
+        &'a self,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<Option<OperatorName>, GateError>> {
+        Box::pin(async move {
+            let known = self.store().operator_by_credential(&credential.digest()).await.map_err(trouble)?;
+            Ok(known.map(|operator| operator.name))
+        })
+    }
+
+    fn call(
+        &self,
+        request: Request,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Pending<'_, CallResult> {
+        Box::pin(Engine::call(self, request, patience, cancel))
+    }
+
+    fn status<'a>(
+        &'a self,
+        agent: &'a AgentName,
+        id: &'a CallId,
+        patience: Duration,
+    ) -> Pending<'a, Result<Option<CallResult>, GateError>> {
+        Box::pin(async move { Engine::status(self, agent, id, patience).await.map_err(trouble) })
+    }
+
+    fn calls<'a>(
+        &'a self,
+        of: Option<&'a AgentName>,
+        most: u32,
+    ) -> Pending<'a, Result<Vec<CallSummary>, GateError>> {
+        Box::pin(async move { latest_calls(self, of, most).await.map_err(trouble) })
+    }
+
+    fn record<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Option<CallRecord>, GateError>> {
+        Box::pin(async move { record_of(self, id).await })
+    }
+
+    fn cancel<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Cancelled, GateError>> {
+        Box::pin(async move {
+            if Engine::cancel(self, id) {
+                return Ok(Cancelled::Ending);
+            }
+            let row = self.store().call(id).await.map_err(trouble)?;
+            let has_ended = row.is_none_or(|row| row.status.is_final());
+            Ok(if has_ended { Cancelled::Ended } else { Cancelled::NotHere })
+        })
+    }
+
+    fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>> {
+        Box::pin(async move {
+            let mut waiting = self.waiting().await.map_err(trouble)?;
+            waiting.sort_by_key(|waiting| waiting.approval.asked_at);
+            Ok(waiting.into_iter().map(|waiting| question(self, waiting)).collect())
+        })
+    }
+
+    fn decide<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        decision: Decision,
+        credential: &'a Credential,
+        via: &'static str,
+    ) -> Pending<'a, Result<Answered, DecideError>> {
+        Box::pin(async move {
+            let verdict = match decision.verdict {
+                Say::Approve => store::Verdict::Approve,
+                Say::Deny => store::Verdict::Reject,
+            };
+            let row =
+                self.answer(id.as_str(), verdict, decision.reason, credential, via).await.map_err(refused)?;
+            Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
+        })
+    }
+
+    fn tools(&self, agent: &AgentName) -> Vec<Contract> {
+        self.tools_for(agent)
+    }
+
+    fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {
+        Box::pin(async move {
+            let explanation = Engine::explain(self, request).await.map_err(trouble)?;
+            serde_json::to_value(explanation).map_err(trouble)
+        })
+    }
+
+    fn checkpoint(&self) -> Pending<'_, Result<String, GateError>> {
+        Box::pin(async move { self.store().checkpoint(Engine::now(self)).await.map_err(trouble) })
+    }
+
+    fn proof(&self, seq: u64) -> Pending<'_, Result<Option<Value>, GateError>> {
+        Box::pin(async move {
+            let Ok(seq) = i64::try_from(seq) else { return Ok(None) };
+            match self.store().prove(seq).await {
+                Ok(proof) => serde_json::to_value(proof).map(Some).map_err(trouble),
+                Err(ProofError::OutOfRange { .. }) => Ok(None),
+                Err(error) => Err(trouble(error)),
+            }
+        })
+    }
+
+    fn ledger_size(&self) -> Pending<'_, Result<u64, GateError>> {
+        Box::pin(async move { self.store().ledger_size().await.map_err(trouble) })
+    }
+
+    fn events(&self, from: u64, most: u32) -> Pending<'_, Result<Vec<Event>, GateError>> {
+        Box::pin(async move {
+            let after = i64::try_from(from).unwrap_or(i64::MAX).saturating_sub(1);
+            let entries = self.store().latest_event(after).await.map_err(trouble)?;
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            Ok(entries.iter().take(most).map(event).collect())
+        })
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(Engine::close(self))
+    }
+}
+
+async fn latest_calls(
+    engine: &Engine,
+    of: Option<&AgentName>,
+    most: u32,
+) -> Result<Vec<CallSummary>, StoreError> {
+    let wanted = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut found = Vec::new();
+    let mut before = None;
+    let mut looked_at = 0;
+    // All of one agent's may be far apart; of all agents', the first ones are it.
+    let at_a_time = if of.is_some() { AT_A_TIME } else { most };
+    while found.len() < wanted && looked_at < LOOKED_AT {
+        let rows = engine.store().calls(at_a_time, before.as_ref()).await?;
+        let Some(last) = rows.last() else { break };
+        before = Some(last.id.clone());
+        looked_at += rows.len();
+        found.extend(rows.into_iter().filter(|row| of.is_none_or(|agent| row.agent == *agent)).map(summary));
+    }
+    found.truncate(wanted);
+    Ok(found)
+}
+
+fn summary(row: CallRow) -> CallSummary {
+    CallSummary {
+        receipt: row.receipt_seq.map(|_| Receipt::id_of(&row.id)),
+        call_id: row.id,
+        agent: row.agent,
+        task: row.task,
+        tool: row.tool,
+        purpose: row.purpose.as_deref().map(show_hidden),
+        status: row.status,
+        asked_at: row.asked_at,
+        settled_at: row.settled_at,
+    }
+}
+
+async fn record_of(engine: &Engine, id: &CallId) -> Result<Option<CallRecord>, GateError> {
+    let Some(row) = engine.store().call(id).await.map_err(trouble)? else { return Ok(None) };
+    let result = match engine.store().result(id).await.map_err(trouble)? {
+        Some(value) => serde_json::from_value(value).map_err(trouble)?,
+        None => unfinished(engine, &row).await?,
+    };
+    Ok(Some(CallRecord {
+        result,
+        agent: row.agent,
+        task: row.task,
+        purpose: row.purpose.as_deref().map(show_hidden),
+        asked_at: row.asked_at,
+    }))
+}
+
+/// What is known of a call that has no answer yet.
+async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateError> {
+    let approval =
+        engine.question_of(&row.id).await.map_err(trouble)?.map(|waiting| contract::ApprovalView {
+            why: waiting.approval.why.join("; "),
+            id: waiting.approval.id,
+            expires_at: waiting.approval.expires_at,
+        });
+    let lost = || Reason::outcome_unknown("the call ended without an answer on record");
+    Ok(CallResult {
+        call_id: row.id.clone(),
+        tool: row.tool.clone(),
+        status: row.status,
+        content: String::new(),
+        is_error: row.status.is_final(),
+        structured: None,
+        artifacts: Vec::new(),
+        reason: row.status.is_final().then(lost),
+        approval: approval.filter(|_| row.status == CallStatus::Waiting),
+        receipt: None,
+    })
+}
+
+fn question(engine: &Engine, waiting: Waiting) -> Question {
+    let row = waiting.approval;
+    let tools = engine.tools_for(&row.agent);
+    // Only the very tool that was asked about says how dangerous it is.
+    let tool = tools.iter().find(|contract| *contract.name() == row.tool && contract.hash() == row.contract);
+    Question {
+        approval_id: row.id,
+        call_id: row.call,
+        agent: row.agent,
+        task: row.task,
+        tool: row.tool,
+        purpose: row.purpose.as_deref().map(show_hidden),
+        why: row.why.iter().map(|why| show_hidden(why)).collect(),
+        shown_arguments: waiting.shown_arguments,
+        command: waiting.command,
+        action: tool.map(|contract| action_of(contract, &row.arguments_json)),
+        safety: tool.map(|contract| contract.definition().safety),
+        egress: tool.map(|contract| contract.definition().egress),
+        contract: row.contract,
+        policy: row.policy,
+        quorum: row.quorum,
+        approved_by: row.approvers,
+        asked_at: row.asked_at,
+        expires_at: row.expires_at,
+    }
+}
+
+/// The kind of action: a command's is that of its profile, and another tool's is its contract's.
+fn action_of(contract: &Contract, arguments: &str) -> String {
+    let definition = contract.definition();
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    match arguments.get("profile").and_then(Value::as_str).and_then(Profile::parse) {
+        Some(profile) if definition.category == Category::Terminal => format!("exec:{profile}"),
+        _ => definition.action.clone(),
+    }
+}
+
+/// What an entry says to whom it concerns, and nothing of what is in it.
+fn event(entry: &LedgerEntry) -> Event {
+    let text = |key: &str| entry.body.get(key).and_then(Value::as_str);
+    Event {
+        seq: u64::try_from(entry.seq).unwrap_or_default(),
+        kind: entry.kind.clone(),
+        time: entry.time,
+        call_id: text("call").or_else(|| text("call_id")).and_then(|id| CallId::parse(id).ok()),
+        approval_id: text("approval").and_then(|id| ApprovalId::parse(id).ok()),
+    }
+}
+
+fn refused(error: AnswerRefused) -> DecideError {
+    match error {
+        AnswerRefused::NotAnOperator => DecideError::Forbidden { why: error.to_string() },
+        AnswerRefused::Find(FindError::Store(error)) => DecideError::Gate(trouble(error)),
+        AnswerRefused::Find(_) => DecideError::Unknown,
+        AnswerRefused::Answer(AnswerError::Unknown { .. }) => DecideError::Unknown,
+        AnswerRefused::Answer(AnswerError::Expired) => DecideError::Expired,
+        AnswerRefused::Answer(AnswerError::Decided { state }) => match state {
+            store::ApprovalState::Expired => DecideError::Expired,
+            state => DecideError::Closed { state: state.as_str().to_owned() },
+        },
+        AnswerRefused::Answer(
+            error @ (AnswerError::SameOperator { .. } | AnswerError::NotAllowed { .. }),
+        ) => DecideError::Forbidden { why: error.to_string() },
+        AnswerRefused::Answer(AnswerError::Store(error)) => DecideError::Gate(trouble(error)),
+        AnswerRefused::Trouble(error) => DecideError::Gate(trouble(error)),
+    }
+}
+
+fn trouble(error: impl Error + Send + Sync + 'static) -> GateError {
+    GateError::Store(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_names_ids_and_nothing_else_of_its_entry() {
+        let call = CallId::from_random([1; 16]);
+        let approval = ApprovalId::from_random([2; 16]);
+        let entry =
+            |body: Value| LedgerEntry { seq: 7, time: 5, kind: "k".into(), prev: String::new(), body };
+        let planned = event(&entry(json!({ "call": call, "approval": approval, "purpose": "secret" })));
+        let expected = Event {
+            seq: 7,
+            kind: "k".into(),
+            time: 5,
+            call_id: Some(call.clone()),
+            approval_id: Some(approval),
+        };
+        assert_eq!(planned, expected);
+        let settled = event(&entry(json!({ "call_id": call, "approval": { "id": "x" } })));
+        assert_eq!(settled, Event { approval_id: None, ..expected });
+    }
+}

@@ -1,0 +1,63 @@
+//! Bodies, read strictly: what has two meanings has none.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use contract::{Canonical, MAX_JSON_BYTES};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::caller::single;
+use super::problem::Problem;
+
+/// How long a body may take to arrive.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Reads a JSON body into what it should be. Unknown keys are the type's to refuse.
+pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    check_kind(request.headers())?;
+    let too_large = || {
+        let detail = format!("the body is larger than {MAX_JSON_BYTES} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    };
+    let declared =
+        single(request.headers(), &header::CONTENT_LENGTH).and_then(|text| text.parse::<u64>().ok());
+    if declared.is_some_and(|bytes| bytes > MAX_JSON_BYTES as u64) {
+        return Err(too_large());
+    }
+    let bytes = match tokio::time::timeout(LONGEST, Bytes::from_request(request, &())).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => return Err(too_large()),
+        Ok(Err(_)) => return Err(bad_json("the body ended early")),
+        Err(_) => return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long")),
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|_| bad_json("the body is not UTF-8"))?;
+    // ATTACK(duplicate-key): never by a parser that keeps the last of two keys.
+    let parsed = Canonical::parse(text).map_err(|error| bad_json(error.to_string()))?;
+    serde_json::from_value(parsed.into_value()).map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+/// A JSON answer.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        Err(_) => Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR).into_response(),
+    }
+}
+
+fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
+    let kind = single(headers, &header::CONTENT_TYPE).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    if !essence.eq_ignore_ascii_case("application/json") || headers.contains_key(header::CONTENT_ENCODING) {
+        let detail = "the body must be plain `application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_content_type", detail));
+    }
+    Ok(())
+}
+
+fn bad_json(why: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "bad_json", why)
+}

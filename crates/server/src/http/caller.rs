@@ -1,0 +1,191 @@
+//! Who is at the other end: nobody, an agent, or an operator.
+//!
+//! # Invariants
+//! - What stands in the book of agents is an agent, whatever else it may be.
+//! - A cookie without its page token is nobody; so is a header with two credentials.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use contract::{AgentName, Digest};
+use engine::Credential;
+
+use super::app::App;
+use super::doors::SessionKey;
+use super::problem::Problem;
+
+/// The agent that an operator's request is for.
+const AGENT: HeaderName = HeaderName::from_static("x-toolgate-agent");
+/// The page token, which goes with every request of the page.
+const PAGE: HeaderName = HeaderName::from_static("x-toolgate-page");
+
+/// Which agent a token belongs to. Tokens come here as digests, and are kept as such.
+pub trait TokenBook: Send + Sync {
+    /// The agent whose token has this digest.
+    fn agent_of(&self, token: Digest) -> Option<AgentName>;
+}
+
+impl TokenBook for HashMap<Digest, AgentName> {
+    fn agent_of(&self, token: Digest) -> Option<AgentName> {
+        self.get(&token).cloned()
+    }
+}
+
+/// Who may ask for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Everybody: there is nothing in it.
+    Anyone,
+    /// An agent by its token, or an operator by credential who names the agent.
+    Agent,
+    /// An operator.
+    Operator,
+    /// An agent, for what is its own, or an operator.
+    Either,
+}
+
+/// Whoever a request is from.
+#[derive(Clone)]
+pub(super) enum Caller {
+    Agent(AgentName),
+    Operator(Operator),
+}
+
+#[derive(Clone)]
+pub(super) struct Operator {
+    pub(super) credential: Arc<Credential>,
+    /// The session, if it is the page that asks.
+    pub(super) session: Option<SessionKey>,
+    /// The agent that is meant, if one is named.
+    agent: Option<AgentName>,
+}
+
+impl Operator {
+    /// How it is recorded that they answered.
+    pub(super) fn via(&self) -> &'static str {
+        if self.session.is_some() { "page" } else { "http" }
+    }
+}
+
+impl Caller {
+    /// Reads who it is.
+    pub(super) async fn read(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+        let named = named_agent(headers)?;
+        let operator =
+            |credential, session| Caller::Operator(Operator { credential, session, agent: named.clone() });
+        if headers.contains_key(header::AUTHORIZATION) {
+            let token = bearer(headers).ok_or_else(bad_credential)?;
+            if let Some(agent) = app.tokens.agent_of(Digest::of(token.as_bytes())) {
+                // ATTACK(speaks-for-another)
+                return match named {
+                    Some(named) if named != agent => Err(forbidden(
+                        "not_that_agent",
+                        format!("this token is of agent `{agent}`, which cannot speak for another"),
+                    )),
+                    _ => Ok(Caller::Agent(agent)),
+                };
+            }
+            let credential = Arc::new(Credential::presented(token));
+            return match app.gate.operator(&credential).await? {
+                Some(_) => Ok(operator(credential, None)),
+                None => Err(bad_credential()),
+            };
+        }
+        let cookie = session_cookie(headers, &app.cookie_name).ok_or_else(not_signed_in)?;
+        // ATTACK(forged-from-a-page): no page but ours has the token, and none can read it from elsewhere.
+        let page = single(headers, &PAGE).ok_or_else(not_signed_in)?;
+        let session = app.doors.session(cookie, page, app.gate.now()).ok_or_else(not_signed_in)?;
+        Ok(operator(app.operator.clone(), Some(session)))
+    }
+
+    /// Whether they may ask for what is for `who`.
+    pub(super) fn check(&self, who: Who) -> Result<(), Problem> {
+        match (who, self) {
+            (Who::Anyone | Who::Either, _)
+            | (Who::Agent, Caller::Agent(_))
+            | (Who::Operator, Caller::Operator(_)) => Ok(()),
+            // ATTACK(agent-decides)
+            (Who::Operator, Caller::Agent(_)) => Err(forbidden(
+                "not_an_operator",
+                "this takes an operator's credential, and an agent's token is none".to_owned(),
+            )),
+            (Who::Agent, Caller::Operator(operator)) if operator.session.is_some() => {
+                Err(forbidden("not_an_agent", "calls are made by agents, not from the page".to_owned()))
+            }
+            (Who::Agent, Caller::Operator(_)) => self.acting_agent().map(drop),
+        }
+    }
+
+    /// The agent that asks, or for which an operator asks.
+    pub(super) fn acting_agent(&self) -> Result<&AgentName, Problem> {
+        match self {
+            Caller::Agent(agent) => Ok(agent),
+            Caller::Operator(operator) => operator.agent.as_ref().ok_or_else(|| {
+                forbidden("agent_needed", "an operator is no agent".to_owned())
+                    .with_hint("name the agent that is meant with `X-Toolgate-Agent: NAME`")
+            }),
+        }
+    }
+
+    /// The agent whose calls are all that this one may see; nothing for operators, who see all.
+    pub(super) fn only_own(&self) -> Option<&AgentName> {
+        match self {
+            Caller::Agent(agent) => Some(agent),
+            Caller::Operator(_) => None,
+        }
+    }
+
+    /// The operator, where the route is for operators alone.
+    pub(super) fn operator(&self) -> Result<&Operator, Problem> {
+        self.check(Who::Operator)?;
+        match self {
+            Caller::Operator(operator) => Ok(operator),
+            Caller::Agent(_) => Err(bad_credential()),
+        }
+    }
+}
+
+fn named_agent(headers: &HeaderMap) -> Result<Option<AgentName>, Problem> {
+    if !headers.contains_key(&AGENT) {
+        return Ok(None);
+    }
+    let text = single(headers, &AGENT).unwrap_or_default();
+    AgentName::parse(text)
+        .map(Some)
+        .map_err(|error| Problem::bad_request(format!("X-Toolgate-Agent: {error}")))
+}
+
+/// The value of a header that stands once.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    if values.next().is_some() { None } else { value.to_str().ok() }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = single(headers, &header::AUTHORIZATION)?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn session_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
+}
+
+fn not_signed_in() -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "not_signed_in", "nobody is signed in here").with_hint(
+        "give a token as `Authorization: Bearer …`, or open the sign-in link that `toolgate up` prints",
+    )
+}
+
+fn bad_credential() -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "bad_credential", "the credential is nobody's")
+        .with_hint("`toolgate agents token NAME` gives an agent's token")
+}
+
+fn forbidden(code: &'static str, detail: String) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, code, detail)
+}

@@ -1,0 +1,164 @@
+//! Calls: made by agents, seen by whoever asked and by operators.
+
+use std::time::Duration;
+
+use axum::extract::{Extension, Path, Query, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Key, TaskName};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::app::App;
+use super::body;
+use super::caller::Caller;
+use super::gate::{CallRecord, Cancelled};
+use super::problem::Problem;
+
+/// How long a waiting call blocks unless its caller says otherwise, and at most, in seconds.
+const PATIENCE: u64 = 45;
+const MOST_PATIENCE: u64 = 60;
+/// How many calls are listed unless the reader says otherwise, and at most.
+const LISTED: u32 = 50;
+const MOST_LISTED: u32 = 500;
+/// The longest purpose, in characters.
+const MAX_PURPOSE: usize = 4096;
+
+/// A call, as it is asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+    task: Option<TaskName>,
+    key: Option<Key>,
+    purpose: Option<String>,
+    wait_seconds: Option<u64>,
+}
+
+impl Asked {
+    pub(super) fn into_request(self, agent: AgentName) -> Result<engine::Request, Problem> {
+        let arguments = self.arguments.unwrap_or_else(|| Value::Object(Map::new()));
+        let arguments = Canonical::of(arguments).map_err(|error| Problem::bad_request(error.to_string()))?;
+        let in_arguments = || arguments.value().get("purpose").and_then(Value::as_str).map(str::to_owned);
+        let purpose = self.purpose.or_else(in_arguments);
+        if purpose.as_ref().is_some_and(|purpose| purpose.chars().count() > MAX_PURPOSE) {
+            return Err(Problem::bad_request(format!("the purpose is longer than {MAX_PURPOSE} characters")));
+        }
+        Ok(engine::Request { agent, task: self.task, tool: self.tool, arguments, key: self.key, purpose })
+    }
+}
+
+pub(super) async fn make(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked: Asked = body::read(request).await?;
+    let patience = patience(asked.wait_seconds.unwrap_or(PATIENCE))?;
+    let request = asked.into_request(caller.acting_agent()?.clone())?;
+    // Nothing keeps running for a client that has gone, nor for a server that goes.
+    let cancel = app.shutdown.child_token();
+    let gone = cancel.clone().drop_guard();
+    let result = app.gate.call(request, patience, cancel).await;
+    gone.disarm();
+    Ok(told(&result))
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Query(wish): Query<ListWish>,
+) -> Result<Response, Problem> {
+    let most = wish.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
+    let calls = app.gate.calls(caller.only_own(), most).await?;
+    Ok(body::json(StatusCode::OK, &json!({ "calls": calls })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListWish {
+    limit: Option<u32>,
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Query(wish): Query<ShowWish>,
+) -> Result<Response, Problem> {
+    let mut record = find(&app, &caller, &id).await?;
+    // The agent collects its call, which may be due to run; an operator only looks.
+    if let Some(agent) = caller.only_own() {
+        let patience = patience(wish.wait_seconds.unwrap_or(0))?;
+        let joined = app.gate.status(agent, &record.result.call_id, patience).await?;
+        record.result = joined.ok_or_else(|| Problem::not_found("call"))?;
+    }
+    Ok(body::json(StatusCode::OK, &record))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShowWish {
+    wait_seconds: Option<u64>,
+}
+
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let record = find(&app, &caller, &id).await?;
+    let id = &record.result.call_id;
+    let conflict = |code, why: &str| Problem::new(StatusCode::CONFLICT, code, why);
+    match app.gate.cancel(id).await? {
+        Cancelled::Ending => {
+            Ok(body::json(StatusCode::ACCEPTED, &json!({ "call_id": id, "status": "ending" })))
+        }
+        Cancelled::Ended => Err(conflict("already_ended", "the call has ended")),
+        Cancelled::NotHere => Err(conflict("not_here", "the call cannot be ended from here")
+            .with_hint("one that waits ends when a person denies it, or when its time is over")),
+    }
+}
+
+/// A call, for those who may see it. One of another agent is as unknown as one that never was.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<CallRecord, Problem> {
+    let unknown = || Problem::not_found("call");
+    let id = CallId::parse(id).map_err(|_| unknown())?;
+    let record = app.gate.record(&id).await?;
+    // ATTACK(call-of-another)
+    record.filter(|record| caller.only_own().is_none_or(|agent| *agent == record.agent)).ok_or_else(unknown)
+}
+
+fn patience(seconds: u64) -> Result<Duration, Problem> {
+    if seconds > MOST_PATIENCE {
+        return Err(Problem::bad_request(format!("`wait_seconds` is {MOST_PATIENCE} at most")));
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+/// An answer to a call, with the status that says the same.
+fn told(result: &CallResult) -> Response {
+    let status = status_of(result);
+    let mut response = body::json(status, result);
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+fn status_of(result: &CallResult) -> StatusCode {
+    match result.status {
+        CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled => StatusCode::OK,
+        CallStatus::Waiting | CallStatus::Running => StatusCode::ACCEPTED,
+        CallStatus::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
+        CallStatus::Refused => match result.reason.as_ref().map(|reason| reason.code.as_str()) {
+            Some("bad_arguments" | "bad_request") => StatusCode::UNPROCESSABLE_ENTITY,
+            Some("unknown_tool") => StatusCode::NOT_FOUND,
+            Some("key_conflict") => StatusCode::CONFLICT,
+            Some("rate_limited") => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::FORBIDDEN,
+        },
+    }
+}

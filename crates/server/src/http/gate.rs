@@ -1,0 +1,268 @@
+//! What the HTTP surface needs of the gate behind it, and the words it says it in.
+//!
+//! The surface knows no store and no sandbox: only this. The engine is the gate; tests put another one here.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::time::Duration;
+
+use contract::{
+    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, OperatorName,
+    SafetyClass, TaskName, ToolName,
+};
+use engine::{Credential, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+/// An answer on its way.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Everything that can be asked of a gate over HTTP.
+pub trait Gate: Send + Sync {
+    /// The time, in milliseconds since 1970.
+    fn now(&self) -> i64;
+
+    /// Whose credential it is.
+    fn operator<'a>(
+        &'a self,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<Option<OperatorName>, GateError>>;
+
+    /// Takes a call to its answer, as `Engine::call` does.
+    fn call(
+        &self,
+        request: Request,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Pending<'_, CallResult>;
+
+    /// Joins a call that the agent made before. Nothing if there is none of that agent.
+    fn status<'a>(
+        &'a self,
+        agent: &'a AgentName,
+        id: &'a CallId,
+        patience: Duration,
+    ) -> Pending<'a, Result<Option<CallResult>, GateError>>;
+
+    /// The last calls, newest first: of one agent, or of all.
+    fn calls<'a>(
+        &'a self,
+        of: Option<&'a AgentName>,
+        most: u32,
+    ) -> Pending<'a, Result<Vec<CallSummary>, GateError>>;
+
+    /// One call as it is on record. Sets nothing in motion.
+    fn record<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Option<CallRecord>, GateError>>;
+
+    /// Ends a call.
+    fn cancel<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Cancelled, GateError>>;
+
+    /// The questions that wait, oldest first.
+    fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>>;
+
+    /// Takes an operator's answer to a question.
+    fn decide<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        decision: Decision,
+        credential: &'a Credential,
+        via: &'static str,
+    ) -> Pending<'a, Result<Answered, DecideError>>;
+
+    /// The tools that an agent may know of.
+    fn tools(&self, agent: &AgentName) -> Vec<Contract>;
+
+    /// What would be decided of a call, and why.
+    fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>>;
+
+    /// The ledger's newest checkpoint: a signed note.
+    fn checkpoint(&self) -> Pending<'_, Result<String, GateError>>;
+
+    /// The proof that an entry is in the ledger. Nothing if there is no such entry.
+    fn proof(&self, seq: u64) -> Pending<'_, Result<Option<Value>, GateError>>;
+
+    /// How many entries the ledger has.
+    fn ledger_size(&self) -> Pending<'_, Result<u64, GateError>>;
+
+    /// The ledger's entries from a place on, at most so many.
+    fn events(&self, from: u64, most: u32) -> Pending<'_, Result<Vec<Event>, GateError>>;
+
+    /// Ends what still runs, and waits until it has ended.
+    fn close(&self) -> Pending<'_, ()>;
+}
+
+/// Why the gate could not answer.
+#[derive(Debug, Error)]
+pub enum GateError {
+    /// The store failed.
+    #[error("cannot use the store")]
+    Store(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, Error)]
+pub enum DecideError {
+    /// There is no such question.
+    #[error("there is no such question")]
+    Unknown,
+    /// It has been answered before, or taken back.
+    #[error("the question is no longer open: it is {state}")]
+    Closed {
+        /// What has become of it.
+        state: String,
+    },
+    /// It came too late.
+    #[error("the question has expired")]
+    Expired,
+    /// Not by them.
+    #[error("{why}")]
+    Forbidden {
+        /// Why not.
+        why: String,
+    },
+    /// The gate failed.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+}
+
+/// A person's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Say {
+    /// Yes, this once.
+    Approve,
+    /// No.
+    Deny,
+}
+
+/// A person's answer, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// Yes or no.
+    pub verdict: Say,
+    /// Why; whoever asked will read it.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A question after an answer to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answered {
+    /// Which question.
+    pub approval_id: ApprovalId,
+    /// Which call it is about.
+    pub call_id: CallId,
+    /// What has become of it: `approved`, `rejected`, or `pending` where more people must answer.
+    pub state: String,
+}
+
+/// What became of the wish to end a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It is being ended.
+    Ending,
+    /// It had ended before.
+    Ended,
+    /// It cannot be ended from here.
+    NotHere,
+}
+
+/// A question as people see it. What agents wrote has everything hidden made visible.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Question {
+    /// By which it is answered.
+    pub approval_id: ApprovalId,
+    /// Which call it is about.
+    pub call_id: CallId,
+    /// Who asks.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// Which tool, by its true name.
+    pub tool: ToolName,
+    /// For what, in the agent's words.
+    pub purpose: Option<String>,
+    /// Why people are asked.
+    pub why: Vec<String>,
+    /// The exact arguments.
+    pub shown_arguments: String,
+    /// For commands: the words of the command.
+    pub command: Option<Vec<String>>,
+    /// What kind of action it is.
+    pub action: Option<String>,
+    /// How dangerous the tool is.
+    pub safety: Option<SafetyClass>,
+    /// What leaves the machine.
+    pub egress: Option<EgressClass>,
+    /// The hash of the tool's contract.
+    pub contract: Digest,
+    /// The hash of the policy that asks.
+    pub policy: Digest,
+    /// How many people must agree.
+    pub quorum: u32,
+    /// Who has agreed so far.
+    pub approved_by: Vec<OperatorName>,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at: i64,
+    /// When it is too late, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// A call in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallSummary {
+    /// Which call.
+    pub call_id: CallId,
+    /// Who asked.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// Which tool.
+    pub tool: ToolName,
+    /// For what, in the agent's words, with everything hidden made visible.
+    pub purpose: Option<String>,
+    /// Where it is.
+    pub status: CallStatus,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at: i64,
+    /// When it was settled, in milliseconds since 1970.
+    pub settled_at: Option<i64>,
+    /// By which its receipt is found.
+    pub receipt: Option<String>,
+}
+
+/// A call with its answer so far.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallRecord {
+    /// Its answer, as the call itself got it.
+    #[serde(flatten)]
+    pub result: CallResult,
+    /// Who asked.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// For what, in the agent's words, with everything hidden made visible.
+    pub purpose: Option<String>,
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_at: i64,
+}
+
+/// That something happened; what it was is asked for elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// Its place in the ledger.
+    pub seq: u64,
+    /// What kind of thing.
+    pub kind: String,
+    /// When, in milliseconds since 1970.
+    pub time: i64,
+    /// Which call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    /// Which question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
+}

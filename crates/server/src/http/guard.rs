@@ -1,0 +1,134 @@
+//! What every request passes on its way in, and every response on its way out.
+//!
+//! # Invariants
+//! - Nothing is answered under a name that is not the loopback's: another name is somebody else's page.
+//! - Nothing is changed for another origin.
+//! - Every response carries the same strict headers, and every error is a problem document.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::app::App;
+use super::caller::{Caller, Who, single};
+use super::problem::{PROBLEM_JSON, Problem};
+
+/// What the page may load: our own files, nothing else, and nothing inline.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// How long a request may take that is not a call. Those end by their tool's own limit.
+const LONGEST: Duration = Duration::from_secs(75);
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Checks where a request comes from, and dresses the response.
+pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let checked = check_host(&app, request.uri(), request.headers())
+        .and_then(|()| check_origin(&app, request.method(), request.headers()));
+    let is_call = request.method() == Method::POST && request.uri().path() == "/v1/calls";
+    let mut response = match checked {
+        Err(problem) => problem.into_response(),
+        Ok(()) if is_call => next.run(request).await,
+        Ok(()) => tokio::time::timeout(LONGEST, next.run(request)).await.unwrap_or_else(|_| {
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "timeout", "the gate took too long").into_response()
+        }),
+    };
+    if is_unspoken(&response) {
+        response = Problem::of_status(response.status()).into_response();
+    }
+    dress(response.headers_mut());
+    response
+}
+
+/// Lets those pass whom a route is for.
+pub(super) async fn admit(
+    State((app, who)): State<(App, Who)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if who == Who::Anyone {
+        return next.run(request).await;
+    }
+    let caller = Caller::read(&app, request.headers()).await;
+    match caller.and_then(|caller| caller.check(who).map(|()| caller)) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+// ATTACK(dns-rebinding): a page of another name that points at us is not ours.
+fn check_host(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let wrong = || {
+        Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", "the gate answers on loopback names only")
+            .with_hint(format!("use http://{}/", app.address))
+    };
+    let host = single(headers, &header::HOST).ok_or_else(wrong)?;
+    let authority = uri.authority().map_or(host, |authority| authority.as_str());
+    if is_ours(app, host) && is_ours(app, authority) { Ok(()) } else { Err(wrong()) }
+}
+
+fn is_ours(app: &App, host: &str) -> bool {
+    let port = app.address.port();
+    let is_name =
+        |name: &str| matches!(name.to_ascii_lowercase().as_str(), "127.0.0.1" | "localhost" | "[::1]");
+    match host.strip_suffix(&format!(":{port}")) {
+        Some(name) => is_name(name),
+        None => port == 80 && is_name(host),
+    }
+}
+
+fn check_origin(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    if method.is_safe() {
+        return Ok(());
+    }
+    let wrong = || {
+        Problem::new(
+            StatusCode::FORBIDDEN,
+            "wrong_origin",
+            "the request was made by a page that is not the gate's",
+        )
+    };
+    if headers.contains_key(header::ORIGIN) {
+        let origin = single(headers, &header::ORIGIN).ok_or_else(wrong)?;
+        let host = origin.strip_prefix("http://").ok_or_else(wrong)?;
+        // Ours under another of our names is another origin.
+        let same = single(headers, &header::HOST).is_some_and(|own| own.eq_ignore_ascii_case(host));
+        if !is_ours(app, host) || !same {
+            return Err(wrong());
+        }
+    }
+    match headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
+        None | Some(b"same-origin" | b"none") => Ok(()),
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// Whether a layer below made an error without words of ours.
+fn is_unspoken(response: &Response) -> bool {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let ours = [PROBLEM_JSON.as_bytes(), b"application/json"];
+    (status.is_client_error() || status.is_server_error()) && !kind.is_some_and(|kind| ours.contains(&kind))
+}
+
+fn dress(headers: &mut HeaderMap) {
+    let always: [(HeaderName, &'static str); 7] = [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in always {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}

@@ -1,0 +1,189 @@
+//! The HTTP API and the page where people decide, on loopback.
+//!
+//! It knows who asks and what was asked; what is decided, and what happens then, is the gate's.
+//!
+//! # Invariants
+//! - It listens on loopback only.
+//! - Every connection and every task has an owner: when the server is told to stop, all of them end.
+
+mod app;
+mod approvals;
+mod behind;
+mod body;
+mod caller;
+mod calls;
+mod doors;
+mod events;
+mod gate;
+mod guard;
+mod ledger;
+mod page;
+mod problem;
+mod routes;
+mod sign_in;
+mod tools;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Credential, Engine};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use caller::{TokenBook, Who};
+pub use gate::{
+    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
+    Question, Say,
+};
+pub use routes::ROUTES;
+
+use app::App;
+
+/// How many connections there can be at once.
+const MOST_CONNECTIONS: usize = 512;
+/// How long the head of a request may take to arrive.
+const HEAD_TAKES: Duration = Duration::from_secs(15);
+/// How long connections have to end by themselves when the server stops.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long to wait when a connection cannot be taken, out of file handles say.
+const TAKE_BREATH: Duration = Duration::from_millis(200);
+
+/// What the server is started with.
+pub struct HttpOptions {
+    /// Where to listen. Loopback only; port 0 takes any that is free.
+    pub listen: SocketAddr,
+    /// As whom the page answers: the local operator.
+    pub operator_credential: Credential,
+    /// Whose token is whose.
+    pub agent_tokens: Arc<dyn TokenBook>,
+    /// Stops the server.
+    pub shutdown: CancellationToken,
+}
+
+/// What is known once the server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpReady {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Opens the page once, within ten minutes. A secret until it is used.
+    pub sign_in_url: String,
+}
+
+/// Why the server did not start.
+#[derive(Debug, Error)]
+pub enum HttpError {
+    /// It would be open to others.
+    #[error("`{address}` is not a loopback address; listen on `127.0.0.1:{}`", address.port())]
+    NotLoopback {
+        /// The address that was given.
+        address: SocketAddr,
+    },
+    /// It cannot listen there.
+    #[error("cannot listen on `{address}`")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No secrets can be made.
+    #[error("the system gives no random bytes")]
+    Random,
+}
+
+/// Serves the engine on loopback until it is told to stop, and ends what still runs for its clients then.
+pub async fn serve_http(
+    engine: Engine,
+    options: HttpOptions,
+    ready: impl FnOnce(HttpReady),
+) -> Result<(), HttpError> {
+    serve_gate(Arc::new(engine), options, ready).await
+}
+
+/// Serves a gate until it is told to stop, and ends what still runs for its clients then.
+pub async fn serve_gate(
+    gate: Arc<dyn Gate>,
+    options: HttpOptions,
+    ready: impl FnOnce(HttpReady),
+) -> Result<(), HttpError> {
+    let HttpOptions { listen, operator_credential, agent_tokens, shutdown } = options;
+    if !listen.ip().is_loopback() {
+        return Err(HttpError::NotLoopback { address: listen });
+    }
+    let failed = |source| HttpError::Listen { address: listen, source };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    // Whatever way this ends, what belongs to it ends, too.
+    let stop = shutdown.child_token();
+    let stopping = stop.clone().drop_guard();
+    let app = App::new(gate.clone(), agent_tokens, operator_credential, address, stop.clone());
+    let sign_in_url = app.sign_in_url().map_err(|_| HttpError::Random)?;
+    ready(HttpReady { address, sign_in_url });
+    let mut connections = take_connections(&listener, &app, &stop).await;
+    drop(listener);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(GRACE, all_ended).await;
+    connections.shutdown().await;
+    app.tasks.close();
+    app.tasks.wait().await;
+    drop(stopping);
+    gate.close().await;
+    Ok(())
+}
+
+/// Takes connections until it is told to stop; returns those that are still open.
+async fn take_connections(listener: &TcpListener, app: &App, stop: &CancellationToken) -> JoinSet<()> {
+    let router = routes::router(app.clone());
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let next = async {
+            let place = room.clone().acquire_owned().await.ok()?;
+            Some((listener.accept().await, place))
+        };
+        let taken = tokio::select! {
+            () = stop.cancelled() => return connections,
+            Some(_) = connections.join_next() => continue,
+            taken = next => taken,
+        };
+        match taken {
+            None => return connections,
+            Some((Err(_), _)) => tokio::time::sleep(TAKE_BREATH).await,
+            Some((Ok((stream, _)), place)) => {
+                let service = TowerToHyperService::new(router.clone());
+                let stop = stop.clone();
+                connections.spawn(async move {
+                    let _place = place;
+                    serve_connection(stream, service, stop).await;
+                });
+            }
+        }
+    }
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    service: TowerToHyperService<axum::Router>,
+    stop: CancellationToken,
+) {
+    let _ = stream.set_nodelay(true);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TAKES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // What goes wrong on a connection is its client's to notice.
+        _ = connection.as_mut() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

@@ -1,0 +1,64 @@
+//! Every route there is, each with whom it is for.
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, on};
+use contract::MAX_JSON_BYTES;
+
+use super::app::App;
+use super::caller::Who;
+use super::guard::{admit, guard};
+use super::problem::Problem;
+use super::{approvals, calls, events, ledger, page, sign_in, tools};
+
+/// One table makes both the list and the router, so that neither can have what the other lacks, and no route can be
+/// added without saying whom it is for.
+macro_rules! routes {
+    ($($method:ident $path:literal, $who:ident => $handler:path;)+) => {
+        /// Every route: its method, its path, and whom it is for.
+        pub const ROUTES: &[(&str, &str, Who)] = &[$((stringify!($method), $path, Who::$who)),+];
+
+        fn table(app: &App) -> Router<App> {
+            Router::new()$(.route(
+                $path,
+                on(MethodFilter::$method, $handler)
+                    .route_layer(from_fn_with_state((app.clone(), Who::$who), admit)),
+            ))+
+        }
+    };
+}
+
+routes! {
+    GET    "/",                              Anyone   => page::console;
+    GET    "/assets/console.css",            Anyone   => page::style;
+    GET    "/assets/console.js",             Anyone   => page::script;
+    GET    "/assets/icon.svg",               Anyone   => page::icon;
+    GET    "/healthz",                       Anyone   => page::health;
+    GET    "/sign-in",                       Anyone   => sign_in::open;
+    POST   "/v1/sign-in-links",              Operator => sign_in::new_link;
+    POST   "/v1/sign-out",                   Operator => sign_in::close;
+    POST   "/v1/calls",                      Agent    => calls::make;
+    GET    "/v1/calls",                      Either   => calls::list;
+    GET    "/v1/calls/{id}",                 Either   => calls::show;
+    DELETE "/v1/calls/{id}",                 Either   => calls::cancel;
+    GET    "/v1/approvals",                  Operator => approvals::list;
+    POST   "/v1/approvals/{id}/decision",    Operator => approvals::decide;
+    GET    "/v1/tools",                      Either   => tools::list;
+    GET    "/v1/tools/{name}",               Either   => tools::show;
+    POST   "/v1/explain",                    Either   => tools::explain;
+    GET    "/v1/ledger/checkpoint",          Either   => ledger::checkpoint;
+    GET    "/v1/ledger/proof/{seq}",         Operator => ledger::proof;
+    GET    "/v1/events",                     Operator => events::follow;
+}
+
+/// The whole server, as a service.
+pub(super) fn router(app: App) -> Router {
+    table(&app)
+        .fallback(async || Problem::of_status(StatusCode::NOT_FOUND))
+        .method_not_allowed_fallback(async || Problem::of_status(StatusCode::METHOD_NOT_ALLOWED))
+        .layer(DefaultBodyLimit::max(MAX_JSON_BYTES))
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app)
+}

@@ -1,0 +1,74 @@
+//! The tools an agent may know of, and what would be decided of a call.
+
+use axum::extract::{Extension, Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use contract::Contract;
+use serde_json::{Value, json};
+
+use super::app::App;
+use super::body;
+use super::caller::Caller;
+use super::calls::Asked;
+use super::problem::Problem;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, Problem> {
+    let tools: Vec<Value> = app.gate.tools(caller.acting_agent()?).iter().map(in_short).collect();
+    Ok(body::json(StatusCode::OK, &json!({ "tools": tools })))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let tools = app.gate.tools(caller.acting_agent()?);
+    let contract = tools.iter().find(|contract| contract.name().as_str() == name);
+    let contract = contract.ok_or_else(|| Problem::not_found("tool"))?;
+    Ok(body::json(StatusCode::OK, &in_full(contract)))
+}
+
+pub(super) async fn explain(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let agent = caller.acting_agent()?.clone();
+    let asked: Asked = body::read(request).await?;
+    let explanation = app.gate.explain(&asked.into_request(agent)?).await?;
+    Ok(body::json(StatusCode::OK, &explanation))
+}
+
+fn in_short(contract: &Contract) -> Value {
+    let definition = contract.definition();
+    json!({
+        "name": contract.name(),
+        "title": definition.title,
+        "description": contract.shown_description(),
+        "category": definition.category,
+        "safety": definition.safety,
+        "egress": definition.egress,
+        "cost": definition.cost,
+        "hash": contract.hash(),
+        "trust": contract.trust(),
+        "findings": contract.findings(),
+    })
+}
+
+fn in_full(contract: &Contract) -> Value {
+    let definition = contract.definition();
+    let mut value = in_short(contract);
+    if let Some(members) = value.as_object_mut() {
+        members.insert("action".to_owned(), json!(definition.action));
+        members.insert("idempotency".to_owned(), json!(definition.idempotency));
+        members.insert("input".to_owned(), definition.input.clone());
+        members.insert("output".to_owned(), definition.output.clone());
+        members.insert("examples".to_owned(), json!(definition.examples));
+        members.insert("failure_modes".to_owned(), json!(definition.failure_modes));
+        members.insert("timeout_seconds".to_owned(), json!(definition.timeout_seconds));
+    }
+    value
+}

@@ -1,0 +1,176 @@
+//! Who may do what: every route, with every kind of credential.
+
+use server::{ROUTES, Who};
+
+use crate::client::Wish;
+use crate::stub::{AGENT, OPERATOR, OTHER_AGENT, Server, approval_id, call_id};
+
+/// A good request for a route, without a credential. A new route fails here until it has one.
+fn wish(method: &str, path: &str) -> Wish {
+    let path = path
+        .replace("/calls/{id}", &format!("/calls/{}", call_id()))
+        .replace("/approvals/{id}", &format!("/approvals/{}", approval_id()))
+        .replace("{name}", "fs.read")
+        .replace("{seq}", "0");
+    assert!(!path.contains('{'), "say how `{method} {path}` is asked for");
+    let wish = Wish::new(method, &path);
+    match (method, path.as_str()) {
+        ("POST", "/v1/calls" | "/v1/explain") => wish.body(r#"{"tool":"fs.read","arguments":{}}"#),
+        ("POST", path) if path.ends_with("/decision") => wish.body(r#"{"verdict":"approve"}"#),
+        // Its body never ends; asked for without a body it is answered all the same.
+        ("GET", "/v1/events") => Wish::new("HEAD", "/v1/events"),
+        _ => wish,
+    }
+}
+
+fn is_good(status: u16) -> bool {
+    matches!(status, 200..=399)
+}
+
+#[tokio::test]
+async fn without_a_credential_only_what_is_for_anyone_answers() {
+    let server = Server::start().await;
+    for (method, path, who) in ROUTES {
+        if *path == "/sign-in" {
+            continue;
+        }
+        let answer = server.ask(wish(method, path)).await;
+        if *who == Who::Anyone {
+            assert_eq!(answer.status, 200, "{method} {path}");
+        } else {
+            assert_eq!(answer.status, 401, "{method} {path}");
+            assert!(answer.header("www-authenticate").is_some_and(|ask| ask.starts_with("Bearer")));
+        }
+    }
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_credential_of_nobody_is_refused_everywhere() {
+    let server = Server::start().await;
+    for (method, path, who) in ROUTES.iter().filter(|(_, _, who)| *who != Who::Anyone) {
+        for credential in ["guess", "", "operator-credential2"] {
+            let answer = server.ask(wish(method, path).bearer(credential)).await;
+            assert_eq!(answer.status, 401, "{method} {path} {who:?} `{credential}`");
+        }
+        let basic = wish(method, path).with("Authorization", &format!("Basic {OPERATOR}"));
+        assert_eq!(server.ask(basic).await.status, 401, "{method} {path}");
+    }
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_agent_gets_what_is_for_agents_and_nothing_of_operators() {
+    let server = Server::start().await;
+    for (method, path, who) in ROUTES.iter().filter(|(_, _, who)| *who != Who::Anyone) {
+        let answer = server.ask(wish(method, path).bearer(AGENT)).await;
+        match who {
+            Who::Operator => {
+                assert_eq!(answer.status, 403, "{method} {path}");
+                if *method != "GET" {
+                    assert_eq!(answer.problem(), "not_an_operator");
+                }
+            }
+            _ => assert!(is_good(answer.status), "{method} {path}: {answer:?}"),
+        }
+    }
+    assert!(!server.gate.asked().iter().any(|asked| asked.starts_with("decide")));
+}
+
+#[tokio::test]
+async fn an_operator_gets_everything_but_is_no_agent_unless_one_is_named() {
+    let server = Server::start().await;
+    for (method, path, who) in ROUTES.iter().filter(|(_, _, who)| *who != Who::Anyone) {
+        let asked = wish(method, path).bearer(OPERATOR);
+        let speaks_as_agent = *who == Who::Agent || path.starts_with("/v1/tools") || *path == "/v1/explain";
+        if speaks_as_agent {
+            let answer = server.ask(asked.clone()).await;
+            assert_eq!((answer.status, answer.problem().as_str()), (403, "agent_needed"), "{method} {path}");
+        }
+        let answer = server.ask(asked.with("X-Toolgate-Agent", "builder")).await;
+        assert!(is_good(answer.status), "{method} {path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_decides_but_makes_no_calls_and_no_new_links() {
+    let server = Server::start().await;
+    let session = server.sign_in().await;
+    for (method, path, who) in ROUTES.iter().filter(|(_, _, who)| *who != Who::Anyone) {
+        if *path == "/v1/sign-out" {
+            continue;
+        }
+        let answer =
+            server.ask(wish(method, path).session(&session).with("X-Toolgate-Agent", "builder")).await;
+        if *who == Who::Agent || *path == "/v1/sign-in-links" {
+            assert_eq!(answer.status, 403, "{method} {path}");
+        } else {
+            assert!(is_good(answer.status), "{method} {path}: {answer:?}");
+        }
+    }
+    let asked = server.gate.asked();
+    assert!(
+        asked.contains(&"decide 02020202 Approve reason=- operator=true via=page".to_owned()),
+        "{asked:?}"
+    );
+    assert!(!asked.iter().any(|asked| asked.starts_with("call ")));
+}
+
+#[tokio::test]
+async fn an_agent_sees_its_own_calls_only() {
+    let server = Server::start().await;
+    let path = format!("/v1/calls/{}", call_id());
+    for method in ["GET", "DELETE"] {
+        let answer = server.ask(Wish::new(method, &path).bearer(OTHER_AGENT)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (404, "not_found"));
+    }
+    server.ask(Wish::get("/v1/calls?limit=3").bearer(OTHER_AGENT)).await;
+    server.ask(Wish::get("/v1/calls").bearer(OPERATOR)).await;
+    assert_eq!(server.gate.asked(), ["calls of=tester most=3", "calls of=all most=50"]);
+}
+
+#[tokio::test]
+async fn an_agent_collects_its_call_and_an_operator_only_looks() {
+    let server = Server::start().await;
+    let path = format!("/v1/calls/{}?wait_seconds=7", call_id());
+    let seen = server.ask(Wish::get(&path).bearer(OPERATOR)).await.json();
+    assert_eq!((&seen["status"], &seen["agent"]), (&"waiting".into(), &"builder".into()));
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+    let collected = server.ask(Wish::get(&path).bearer(AGENT)).await.json();
+    assert_eq!(collected["status"], "completed");
+    assert_eq!(server.gate.asked(), ["status builder 01010101 patience=7"]);
+}
+
+#[tokio::test]
+async fn an_agent_cannot_speak_for_another() {
+    let server = Server::start().await;
+    let asked = wish("POST", "/v1/calls").bearer(AGENT);
+    let answer = server.ask(asked.clone().with("X-Toolgate-Agent", "tester")).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "not_that_agent"));
+    assert_eq!(server.ask(asked.with("X-Toolgate-Agent", "builder")).await.status, 200);
+    assert_eq!(server.gate.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn the_list_of_routes_is_all_there_is() {
+    let server = Server::start().await;
+    for path in
+        ["/v1", "/v1/", "/v1/agents", "/v1/calls/", "/v2/calls", "/assets/", "/assets/../healthz", "//"]
+    {
+        let answer = server.ask(Wish::get(path).bearer(OPERATOR)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (404, "not_found"), "{path}");
+    }
+    for (_, path, _) in ROUTES {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"] {
+            if !ROUTES.iter().any(|(known, other, _)| *known == method && other == path) {
+                let asked = wish("POST", path);
+                let answer = server.ask(asked.method(method).bearer(OPERATOR)).await;
+                assert_eq!(
+                    (answer.status, answer.problem().as_str()),
+                    (405, "method_not_allowed"),
+                    "{method} {path}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The HTTP surface over real sockets, before a gate that only remembers what it was asked.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what a test needs and does not get fails it"
+)]
+
+mod access;
+mod client;
+mod events;
+mod page;
+mod protocol;
+mod sign_in;
+mod stub;

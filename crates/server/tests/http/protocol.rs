@@ -1,0 +1,246 @@
+//! What is understood, what is not, and how both are answered.
+
+use std::net::SocketAddr;
+
+use engine::Credential;
+use server::{HttpError, HttpOptions, serve_gate};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Wish, exchange};
+use crate::stub::{AGENT, OPERATOR, Server, Stub, approval_id};
+
+fn call(body: &str) -> Wish {
+    Wish::post("/v1/calls", body).bearer(AGENT)
+}
+
+#[tokio::test]
+async fn each_end_of_a_call_has_its_status_and_always_the_whole_answer() {
+    let server = Server::start().await;
+    let ends = [
+        ("completed", 200),
+        ("failed", 200),
+        ("cancelled", 200),
+        ("waiting", 202),
+        ("running", 202),
+        ("unknown", 500),
+        ("refused.denied_by_list", 403),
+        ("refused.rejected", 403),
+        ("refused.expired", 403),
+        ("refused.some_new_code", 403),
+        ("refused.unknown_tool", 404),
+        ("refused.key_conflict", 409),
+        ("refused.bad_arguments", 422),
+        ("refused.bad_request", 422),
+        ("refused.rate_limited", 429),
+    ];
+    for (tool, status) in ends {
+        let answer = server.ask(call(&format!(r#"{{"tool":"{tool}"}}"#))).await;
+        assert_eq!(answer.status, status, "{tool}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let result = answer.json();
+        assert_eq!(result["call_id"], "01".repeat(16), "{tool}");
+        assert_eq!(result["status"], tool.split('.').next().unwrap());
+        assert_eq!(answer.header("retry-after").is_some(), status == 429);
+    }
+}
+
+#[tokio::test]
+async fn a_call_reaches_the_gate_as_it_was_asked() {
+    let server = Server::start().await;
+    let whole = r#"{"tool":"shell","arguments":{"b":1.0,"a":"é"},"task":"t","key":"k","purpose":"p","wait_seconds":0}"#;
+    assert_eq!(server.ask(call(whole)).await.status, 200);
+    assert_eq!(server.ask(call(r#"{"tool":"shell"}"#)).await.status, 200);
+    assert_eq!(
+        server.gate.asked(),
+        [r#"call builder shell {"a":"é","b":1} key=k patience=0"#, "call builder shell {} key= patience=45"]
+    );
+}
+
+#[tokio::test]
+async fn what_has_two_meanings_or_none_never_reaches_the_gate() {
+    let server = Server::start().await;
+    let bad = [
+        (r#"{"tool":"a","tool":"b"}"#, 400, "bad_json"),
+        (r#"{"tool":"a","arguments":{"path":"x","p\u0061th":"y"}}"#, 400, "bad_json"),
+        (r#"{"tool":"a","arguments":{"n":1e400}}"#, 400, "bad_json"),
+        (r#"{"tool":"a","arguments":{"n":9007199254740993}}"#, 400, "bad_json"),
+        ("", 400, "bad_json"),
+        ("{", 400, "bad_json"),
+        (r#"{"tool":"a"}{}"#, 400, "bad_json"),
+        ("[]", 422, "bad_request"),
+        ("{}", 422, "bad_request"),
+        (r#"{"tool":7}"#, 422, "bad_request"),
+        (r#"{"Tool":"a"}"#, 422, "bad_request"),
+        (r#"{"tool":"a","agent":"root"}"#, 422, "bad_request"),
+        (r#"{"tool":"a","task":"no spaces"}"#, 422, "bad_request"),
+        (r#"{"tool":"a","wait_seconds":61}"#, 422, "bad_request"),
+        (r#"{"tool":"a","wait_seconds":-1}"#, 422, "bad_request"),
+    ];
+    for (body, status, code) in bad {
+        let answer = server.ask(call(body)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (status, code), "{body}");
+    }
+    let deep = format!(r#"{{"tool":"a","arguments":{}}}"#, "[".repeat(50_000));
+    assert_eq!(server.ask(call(&deep)).await.problem(), "bad_json");
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn another_kind_of_body_is_not_read() {
+    let server = Server::start().await;
+    let good = r#"{"tool":"a"}"#;
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", ""]
+    {
+        let answer = server.ask(call(good).with("Content-Type", kind)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (415, "wrong_content_type"), "{kind}");
+    }
+    let packed = server.ask(call(good).with("Content-Encoding", "gzip")).await;
+    assert_eq!(packed.status, 415);
+    assert_eq!(
+        server.ask(call(good).with("Content-Type", "application/json; charset=utf-8")).await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_body_up_to_the_limit_is_read_and_a_larger_one_is_not() {
+    let server = Server::start().await;
+    let body_of = |length: usize| format!(r#"{{"tool":"a","arguments":{{"x":"{}"}}}}"#, "y".repeat(length));
+    assert_eq!(server.ask(call(&body_of(15 * 1024 * 1024))).await.status, 200);
+    let declared = format!(
+        "POST /v1/calls HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {AGENT}\r\n\
+         Content-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n",
+        server.address
+    );
+    let answer = exchange(server.address, &declared).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (413, "too_large"));
+    // A body that does not say how long it is.
+    let chunk = "z".repeat(1024 * 1024);
+    let mut endless = declared.replace("Content-Length: 99999999999", "Transfer-Encoding: chunked");
+    for _ in 0..18 {
+        endless.push_str(&format!("{:x}\r\n{chunk}\r\n", chunk.len()));
+    }
+    endless.push_str("0\r\n\r\n");
+    let answer = exchange(server.address, &endless).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (413, "too_large"));
+    assert_eq!(server.gate.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_decision_says_how_it_was_taken() {
+    let server = Server::start().await;
+    let decide =
+        |id: &str, body: &str| Wish::post(&format!("/v1/approvals/{id}/decision"), body).bearer(OPERATOR);
+    let id = approval_id().to_string();
+    let answer = server.ask(decide(&id, r#"{"verdict":"deny","reason":"not now"}"#)).await;
+    assert_eq!((answer.status, &answer.json()["state"]), (200, &"rejected".into()));
+    for (reason, status, code) in
+        [("twice", 409, "already_decided"), ("late", 410, "expired"), ("viewer", 403, "may_not_decide")]
+    {
+        let answer =
+            server.ask(decide(&id, &format!(r#"{{"verdict":"approve","reason":"{reason}"}}"#))).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (status, code));
+    }
+    for unknown in ["0".repeat(32).as_str(), "0202", "..", "%2e%2e", "%ff"] {
+        let answer = server.ask(decide(unknown, r#"{"verdict":"approve"}"#)).await;
+        assert!(matches!(answer.status, 404 | 400), "{unknown} {answer:?}");
+        answer.problem();
+    }
+    let asked = server.gate.asked();
+    assert_eq!(asked.first().unwrap(), "decide 02020202 Deny reason=not now operator=true via=http");
+    let before = asked.len();
+    for body in [
+        r#"{}"#,
+        r#"{"verdict":"yes"}"#,
+        r#"{"verdict":"approve","scope":"always"}"#,
+        r#"{"verdict":"deny","verdict":"approve"}"#,
+    ] {
+        assert!(matches!(server.ask(decide(&id, body)).await.status, 400 | 422), "{body}");
+    }
+    assert_eq!(server.gate.asked().len(), before);
+}
+
+#[tokio::test]
+async fn every_response_carries_the_strict_headers() {
+    let server = Server::start().await;
+    let wishes = [
+        Wish::get("/"),
+        Wish::get("/assets/console.js"),
+        Wish::get("/nothing"),
+        Wish::new("PUT", "/"),
+        Wish::get("/healthz").host("evil.example"),
+        Wish::get("/v1/approvals"),
+        Wish::get("/v1/approvals").bearer(OPERATOR),
+        Wish::get("/v1/calls?limit=x").bearer(OPERATOR),
+        Wish::get("/sign-in"),
+        call("{"),
+        call(r#"{"tool":"waiting"}"#),
+    ];
+    for wish in wishes {
+        let answer = server.ask(wish).await;
+        let policy = answer.header("content-security-policy").unwrap();
+        assert_eq!(
+            policy,
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+             base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        );
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+        if answer.status >= 400 {
+            answer.problem();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_call() {
+    let server = Server::start().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let text = call(r#"{"tool":"slow"}"#).written(&server.address.to_string());
+    stream.write_all(text.as_bytes()).await.unwrap();
+    while server.gate.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!server.gate.cancelled.is_cancelled());
+    drop(stream);
+    server.gate.cancelled.cancelled().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_ends_its_calls_and_its_gate() {
+    let server = Server::start().await;
+    let text = call(r#"{"tool":"slow"}"#).written(&server.address.to_string());
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    while server.gate.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    server.shutdown.cancel();
+    server.gate.cancelled.cancelled().await;
+    drop(stream);
+    server.running.await.unwrap();
+    assert_eq!(server.gate.asked().last().unwrap(), "close");
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn it_listens_on_loopback_only() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7433"] {
+        let listen: SocketAddr = address.parse().unwrap();
+        let options = HttpOptions {
+            listen,
+            operator_credential: Credential::presented(OPERATOR),
+            agent_tokens: std::sync::Arc::new(std::collections::HashMap::new()),
+            shutdown: CancellationToken::new(),
+        };
+        let gate = std::sync::Arc::new(Stub::default());
+        let error = serve_gate(gate, options, |_| panic!("it must not start")).await.unwrap_err();
+        assert!(matches!(error, HttpError::NotLoopback { .. }), "{error}");
+        assert!(error.to_string().contains("127.0.0.1"));
+    }
+}

@@ -1,0 +1,333 @@
+//! A gate that answers from memory, and the server before it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use contract::{
+    AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Contract, Definition, Digest,
+    EgressClass, OperatorName, Reason, SafetyClass, ToolName,
+};
+use engine::{Credential, Request};
+use serde_json::{Value, json};
+use server::{
+    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
+    Pending, Question, Say, serve_gate,
+};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Answer, Wish, exchange};
+
+pub(crate) const OPERATOR: &str = "operator-credential";
+pub(crate) const AGENT: &str = "agent-token-of-builder";
+pub(crate) const OTHER_AGENT: &str = "agent-token-of-tester";
+
+pub(crate) fn agent(name: &str) -> AgentName {
+    AgentName::parse(name).unwrap()
+}
+
+/// The call of agent `builder` that is on record.
+pub(crate) fn call_id() -> CallId {
+    CallId::from_random([1; 16])
+}
+
+/// The question that waits.
+pub(crate) fn approval_id() -> ApprovalId {
+    ApprovalId::from_random([2; 16])
+}
+
+#[derive(Default)]
+pub(crate) struct Stub {
+    /// What was asked of the gate: `call`, `decide` and so on, with the details that matter.
+    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) events: Mutex<Vec<Event>>,
+    pub(crate) clock: AtomicI64,
+    /// How often a call was told to end.
+    pub(crate) cancelled: CancellationToken,
+}
+
+impl Stub {
+    fn note(&self, what: String) {
+        self.asked.lock().unwrap().push(what);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn happen(&self, kind: &str) {
+        let mut events = self.events.lock().unwrap();
+        let seq = events.len() as u64;
+        let call_id = Some(call_id());
+        events.push(Event { seq, kind: kind.to_owned(), time: 5, call_id, approval_id: None });
+    }
+}
+
+pub(crate) fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
+    let approval = (status == CallStatus::Waiting).then(|| ApprovalView {
+        id: approval_id(),
+        why: "it deletes".to_owned(),
+        expires_at: 300_000,
+    });
+    CallResult {
+        call_id: call_id(),
+        tool: ToolName::parse("fs.read").unwrap(),
+        status,
+        content: "text".to_owned(),
+        is_error: reason.is_some(),
+        structured: None,
+        artifacts: Vec::new(),
+        reason,
+        approval,
+        receipt: None,
+    }
+}
+
+fn ready<'a, T: Send + 'a>(value: T) -> Pending<'a, T> {
+    Box::pin(async move { value })
+}
+
+impl Gate for Stub {
+    fn now(&self) -> i64 {
+        self.clock.load(Ordering::SeqCst)
+    }
+
+    fn operator<'a>(
+        &'a self,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<Option<OperatorName>, GateError>> {
+        let known = credential.digest() == Digest::of(OPERATOR.as_bytes());
+        ready(Ok(known.then(|| OperatorName::parse("me").unwrap())))
+    }
+
+    /// What comes back is named by the tool: `refused.key_conflict`, `waiting`, `slow` and so on.
+    fn call(
+        &self,
+        request: Request,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Pending<'_, CallResult> {
+        self.note(format!(
+            "call {} {} {} key={} patience={}",
+            request.agent,
+            request.tool,
+            request.arguments.text(),
+            request.key.map(|key| key.as_str().to_owned()).unwrap_or_default(),
+            patience.as_secs(),
+        ));
+        let cancelled = self.cancelled.clone();
+        Box::pin(async move {
+            if request.tool == "slow" {
+                // As the engine does: the run has a task of its own, which is told when its caller goes.
+                tokio::spawn(async move {
+                    cancel.cancelled().await;
+                    cancelled.cancel();
+                });
+                std::future::pending::<()>().await;
+            }
+            if let Some(code) = request.tool.strip_prefix("refused.") {
+                let reason = Reason { code: code.to_owned(), message: "no".to_owned(), hint: None };
+                return result(CallStatus::Refused, Some(reason));
+            }
+            result(CallStatus::parse(&request.tool).unwrap_or(CallStatus::Completed), None)
+        })
+    }
+
+    fn status<'a>(
+        &'a self,
+        agent: &'a AgentName,
+        id: &'a CallId,
+        patience: Duration,
+    ) -> Pending<'a, Result<Option<CallResult>, GateError>> {
+        self.note(format!("status {agent} {} patience={}", id.short(), patience.as_secs()));
+        ready(Ok(Some(result(CallStatus::Completed, None))))
+    }
+
+    fn calls<'a>(
+        &'a self,
+        of: Option<&'a AgentName>,
+        most: u32,
+    ) -> Pending<'a, Result<Vec<CallSummary>, GateError>> {
+        self.note(format!("calls of={} most={most}", of.map(AgentName::as_str).unwrap_or("all")));
+        ready(Ok(vec![CallSummary {
+            call_id: call_id(),
+            agent: agent("builder"),
+            task: None,
+            tool: ToolName::parse("fs.read").unwrap(),
+            purpose: None,
+            status: CallStatus::Completed,
+            asked_at: 1,
+            settled_at: Some(2),
+            receipt: Some(format!("r-{}", call_id())),
+        }]))
+    }
+
+    fn record<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Option<CallRecord>, GateError>> {
+        let known = *id == call_id();
+        ready(Ok(known.then(|| CallRecord {
+            result: result(CallStatus::Waiting, None),
+            agent: agent("builder"),
+            task: None,
+            purpose: None,
+            asked_at: 1,
+        })))
+    }
+
+    fn cancel<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Cancelled, GateError>> {
+        self.note(format!("cancel {}", id.short()));
+        ready(Ok(Cancelled::Ending))
+    }
+
+    fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>> {
+        ready(Ok(vec![question()]))
+    }
+
+    fn decide<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        decision: Decision,
+        credential: &'a Credential,
+        via: &'static str,
+    ) -> Pending<'a, Result<Answered, DecideError>> {
+        let known = credential.digest() == Digest::of(OPERATOR.as_bytes());
+        self.note(format!(
+            "decide {} {:?} reason={} operator={known} via={via}",
+            id.short(),
+            decision.verdict,
+            decision.reason.as_deref().unwrap_or("-"),
+        ));
+        let state = if decision.verdict == Say::Approve { "approved" } else { "rejected" };
+        // The reason says how the gate takes it.
+        ready(match decision.reason.as_deref() {
+            _ if *id != approval_id() => Err(DecideError::Unknown),
+            Some("twice") => Err(DecideError::Closed { state: "approved".to_owned() }),
+            Some("late") => Err(DecideError::Expired),
+            Some("viewer") => Err(DecideError::Forbidden { why: "a viewer does not decide".to_owned() }),
+            _ => Ok(Answered { approval_id: id.clone(), call_id: call_id(), state: state.to_owned() }),
+        })
+    }
+
+    fn tools(&self, _agent: &AgentName) -> Vec<Contract> {
+        let definition = Definition { description: "Reads.".to_owned(), ..definition() };
+        vec![Contract::internal(definition).unwrap()]
+    }
+
+    fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {
+        self.note(format!("explain {} {}", request.agent, request.tool));
+        ready(Ok(json!({ "verdict": "allow", "tool": request.tool })))
+    }
+
+    fn checkpoint(&self) -> Pending<'_, Result<String, GateError>> {
+        ready(Ok("toolgate/x\n1\nroot\n".to_owned()))
+    }
+
+    fn proof(&self, seq: u64) -> Pending<'_, Result<Option<Value>, GateError>> {
+        ready(Ok((seq == 0).then(|| json!({ "seq": 0 }))))
+    }
+
+    fn ledger_size(&self) -> Pending<'_, Result<u64, GateError>> {
+        ready(Ok(self.events.lock().unwrap().len() as u64))
+    }
+
+    fn events(&self, from: u64, most: u32) -> Pending<'_, Result<Vec<Event>, GateError>> {
+        let events = self.events.lock().unwrap();
+        ready(Ok(events.iter().skip(from as usize).take(most as usize).cloned().collect()))
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        self.note("close".to_owned());
+        ready(())
+    }
+}
+
+fn definition() -> Definition {
+    Definition {
+        name: "fs.read".to_owned(),
+        title: "Read".to_owned(),
+        description: String::new(),
+        category: contract::Category::FileSystem,
+        action: "code:read".to_owned(),
+        safety: SafetyClass::Read,
+        egress: EgressClass::None,
+        idempotency: contract::Idempotency::None,
+        cost: contract::CostTier::Free,
+        input: json!({ "type": "object", "additionalProperties": false }),
+        output: json!({ "type": "object" }),
+        examples: Vec::new(),
+        failure_modes: Vec::new(),
+        timeout_seconds: 30,
+    }
+}
+
+pub(crate) fn question() -> Question {
+    Question {
+        approval_id: approval_id(),
+        call_id: call_id(),
+        agent: agent("builder"),
+        task: None,
+        tool: ToolName::parse("shell").unwrap(),
+        purpose: Some("clean".to_owned()),
+        why: vec!["`shell` with `mutate` asks".to_owned()],
+        shown_arguments: "{\n  \"command\": \"rm\"\n}".to_owned(),
+        command: Some(vec!["rm".to_owned()]),
+        action: Some("exec:mutate".to_owned()),
+        safety: Some(SafetyClass::Write),
+        egress: Some(EgressClass::None),
+        contract: Digest::of(b"contract"),
+        policy: Digest::of(b"policy"),
+        quorum: 1,
+        approved_by: Vec::new(),
+        asked_at: 0,
+        expires_at: 300_000,
+    }
+}
+
+/// A server on a free port, with the stub behind it.
+pub(crate) struct Server {
+    pub(crate) gate: Arc<Stub>,
+    pub(crate) address: SocketAddr,
+    pub(crate) sign_in_url: String,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) running: JoinHandle<()>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Server {
+        let gate = Arc::new(Stub::default());
+        let shutdown = CancellationToken::new();
+        let tokens: HashMap<Digest, AgentName> = [(AGENT, "builder"), (OTHER_AGENT, "tester")]
+            .map(|(token, name)| (Digest::of(token.as_bytes()), agent(name)))
+            .into();
+        let options = HttpOptions {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            operator_credential: Credential::presented(OPERATOR),
+            agent_tokens: Arc::new(tokens),
+            shutdown: shutdown.clone(),
+        };
+        let (tell, told) = oneshot::channel();
+        let behind: Arc<Stub> = gate.clone();
+        let running = tokio::spawn(async move {
+            serve_gate(behind, options, |ready| tell.send(ready).unwrap()).await.unwrap();
+        });
+        let ready = told.await.unwrap();
+        Server { gate, address: ready.address, sign_in_url: ready.sign_in_url, shutdown, running }
+    }
+
+    pub(crate) async fn ask(&self, wish: Wish) -> Answer {
+        exchange(self.address, &wish.written(&self.address.to_string())).await
+    }
+
+    /// Signs in as a browser does: the cookie and the page token.
+    pub(crate) async fn sign_in(&self) -> (String, String) {
+        let path = self.sign_in_url.split_once(&self.address.to_string()).unwrap().1;
+        let answer = self.ask(Wish::get(path)).await;
+        assert_eq!(answer.status, 303, "{answer:?}");
+        let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let page = answer.header("location").unwrap().strip_prefix("/#page=").unwrap().to_owned();
+        (cookie, page)
+    }
+}

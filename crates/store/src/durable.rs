@@ -1,0 +1,163 @@
+//! Waits until what was committed is on the disk, together with others who wait for the same.
+//!
+//! SQLite appends commits to its write-ahead log and, at `synchronous = NORMAL`, leaves it to the system when they reach
+//! the disk. Each transaction here waits for a sync of that log which began after its commit: as durable as `FULL`,
+//! but one sync serves all who committed before it began, and the next transaction need not wait for it.
+//!
+//! # Invariants
+//! - A ticket is drawn after its commit; a sync covers the tickets that were drawn before it began.
+//! - After a sync that failed nothing counts as durable: the system may have dropped what it could not write.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::Mutex;
+
+use crate::error::StoreError;
+
+/// The disk under one store.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    log: Arc<Log>,
+    /// Tickets drawn so far.
+    committed: AtomicU64,
+    /// Every ticket up to this one is on the disk. Whoever holds it syncs.
+    synced: Mutex<u64>,
+    failed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Log {
+    path: PathBuf,
+    /// The file whose name is known to be durable too.
+    known: AtomicU64,
+}
+
+impl Disk {
+    /// The disk under a database file.
+    pub(crate) fn under(database: &Path) -> Disk {
+        let mut path = database.as_os_str().to_owned();
+        path.push("-wal");
+        let log = Log { path: path.into(), known: AtomicU64::new(0) };
+        Disk {
+            log: Arc::new(log),
+            committed: AtomicU64::new(0),
+            synced: Mutex::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Fails if a sync has failed: then nothing more is to be written.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match self.failed.load(Ordering::SeqCst) {
+            true => Err(StoreError::NotDurable { source: None }),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns when everything that was committed before is on the disk.
+    pub(crate) async fn wait(&self) -> Result<(), StoreError> {
+        let ticket = self.committed.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut synced = self.synced.lock().await;
+        self.check()?;
+        if *synced >= ticket {
+            return Ok(());
+        }
+        let until = self.committed.load(Ordering::SeqCst);
+        let log = Arc::clone(&self.log);
+        let done = tokio::task::spawn_blocking(move || log.sync()).await.map_err(io::Error::other).flatten();
+        match done {
+            Ok(()) => {
+                *synced = until;
+                Ok(())
+            }
+            Err(error) => {
+                self.failed.store(true, Ordering::SeqCst);
+                Err(StoreError::NotDurable { source: Some(error) })
+            }
+        }
+    }
+}
+
+impl Log {
+    fn sync(&self) -> io::Result<()> {
+        // By name each time: the log is another file when SQLite has made it anew. It holds no locks on this one.
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            // All of it is in the database itself, and synced, or SQLite would not have removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        file.sync_data()?;
+        let inode = file.metadata()?.ino();
+        if self.known.load(Ordering::SeqCst) != inode {
+            let folder = match fs::canonicalize(&self.path)?.parent() {
+                Some(folder) => folder.to_owned(),
+                None => PathBuf::from("/"),
+            };
+            File::open(folder)?.sync_all()?;
+            self.known.store(inode, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Disk {
+    pub(crate) fn tickets(&self) -> u64 {
+        self.committed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn after_a_sync_that_failed_nothing_counts_as_durable() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = Disk::under(&home.path().join("store.db"));
+        let log = home.path().join("store.db-wal");
+        disk.wait().await.expect("no log, nothing to sync");
+        fs::write(&log, "").unwrap();
+        disk.wait().await.unwrap();
+        fs::remove_file(&log).unwrap();
+        // A link to itself cannot be opened, whoever tries.
+        std::os::unix::fs::symlink(&log, &log).unwrap();
+        assert!(matches!(disk.wait().await, Err(StoreError::NotDurable { source: Some(_) })));
+        fs::remove_file(&log).unwrap();
+        assert!(matches!(disk.wait().await, Err(StoreError::NotDurable { source: None })));
+    }
+
+    #[tokio::test]
+    async fn one_sync_serves_all_who_wait() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Disk::under(&home.path().join("store.db")));
+        let first = disk.synced.lock().await;
+        let waiting: Vec<_> = (0..3)
+            .map(|_| {
+                tokio::spawn({
+                    let disk = Arc::clone(&disk);
+                    async move { disk.wait().await }
+                })
+            })
+            .collect();
+        while disk.committed.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
+        drop(first);
+        for task in waiting {
+            task.await.unwrap().unwrap();
+            // Whoever came first has synced for all three.
+            assert_eq!(*disk.synced.lock().await, 3);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The worker by itself, without any wall around it: its own guards must hold.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use jail::Names;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::files::FileCall;
+use crate::wire::Links;
+
+struct Place {
+    folder: tempfile::TempDir,
+    links: Links,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("root")).unwrap();
+        fs::write(folder.path().join("outside"), "secret").unwrap();
+        Place { folder, links: Links::Refuse }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("root")
+    }
+
+    fn put(&self, path: &str, content: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn ask(&self, call: Value) -> Answer {
+        let call: FileCall = serde_json::from_value(call).unwrap();
+        answer(&Question {
+            root: self.root(),
+            names: Names::default(),
+            max_bytes: 1000,
+            links: self.links,
+            call,
+        })
+    }
+
+    fn code(&self, call: Value) -> String {
+        self.ask(call.clone()).result.err().unwrap_or_else(|| panic!("{call} went well")).code
+    }
+}
+
+#[test]
+fn hidden_and_protected_names_are_refused_by_name_alone() {
+    let place = Place::new();
+    for path in [".env", "a/.ssh/id", "server.pem"] {
+        place.put(path, "secret");
+        assert_eq!(place.code(json!({ "Read": { "path": path } })), "protected", "{path}");
+        assert_eq!(place.code(json!({ "Stat": { "path": path } })), "protected", "{path}");
+        assert_eq!(place.code(json!({ "Delete": { "path": path } })), "protected", "{path}");
+        assert_eq!(place.code(json!({ "Move": { "from": path, "to": "x" } })), "protected", "{path}");
+    }
+    place.put("own", "x");
+    for path in [".git/hooks/post-checkout", ".git/x", ".vscode/settings.json", ".envrc"] {
+        let write = json!({ "Write": { "path": path, "content": "x", "parents": true } });
+        assert_eq!(place.code(write), "protected", "{path}");
+        let append = json!({ "Append": { "path": path, "content": "x" } });
+        assert_eq!(place.code(append), "protected", "{path}");
+        assert_eq!(place.code(json!({ "Move": { "from": "own", "to": path } })), "protected", "{path}");
+        assert_eq!(
+            place.code(json!({ "MakeDirectory": { "path": path, "parents": true } })),
+            "protected",
+            "{path}"
+        );
+    }
+    assert!(!place.root().join(".git").exists() && !place.root().join(".vscode").exists());
+}
+
+#[test]
+fn a_directory_is_not_moved_so_that_a_name_in_it_becomes_guarded_or_ceases_to_be() {
+    let place = Place::new();
+    place.put("x/git/config", "evil");
+    place.put(".docker/config.json", "secret");
+    assert_eq!(place.code(json!({ "Move": { "from": "x", "to": ".config" } })), "protected");
+    assert_eq!(place.code(json!({ "Move": { "from": ".docker", "to": "docker" } })), "protected");
+    assert!(place.root().join(".docker/config.json").exists() && !place.root().join(".config").exists());
+}
+
+#[test]
+fn links_are_refused_wherever_they_stand_in_a_path() {
+    let place = Place::new();
+    place.put("own", "x");
+    symlink("..", place.root().join("up")).unwrap();
+    symlink("../outside", place.root().join("out")).unwrap();
+    for path in ["up/outside", "out", "up/root/own"] {
+        for call in [
+            json!({ "Read": { "path": path } }),
+            json!({ "Append": { "path": path, "content": "x" } }),
+            json!({ "Write": { "path": path, "content": "x" } }),
+            json!({ "Search": { "path": path, "pattern": "secret" } }),
+        ] {
+            assert_eq!(place.code(call.clone()), "outside", "{call}");
+        }
+    }
+    let overwrite = json!({ "Move": { "from": "own", "to": "up/outside", "overwrite": true } });
+    assert_eq!(place.code(overwrite), "outside");
+    assert_eq!(fs::read_to_string(place.folder.path().join("outside")).unwrap(), "secret");
+}
+
+#[test]
+fn links_that_are_followed_stay_inside_and_do_not_rename_what_is_guarded() {
+    let mut place = Place::new();
+    place.links = Links::FollowInside;
+    place.put("a/b/file", "inside");
+    place.put(".env", "secret");
+    symlink("a/b", place.root().join("short")).unwrap();
+    symlink("../../a/./b/file", place.root().join("a/b/around")).unwrap();
+    symlink("../../../outside", place.root().join("a/b/out")).unwrap();
+    symlink(place.root().join(".env"), place.root().join("innocent")).unwrap();
+    symlink("/", place.root().join("slash")).unwrap();
+    symlink("self", place.root().join("self")).unwrap();
+    for path in ["short/file", "short/around", "a/b/around"] {
+        let Ok(FileResult::Read(read)) = place.ask(json!({ "Read": { "path": path } })).result else {
+            panic!("{path} was not read");
+        };
+        assert_eq!((read.path.as_str(), read.content.as_str()), ("a/b/file", "inside"));
+    }
+    for path in ["short/out", "a/b/out", "slash/etc/passwd", "self", "slash"] {
+        assert_eq!(place.code(json!({ "Read": { "path": path } })), "outside", "{path}");
+    }
+    assert_eq!(place.code(json!({ "Read": { "path": "innocent" } })), "protected");
+    assert_eq!(place.code(json!({ "Write": { "path": "innocent", "content": "x" } })), "protected");
+}
+
+#[test]
+fn a_file_with_two_names_is_left_alone() {
+    let place = Place::new();
+    fs::hard_link(place.folder.path().join("outside"), place.root().join("linked")).unwrap();
+    assert_eq!(place.code(json!({ "Read": { "path": "linked" } })), "outside");
+    assert_eq!(place.code(json!({ "Write": { "path": "linked", "content": "x" } })), "outside");
+    assert_eq!(place.code(json!({ "Append": { "path": "linked", "content": "x" } })), "outside");
+    assert_eq!(fs::read_to_string(place.folder.path().join("outside")).unwrap(), "secret");
+}
+
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, place.root().join("pipe"), rustix::fs::FileType::Fifo, mode, 0)
+        .unwrap();
+    assert_eq!(place.code(json!({ "Read": { "path": "pipe" } })), "tool_failed");
+    assert_eq!(place.code(json!({ "Write": { "path": "pipe", "content": "x" } })), "tool_failed");
+    assert_eq!(place.code(json!({ "Append": { "path": "pipe", "content": "x" } })), "tool_failed");
+    let found = place.ask(json!({ "Search": { "pattern": "x" } })).result;
+    assert!(matches!(found, Ok(FileResult::Search(_))));
+}
+
+#[test]
+fn a_delete_that_fails_half_way_says_what_is_gone() {
+    let place = Place::new();
+    place.put("a/b", "1");
+    let answer = place.ask(json!({ "Delete": { "path": "a", "recursive": true } }));
+    assert!(answer.result.is_ok());
+    let gone: Vec<&str> = answer.changed.paths.keys().map(String::as_str).collect();
+    assert_eq!(gone, ["a", "a/b"]);
+}
+
+#[test]
+fn the_workspace_itself_is_neither_written_moved_nor_deleted() {
+    let place = Place::new();
+    for call in [
+        json!({ "Write": { "path": ".", "content": "x" } }),
+        json!({ "Delete": { "path": ".", "recursive": true } }),
+        json!({ "Move": { "from": ".", "to": "x" } }),
+        json!({ "MakeDirectory": { "path": ".", "parents": true } }),
+    ] {
+        assert_eq!(place.code(call.clone()), "bad_arguments", "{call}");
+    }
+    assert!(place.root().exists());
+}

@@ -1,0 +1,242 @@
+//! Workers that are kept: whom they serve, and when they end.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use contract::Canonical;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::Test;
+use crate::bench::{self, Bench, owner, runtime};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_worker_is_kept_for_its_owner_and_access", a_worker_is_kept_for_its_owner_and_access),
+    ("a_worker_that_nobody_asks_ends", a_worker_that_nobody_asks_ends),
+    ("no_more_than_eight_wait", no_more_than_eight_wait),
+    ("a_worker_that_died_is_replaced", a_worker_that_died_is_replaced),
+    ("a_kept_worker_dies_with_its_gate", a_kept_worker_dies_with_its_gate),
+    ("a_call_past_its_time_ends_its_worker", a_call_past_its_time_ends_its_worker),
+    ("a_workspace_that_was_replaced_gets_a_new_worker", a_workspace_that_was_replaced_gets_a_new_worker),
+    ("without_an_owner_nothing_is_kept", without_an_owner_nothing_is_kept),
+    ("a_call_that_is_taken_back_ends_its_worker", a_call_that_is_taken_back_ends_its_worker),
+    ("calls_at_once_each_have_a_worker", calls_at_once_each_have_a_worker),
+    ("a_grant_is_good_for_one_call_only", a_grant_is_good_for_one_call_only),
+];
+
+/// A gate of its own, which keeps a worker until somebody kills it.
+pub(crate) fn be_a_gate_if_asked() {
+    if std::env::args().nth(1).is_some_and(|argument| argument == GATE_ARGUMENT) {
+        let bench = Bench::new();
+        bench.put("f", "x");
+        bench.done("fs.write", json!({ "path": "f", "content": "y" }));
+        assert_eq!(bench.at.kept(), 1);
+        eprintln!("{}", bench.workspace.display());
+        std::thread::sleep(Duration::from_secs(120));
+        std::process::exit(1);
+    }
+}
+
+const GATE_ARGUMENT: &str = "__gate";
+
+/// Processes of the host that can see a path as a mount.
+fn processes_that_see(place: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mounts = processes.filter_map(|entry| fs::read_to_string(entry.path().join("mountinfo")).ok());
+    mounts.filter(|mounts| mounts.contains(place)).count()
+}
+
+/// Waits until no sandbox has a path any more.
+fn nobody_sees(place: &str) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while processes_that_see(place) > 0 {
+        assert!(Instant::now() < until, "a worker is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn a_kept_worker_dies_with_its_gate() {
+    let mut gate = Command::new(std::env::current_exe().unwrap())
+        .arg(GATE_ARGUMENT)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut place = String::new();
+    BufReader::new(gate.stderr.take().unwrap()).read_line(&mut place).unwrap();
+    let place = place.trim();
+    assert!(processes_that_see(place) > 0, "no worker was kept for `{place}`");
+    gate.kill().unwrap();
+    gate.wait().unwrap();
+    bench::clean_up(gate.id());
+    nobody_sees(place);
+    fs::remove_dir_all(Path::new(place).parent().unwrap()).unwrap();
+}
+
+/// Ends the helpers of this process that can see a workspace, as a crash would.
+fn kill_helpers_of(bench: &Bench) -> usize {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let place = bench.workspace.to_str().unwrap();
+    let read = |path: &Path, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
+    let mut killed = 0;
+    for process in fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
+        let is_helper =
+            read(&process, "status").contains(&own) && read(&process, "cmdline").contains("--keep");
+        if !is_helper {
+            continue;
+        }
+        // What it launched sees the workspace as a mount.
+        let pid: i32 = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let children = read(&process.join("task").join(pid.to_string()), "children");
+        let sees = |child: &str| read(&PathBuf::from("/proc").join(child), "mountinfo").contains(place);
+        if children.split_whitespace().any(sees) {
+            let pid = rustix::process::Pid::from_raw(pid).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            killed += 1;
+        }
+    }
+    killed
+}
+
+fn a_worker_is_kept_for_its_owner_and_access() {
+    let mut bench = Bench::new();
+    bench.put("f", "x");
+    let read = json!({ "path": "f" });
+    for _ in 0..3 {
+        bench.done("fs.read", read.clone());
+        assert_eq!(bench.at.kept(), 1, "one worker serves one call after the other");
+    }
+    bench.done("fs.write", json!({ "path": "f", "content": "y" }));
+    assert_eq!(bench.at.kept(), 2, "a worker that reads is not asked to write");
+    bench.at = bench.at.for_owner(owner("another"));
+    bench.done("fs.read", read.clone());
+    assert_eq!(bench.at.kept(), 3, "nor is one that works for somebody else");
+    bench.at.forget(&owner("task"));
+    assert_eq!(bench.at.kept(), 1);
+    bench.done("fs.read", read);
+    assert_eq!(bench.at.kept(), 1);
+    let place = bench.workspace.to_str().unwrap().to_owned();
+    bench.at.forget(&owner("another"));
+    nobody_sees(&place);
+}
+
+fn a_worker_that_nobody_asks_ends() {
+    if !bench::is_long() {
+        eprintln!("skipped: a worker that nobody asks ends: takes long; TOOLGATE_LONG=1 tries it");
+        return;
+    }
+    let bench = Bench::new();
+    bench.put("f", "x");
+    bench.done("fs.read", json!({ "path": "f" }));
+    std::thread::sleep(Duration::from_secs(35));
+    assert_eq!(bench.at.kept(), 0);
+    nobody_sees(bench.workspace.to_str().unwrap());
+}
+
+fn no_more_than_eight_wait() {
+    let mut bench = Bench::new();
+    bench.put("f", "x");
+    for number in 0..10 {
+        bench.at = bench.at.for_owner(owner(&format!("t{number}")));
+        bench.done("fs.read", json!({ "path": "f" }));
+    }
+    assert_eq!(bench.at.kept(), 8);
+}
+
+fn a_worker_that_died_is_replaced() {
+    let bench = Bench::new();
+    bench.put("f", "x");
+    bench.done("fs.read", json!({ "path": "f" }));
+    assert_eq!(kill_helpers_of(&bench), 1, "the test must find whom to kill");
+    // It may take a moment until its end of the socket is closed; until then a call may meet a dying worker.
+    let until = Instant::now() + Duration::from_secs(10);
+    while bench.call("fs.read", json!({ "path": "f" })).failure.is_some() {
+        assert!(Instant::now() < until, "it was never replaced");
+    }
+}
+
+fn a_call_past_its_time_ends_its_worker() {
+    let mut bench = Bench::new();
+    bench.put("f", "x");
+    let patient = bench.limits;
+    bench.limits.timeout = Duration::from_micros(1);
+    assert_eq!(bench.refused("fs.read", json!({ "path": "f" })), "timeout");
+    assert_eq!(bench.at.kept(), 0);
+    bench.limits = patient;
+    bench.done("fs.read", json!({ "path": "f" }));
+}
+
+fn a_workspace_that_was_replaced_gets_a_new_worker() {
+    let bench = Bench::new();
+    bench.put("f", "old");
+    bench.done("fs.read", json!({ "path": "f" }));
+    fs::rename(&bench.workspace, bench.workspace.with_extension("away")).unwrap();
+    fs::create_dir(&bench.workspace).unwrap();
+    bench.put("f", "new");
+    assert_eq!(bench.done("fs.read", json!({ "path": "f" }))["content"], "new");
+}
+
+fn without_an_owner_nothing_is_kept() {
+    let mut bench = Bench::new();
+    bench.put("f", "x");
+    bench.at = bench::surroundings();
+    bench.done("fs.read", json!({ "path": "f" }));
+    assert_eq!(bench.at.kept(), 0);
+}
+
+fn a_call_that_is_taken_back_ends_its_worker() {
+    let bench = Bench::new();
+    bench.put("f", "x");
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let ran = bench.call_with("fs.write", json!({ "path": "f", "content": "y" }), cancel);
+    assert_eq!(ran.failure.unwrap().code, "cancelled");
+    assert_eq!(bench.text("f"), "x");
+    bench.done("fs.write", json!({ "path": "f", "content": "z" }));
+}
+
+fn calls_at_once_each_have_a_worker() {
+    let bench = Bench::new();
+    let tool = bench.tool("fs.append");
+    runtime().block_on(async {
+        let calls = (0..12).map(|number| {
+            let arguments =
+                Canonical::of(json!({ "path": "log", "content": format!("{number}\n") })).unwrap();
+            let grant = bench.grant(&*tool, &arguments).unwrap();
+            let (tool, at) = (tool.clone(), bench.at.clone());
+            tokio::spawn(
+                async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await.failure },
+            )
+        });
+        let calls: Vec<_> = calls.collect();
+        let mut failures = Vec::new();
+        for call in calls {
+            failures.extend(call.await.unwrap());
+        }
+        // Whoever meets a file that another is just making may be told so; nothing is lost without a word.
+        let lines = bench.text("log").lines().count();
+        assert_eq!(lines + failures.len(), 12, "{failures:?}");
+    });
+    assert!(bench.at.kept() <= 8);
+}
+
+fn a_grant_is_good_for_one_call_only() {
+    let bench = Bench::new();
+    bench.put("f", "x");
+    bench.put("g", "y");
+    let tool = bench.tool("fs.read");
+    let (granted, other) = (json!({ "path": "f" }), json!({ "path": "g" }));
+    let (granted, other) = (Canonical::of(granted).unwrap(), Canonical::of(other).unwrap());
+    let grant = bench.grant(&*tool, &granted).unwrap();
+    let ran = runtime().block_on(tool.run(grant, &other, &bench.at, CancellationToken::new()));
+    assert_eq!(ran.failure.unwrap().code, "internal");
+    let grant = bench.grant(&*tool, &granted).unwrap();
+    let write = bench.tool("fs.delete");
+    let ran = runtime().block_on(write.run(grant, &granted, &bench.at, CancellationToken::new()));
+    assert_eq!(ran.failure.unwrap().code, "internal");
+    assert_eq!(bench.text("f"), "x");
+}
