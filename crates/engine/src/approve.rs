@@ -95,6 +95,10 @@ impl Engine {
         let Some(request) = request_of(&row) else {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
         };
+        // It was approved for another workspace than this gate has; the gate that has it runs it.
+        if request.digest(self.workspace_of(&row.agent)) != row.request {
+            return Ok(None);
+        }
         // ATTACK(changed-while-waiting): the yes is one fact among others, and today's policy decides again.
         let admitted = match self.admit(row.id.clone(), &request) {
             Ok(admitted) => admitted,
