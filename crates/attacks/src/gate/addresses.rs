@@ -75,7 +75,7 @@ const USERINFO: &[&str] = &[
     "http://good.example\"@169.254.169.254/",
     "http://good.example'@169.254.169.254/",
     "http://<good.example>@169.254.169.254/",
-    "http://good.example @169.254.169.254/",
+    "http:///169.254.169.254/",
     "http://169.254.169.254\\@good.example/",
 ];
 

@@ -282,7 +282,12 @@ fn links_inside(stand: &Stand<'_>) -> Try<()> {
     stand.put(".env", &stand.secret)?;
     stand.place.link("work/plain", "real")?;
     stand.place.link("work/hides", ".env")?;
+    // What is hidden twice, or lies in what is hidden, is still hidden.
     stand.place.link("work/.env.local", ".env")?;
+    for name in [".env", ".envrc", ".git/config", "deep/.vscode/tasks.json"] {
+        stand.put(&format!("folder/{name}"), &stand.secret)?;
+    }
+    stand.place.link("work/.env.folder", "folder")?;
     Ok(())
 }
 
