@@ -7,6 +7,7 @@ mod addresses;
 mod approvals;
 mod case;
 mod commands;
+mod doors;
 mod files;
 mod input;
 mod payment;
@@ -29,5 +30,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("input", input::cases()),
         ("secrets", secrets::cases()),
         ("addresses", addresses::cases()),
+        ("doors", doors::cases()),
     ]
 }

@@ -109,10 +109,10 @@ impl Tool for Paying {
         _cancel: CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
-            // As careless programs read their arguments: by whatever case the key has, and the last one counts.
+            // As careless programs read their arguments: the first key that fits, in whatever case it is.
             let members = arguments.value().as_object();
-            let amounts = members.into_iter().flatten().filter(|(key, _)| key.eq_ignore_ascii_case("amount"));
-            let amount = amounts.map(|(_, value)| value.to_string()).next_back().unwrap_or_default();
+            let mut amounts = members.into_iter().flatten().filter(|(key, _)| key.eq_ignore_ascii_case("amount"));
+            let amount = amounts.next().map(|(_, value)| value.to_string()).unwrap_or_default();
             let written = OpenOptions::new().append(true).create(true).open(&self.book);
             let failure = written.and_then(|mut book| writeln!(book, "{amount}")).err();
             Ran {

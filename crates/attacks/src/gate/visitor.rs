@@ -9,7 +9,6 @@ use contract::AgentName;
 use serde_json::Value;
 
 use crate::Try;
-use crate::bench::Bench;
 use crate::gate::stand::{AGENT, Opening, Stand, open, runtime, trusted};
 use crate::launch::command_of;
 
@@ -43,9 +42,9 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     /// Starts a gate for a stand, and greets it.
-    pub(crate) fn greet(bench: &Bench, stand: &Stand<'_>) -> Try<Visitor> {
+    pub(crate) fn greet(stand: &Stand<'_>) -> Try<Visitor> {
         let arguments = [GATE_ARGUMENT.into(), stand.home().into(), stand.workspace.clone().into()];
-        let mut child = command_of(&bench.tool, &arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command_of(&stand.bench.tool, &arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().ok_or("the gate has no output")?);
         let mut visitor = Visitor { child, input, output };
