@@ -111,6 +111,17 @@ pub(crate) fn cases() -> Vec<Case> {
             write_hook,
         ),
         Case::new(
+            "planted-bare-repository",
+            "no repository is made file by file that a person's git would obey",
+            |stand| {
+                for (name, content) in repository(stand) {
+                    stand.put(&format!("sub/{name}"), &content)?;
+                }
+                enter(stand, "sub")
+            },
+            plant_repository,
+        ),
+        Case::new(
             "guarded-by-move",
             "a directory is not moved to where its content would be obeyed",
             |stand| {
@@ -501,6 +512,63 @@ fn write_hook(stand: &Stand<'_>) -> Try<Effect> {
     let changed = fs::read_to_string(stand.workspace.join(".git/config"))? != before;
     let hook = stand.workspace.join(".git/hooks/pre-commit").exists();
     Ok(if changed || hook { Effect::Through("git's own files have changed".to_owned()) } else { untouched(stand)? })
+}
+
+/// The least that git takes for a repository, with a setting that it runs.
+fn repository(stand: &Stand<'_>) -> Vec<(&'static str, String)> {
+    let mark = stand.workspace.join("PWNED");
+    let settings = format!("[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch {}; false\"\n", mark.display());
+    let head = "ref: refs/heads/main\n".to_owned();
+    vec![("config", settings), ("HEAD", head), ("objects/x", String::new()), ("refs/x", String::new())]
+}
+
+/// A person looks around with git.
+fn enter(stand: &Stand<'_>, folder: &str) -> Try<Effect> {
+    stand.bare("git", &["status"], &stand.workspace.join(folder))?;
+    obeyed(stand)
+}
+
+fn plant_repository(stand: &Stand<'_>) -> Try<Effect> {
+    let gate = stand.gate(trusted())?;
+    // In every order, so that each part comes last once.
+    for turn in 0..4 {
+        let mut parts = repository(stand);
+        parts.rotate_left(turn);
+        let folder = format!("sub{turn}");
+        for (name, content) in parts {
+            let call = json!({ "path": format!("{folder}/{name}"), "content": content, "parents": true });
+            gate.call("fs.write", call, Ending::Settled)?;
+        }
+        if let Effect::Through(what) = enter(stand, &folder)? {
+            return Ok(Effect::Through(format!("{what}, with {folder}")));
+        }
+    }
+    // By moving what has other names, and by commands.
+    for (name, content) in repository(stand) {
+        stand.put(&format!("parts/{}", name.replace('/', "x/")), &content)?;
+    }
+    gate.call("fs.mkdir", json!({ "path": "moved" }), Ending::Done)?;
+    for (from, to) in [("config", "config"), ("objectsx", "objects"), ("refsx", "refs"), ("HEAD", "HEAD")] {
+        let call = json!({ "from": format!("parts/{from}"), "to": format!("moved/{to}") });
+        let ending = if to == "HEAD" { Ending::Failed("protected") } else { Ending::Done };
+        gate.call("fs.move", call, ending)?;
+    }
+    let script = "mkdir -p cmd/objects cmd/refs; cp sub0/config cmd; echo ref: refs/heads/main > cmd/HEAD";
+    gate.call("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build" }), Ending::Settled)?;
+    for folder in ["moved", "cmd"] {
+        if let Effect::Through(what) = enter(stand, folder)? {
+            return Ok(Effect::Through(format!("{what}, with {folder}")));
+        }
+    }
+    // One that is there already is not changed, however deep.
+    for (name, content) in repository(stand) {
+        stand.put(&format!("there.git/{name}"), &content)?;
+    }
+    for path in ["there.git/config", "there.git/hooks/post-update", "there.git/refs/heads/main", "there.git/new"] {
+        let call = json!({ "path": path, "content": "x", "parents": true });
+        gate.call("fs.write", call, Ending::Failed("protected"))?;
+    }
+    obeyed(stand)
 }
 
 fn move_to_be_obeyed(stand: &Stand<'_>) -> Try<Effect> {
