@@ -116,10 +116,8 @@ fn make(path: &Path, bytes: &[u8]) -> io::Result<()> {
     getrandom::fill(&mut name).map_err(io::Error::other)?;
     let unnamed = path.with_extension(format!("{:016x}", u64::from_ne_bytes(name)));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed)?;
-    let made = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::hard_link(&unnamed, path));
+    let made =
+        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&unnamed, path));
     let _ = fs::remove_file(&unnamed);
     made
 }

@@ -30,7 +30,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "userinfo-host",
             "what stands before the host of a URL is not the host",
             |_| {
-                let naive = |url: &str| url.split("://").nth(1).and_then(|rest| rest.split(['/', '@', ':']).next()).map(str::to_owned);
+                let naive = |url: &str| {
+                    url.split("://")
+                        .nth(1)
+                        .and_then(|rest| rest.split(['/', '@', ':']).next())
+                        .map(str::to_owned)
+                };
                 let fooled = USERINFO.iter().all(|url| naive(url).as_deref() != Some(METADATA));
                 Ok(Effect::through_if(fooled, "the first name is taken for the host"))
             },
@@ -84,7 +89,9 @@ fn spelled_differently(spellings: &[&str]) -> Try<Effect> {
     for spelling in spellings.iter().skip(1) {
         let mut found = (*spelling, 80).to_socket_addrs().map_err(|error| format!("{spelling}: {error}"))?;
         let is_special = |address: IpAddr| match address {
-            IpAddr::V4(address) => address.is_link_local() || address.is_loopback() || address.is_unspecified(),
+            IpAddr::V4(address) => {
+                address.is_link_local() || address.is_loopback() || address.is_unspecified()
+            }
             IpAddr::V6(_) => false,
         };
         if *spelling == METADATA || !found.any(|address| is_special(address.ip())) {
@@ -97,13 +104,20 @@ fn spelled_differently(spellings: &[&str]) -> Try<Effect> {
 /// A check of IPv4 addresses alone has nothing to say of them.
 fn wrapped() -> Try<Effect> {
     let is_v4 = |text: &str| text.parse::<std::net::Ipv4Addr>().is_ok();
-    Ok(Effect::through_if(!WRAPPED.iter().any(|text| is_v4(text)), "none of them is an IPv4 address by its text"))
+    Ok(Effect::through_if(
+        !WRAPPED.iter().any(|text| is_v4(text)),
+        "none of them is an IPv4 address by its text",
+    ))
 }
 
 fn ask_for(stand: &Stand<'_>, hosts: &[&str]) -> Try<Effect> {
     let gate = stand.gate(trusted())?;
     for host in hosts {
-        for url in [format!("http://{host}/latest/"), format!("HTTPS://{host}:8080?x"), format!("--url=http://x@{host}./")] {
+        for url in [
+            format!("http://{host}/latest/"),
+            format!("HTTPS://{host}:8080?x"),
+            format!("--url=http://x@{host}./"),
+        ] {
             for profile in ["networked", "build", "inspect"] {
                 let command = if profile == "networked" { "curl" } else { "git" };
                 let call = json!({ "command": command, "args": ["clone", url], "profile": profile });

@@ -73,9 +73,13 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "decided-twice",
             "a question that was answered is not answered again, nor by the same person twice",
-            |_| {
-                let answers = [("me", Verdict::Approve), ("me", Verdict::Approve)];
-                Ok(Effect::through_if(answers.len() == 2, "two answers, if nobody looks who gave them"))
+            |stand| {
+                // The second answer, if it were the first.
+                let gate = furnished(stand)?;
+                let (_, view) = gate.waits("shell", remove("build"))?;
+                gate.answer(view.id.as_str(), Verdict::Approve)?;
+                gate.call("shell", remove("build"), Ending::Done)?;
+                deleted(stand, "build")
             },
             decide_twice,
         ),
@@ -83,10 +87,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "wrong-credential",
             "whoever answers has the operator's credential, not just any",
             |stand| {
-                // A check for presence takes whatever is not empty.
-                let presented = Credential::presented("x");
-                let own = Credential::load_or_create(&stand.home())?;
-                Ok(Effect::through_if(presented.digest() != own.digest(), "it is there, and it is wrong"))
+                // The same answer with the right one.
+                let gate = furnished(stand)?;
+                let (_, view) = gate.waits("shell", remove("build"))?;
+                let credential = Credential::load_or_create(&stand.home())?;
+                let taken = answered(&gate, view.id.as_str(), Verdict::Approve, &credential)?;
+                Ok(Effect::through_if(taken.is_ok(), format!("{taken:?}")))
             },
             answer_as_nobody,
         ),
@@ -94,9 +100,14 @@ pub(crate) fn cases() -> Vec<Case> {
             "empty-credential",
             "a credential file that was cut off makes nobody an operator",
             |stand| {
-                fs::write(stand.place.path("home/key"), "")?;
-                let nothing = fs::read_to_string(stand.place.path("home/key"))?;
-                Ok(Effect::through_if(nothing == "", "equal to what anybody has"))
+                // What is registered with nothing is known by nothing.
+                let store = stand.store()?;
+                let nothing = Credential::presented("").digest();
+                let found = runtime()?.block_on(async {
+                    store.add_operator(&OperatorName::parse("nobody")?, Role::Admin, nothing, 1).await?;
+                    Try::Ok(store.operator_by_credential(&Credential::presented(" \n").digest()).await?)
+                })?;
+                Ok(Effect::through_if(found.is_some(), "nobody is an operator"))
             },
             answer_with_nothing,
         )
@@ -141,7 +152,14 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "same-person-twice",
             "what two people must approve is not approved by one who answers twice",
-            |_| Ok(Effect::through_if([1, 1].len() == 2, "two answers, if only they are counted")),
+            |stand| {
+                // Where one is enough, one is enough.
+                let gate = paying(stand, SafetyClass::Financial, Idempotency::None)?;
+                let (_, view) = gate.waits("pay", json!({ "amount": 1 }))?;
+                gate.answer(view.id.as_str(), Verdict::Approve)?;
+                gate.call("pay", json!({ "amount": 1 }), Ending::Done)?;
+                paid(stand, 1)
+            },
             approve_alone,
         ),
         Case::new(
@@ -149,7 +167,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "whoever is asked sees every word of what would run",
             |_| {
                 let call = hidden_part();
-                let shown = format!("{} {}", call["command"], call["args"]);
+                let shown = format!("{:?} {:?}", call.get("command"), call.get("args"));
                 Ok(Effect::through_if(!shown.contains("PRECIOUS"), "the first command alone is harmless"))
             },
             show_in_part,
@@ -228,13 +246,13 @@ fn row(gate: &Gate<'_>, call: &CallId) -> Try<CallRow> {
 
 // ---- a yes, and what it is good for
 
-/// A yes by the tool's name alone would do for any of its calls.
+/// With a yes of its own, the call runs.
 fn control_another_call(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
-    let (_, view) = gate.waits("shell", remove("build"))?;
+    let (_, view) = gate.waits("shell", remove("precious"))?;
     gate.answer(view.id.as_str(), Verdict::Approve)?;
-    let approved = runtime()?.block_on(gate.engine.store().approval(&view.id))?.ok_or("the question is lost")?;
-    Ok(Effect::through_if(approved.tool.as_str() == "shell", "the same tool, the same agent"))
+    gate.call("shell", remove("precious"), Ending::Done)?;
+    deleted(stand, "precious")
 }
 
 fn use_for_another_call(stand: &Stand<'_>) -> Try<Effect> {
@@ -296,7 +314,8 @@ fn control_changed(stand: &Stand<'_>) -> Try<Effect> {
 }
 
 fn change_while_waiting(stand: &Stand<'_>) -> Try<Effect> {
-    let denies = ApprovalRule { tool: ToolGlob::parse("shell")?, effect: RuleEffect::Deny, place: "x:1".to_owned() };
+    let denies =
+        ApprovalRule { tool: ToolGlob::parse("shell")?, effect: RuleEffect::Deny, place: "x:1".to_owned() };
     let locked = settings_of(Agent { autonomy: Autonomy::Locked, ..Agent::default() });
     let other = Settings { ask_for: 77_000, ..standard() };
     let changes = [
@@ -339,39 +358,42 @@ fn run_elsewhere(stand: &Stand<'_>) -> Try<Effect> {
 
 // ---- around the gate
 
-/// A store that only keeps what it is given takes any status.
+/// One that people have said yes to is started and completed in the very same way.
 fn control_complete(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
-    let (call, _) = gate.waits("shell", remove("build"))?;
-    let mut row = row(&gate, &call)?;
-    row.status = CallStatus::Completed;
-    Ok(Effect::through_if(row.status.is_final(), "nothing but the store's own rules"))
+    let (call, view) = gate.waits("shell", remove("build"))?;
+    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    let done = start(&gate, &call, &view.id)? && complete(&gate, &call)?;
+    Ok(Effect::through_if(done, "it was completed, and nothing has run"))
+}
+
+/// Says of a call that it ran and went well.
+fn complete(gate: &Gate<'_>, call: &CallId) -> Try<bool> {
+    let row = row(gate, call)?;
+    let settlement = Settlement {
+        call: row.id.clone(),
+        status: CallStatus::Completed,
+        body: forged(&row),
+        result: json!({}),
+        artifacts: Vec::new(),
+        now: gate.engine.now(),
+    };
+    Ok(runtime()?.block_on(gate.engine.store().settle(settlement)).is_ok())
+}
+
+fn start(gate: &Gate<'_>, call: &CallId, approval: &ApprovalId) -> Try<bool> {
+    let store = gate.engine.store();
+    Ok(runtime()?.block_on(store.start_approved(call, approval, json!({}), gate.engine.now()))?)
 }
 
 fn complete_unasked(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
-    let store = gate.engine.store();
     let (call, view) = gate.waits("shell", remove("build"))?;
-    let complete = |row: &CallRow| -> Try<bool> {
-        let settlement = Settlement {
-            call: row.id.clone(),
-            status: CallStatus::Completed,
-            body: forged(row),
-            result: json!({}),
-            artifacts: Vec::new(),
-            now: gate.engine.now(),
-        };
-        Ok(runtime()?.block_on(store.settle(settlement)).is_ok())
-    };
-    let start = |call: &CallId, id: &ApprovalId| -> Try<bool> {
-        Ok(runtime()?.block_on(store.start_approved(call, id, json!({}), gate.engine.now()))?)
-    };
-    let waiting = row(&gate, &call)?;
-    if complete(&waiting)? || start(&call, &view.id)? {
+    if complete(&gate, &call)? || start(&gate, &call, &view.id)? {
         return Ok(Effect::Through("a waiting call was completed or started".to_owned()));
     }
     end(&gate, &call, Verdict::Reject, "rejected")?;
-    if complete(&row(&gate, &call)?)? || start(&call, &view.id)? {
+    if complete(&gate, &call)? || start(&gate, &call, &view.id)? {
         return Ok(Effect::Through("a rejected call was completed or started".to_owned()));
     }
     deleted(stand, "build")
@@ -400,7 +422,12 @@ fn forged(row: &CallRow) -> ReceiptBody {
 
 // ---- who answers
 
-fn answered(gate: &Gate<'_>, id: &str, verdict: Verdict, credential: &Credential) -> Try<Result<(), AnswerRefused>> {
+fn answered(
+    gate: &Gate<'_>,
+    id: &str,
+    verdict: Verdict,
+    credential: &Credential,
+) -> Try<Result<(), AnswerRefused>> {
     Ok(runtime()?.block_on(gate.engine.answer(id, verdict, None, credential, "attack")).map(drop))
 }
 
@@ -489,7 +516,8 @@ fn use_anothers(stand: &Stand<'_>) -> Try<Effect> {
     if status(&gate, "other", &call)?.is_some() {
         return Ok(Effect::Through("another agent sees the call".to_owned()));
     }
-    let request = engine::Request { agent: AgentName::parse("other")?, ..gate.request("shell", remove("precious"))? };
+    let request =
+        engine::Request { agent: AgentName::parse("other")?, ..gate.request("shell", remove("precious"))? };
     let result = gate.send(request)?;
     end(&gate, &result.call_id, Verdict::Reject, "rejected")?;
     deleted(stand, "precious")
@@ -507,7 +535,8 @@ fn guess(stand: &Stand<'_>) -> Try<Effect> {
             return Ok(Effect::Through(format!("`{text}` is enough")));
         }
     }
-    let ids: Vec<CallId> = (0..8).map(|n| gate.waits("shell", remove(&format!("x{n}"))).map(|it| it.0)).collect::<Try<_>>()?;
+    let ids: Vec<CallId> =
+        (0..8).map(|n| gate.waits("shell", remove(&format!("x{n}"))).map(|it| it.0)).collect::<Try<_>>()?;
     let mut begins: Vec<&str> = ids.iter().filter_map(|id| id.as_str().get(..8)).collect();
     begins.sort_unstable();
     begins.dedup();
@@ -636,7 +665,9 @@ fn run_at_two_gates(stand: &Stand<'_>) -> Try<Effect> {
         let mut running = tokio::task::JoinSet::new();
         for engine in gates.iter().cloned().chain(gates.iter().cloned()) {
             let request = request.clone();
-            running.spawn(async move { engine.call(request, Duration::from_secs(5), CancellationToken::new()).await });
+            running.spawn(async move {
+                engine.call(request, Duration::from_secs(5), CancellationToken::new()).await
+            });
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
         let credential = Credential::load_or_create(&stand.home())?;

@@ -64,7 +64,8 @@ impl Case {
             }
         }
         let stand = Stand::new(bench)?;
-        let effect = (self.attack)(&stand).map_err(|error| format!("the attack could not be made: {error}"))?;
+        let effect =
+            (self.attack)(&stand).map_err(|error| format!("the attack could not be made: {error}"))?;
         if let Effect::Through(what) = stand.judged(effect)? {
             return Err(format!("attack: got through: {what}").into());
         }

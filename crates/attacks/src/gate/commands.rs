@@ -24,7 +24,11 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "command-chaining",
             "a command line is not taken apart by anybody, and one that wants to be is refused",
-            |stand| seen_after(stand, |stand| all_lines(stand, |line| stand.bare("sh", &["-c", line], &stand.workspace))),
+            |stand| {
+                seen_after(stand, |stand| {
+                    all_lines(stand, |line| stand.bare("sh", &["-c", line], &stand.workspace))
+                })
+            },
             chain,
         ),
         Case::new(
@@ -168,7 +172,11 @@ fn chain(stand: &Stand<'_>) -> Try<Effect> {
         }
         // Within an argument they are the argument's business.
         for line in LINES {
-            gate.call("shell", json!({ "command": "echo", "args": [line], "profile": profile }), Ending::Done)?;
+            gate.call(
+                "shell",
+                json!({ "command": "echo", "args": [line], "profile": profile }),
+                Ending::Done,
+            )?;
         }
     }
     seen(stand)
@@ -310,7 +318,8 @@ pub(crate) fn switch_off_the_walls(bench: &Bench) -> Try<()> {
         let site = bench.site(mode)?;
         let work = site.place.open_folder("work")?;
         let mark = work.join(MARK);
-        let arguments = ["/", "-maxdepth", "0", "-exec", "touch", &mark.to_string_lossy(), ";"].map(str::to_owned);
+        let arguments =
+            ["/", "-maxdepth", "0", "-exec", "touch", &mark.to_string_lossy(), ";"].map(str::to_owned);
         site.run(Run { read: vec![work.clone()], ..Run::command("find", arguments) })?;
         Ok(mark.exists())
     };
@@ -352,7 +361,11 @@ fn run_planted(stand: &Stand<'_>) -> Try<Effect> {
 fn control_search_path(stand: &Stand<'_>) -> Try<Effect> {
     plant(stand)?;
     let evil = stand.workspace.join("evil");
-    command_of(Path::new("/usr/bin/env"), &["ls".into()]).env("PATH", evil).current_dir(&stand.workspace).output().ok();
+    command_of(Path::new("/usr/bin/env"), &["ls".into()])
+        .env("PATH", evil)
+        .current_dir(&stand.workspace)
+        .output()
+        .ok();
     let said = stand.bare("env", &["PATH=evil:/usr/bin:/bin", "ls"], &stand.workspace)?;
     seen(stand).map(|effect| match effect {
         Effect::Held(_) => Effect::Held(said),
@@ -364,7 +377,9 @@ fn set_search_path(stand: &Stand<'_>) -> Try<Effect> {
     plant(stand)?;
     let evil = stand.workspace.join("evil").to_string_lossy().into_owned();
     let gate = stand.gate(standard())?;
-    for name in ["PATH", "Path", "LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "GIT_EXEC_PATH", "PYTHONPATH"] {
+    for name in
+        ["PATH", "Path", "LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "GIT_EXEC_PATH", "PYTHONPATH"]
+    {
         let call = json!({ "command": "ls", "env": { name: evil }, "profile": "build" });
         gate.call("shell", call, Ending::Refused("constrained"))?;
     }
@@ -381,11 +396,16 @@ fn listed(stand: &Stand<'_>) -> Try<Effect> {
     let refused = Ending::Refused("command_not_allowed");
     for command in ["touch", "/usr/bin/touch", "/bin/touch", "./touch"] {
         touch(&gate, json!({ "command": command, "args": [MARK] }), refused)?;
-        touch(&gate, json!({ "command": "true", "stages": [{ "command": command, "args": [MARK] }] }), refused)?;
+        touch(
+            &gate,
+            json!({ "command": "true", "stages": [{ "command": command, "args": [MARK] }] }),
+            refused,
+        )?;
     }
     // An empty list means none, never all.
     for allowed in [vec![], vec!["ls".to_owned()]] {
-        let allows = ShellSettings { allowed: Some(allowed.into_iter().collect()), ..ShellSettings::default() };
+        let allows =
+            ShellSettings { allowed: Some(allowed.into_iter().collect()), ..ShellSettings::default() };
         let gate = stand.gate(Settings { shell: allows, ..trusted() })?;
         for command in ["touch", "/usr/bin/touch", "/bin/ls"] {
             touch(&gate, json!({ "command": command, "args": [MARK] }), refused)?;
@@ -430,8 +450,10 @@ fn hide_in_a_long_pipeline(stand: &Stand<'_>) -> Try<Effect> {
 
 // ---- what stays
 
-const LEAVES: &str = "echo export POISON=1 > ~/.profile; cp ~/.profile /tmp/.poison; cp ~/.profile /dev/shm/.poison; true";
-const FINDS: &str = "for f in ~/.profile /tmp/.poison /dev/shm/.poison; do test -e $f && touch PWNED; done; true";
+const LEAVES: &str =
+    "echo export POISON=1 > ~/.profile; cp ~/.profile /tmp/.poison; cp ~/.profile /dev/shm/.poison; true";
+const FINDS: &str =
+    "for f in ~/.profile /tmp/.poison /dev/shm/.poison; do test -e $f && touch PWNED; done; true";
 
 fn control_state(stand: &Stand<'_>) -> Try<Effect> {
     // The same home for both; nothing of the host's own /tmp is touched.
@@ -443,7 +465,11 @@ fn control_state(stand: &Stand<'_>) -> Try<Effect> {
 fn leave_state(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(standard())?;
     for script in [LEAVES, FINDS] {
-        gate.call("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build" }), Ending::Done)?;
+        gate.call(
+            "shell",
+            json!({ "command": "sh", "args": ["-c", script], "profile": "build" }),
+            Ending::Done,
+        )?;
     }
     seen(stand)
 }

@@ -32,8 +32,10 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| {
                 let door = Door::open(stand)?;
                 let agent = bearer(TESTER);
-                let nobody: [&[&str]; 4] = [&[], &["Authorization: Bearer "], &["Authorization: Bearer x"], &[&agent]];
-                let tried: Vec<Answer> = nobody.iter().map(|headers| door.decide(headers)).collect::<Try<_>>()?;
+                let nobody: [&[&str]; 4] =
+                    [&[], &["Authorization: Bearer "], &["Authorization: Bearer x"], &[&agent]];
+                let tried: Vec<Answer> =
+                    nobody.iter().map(|headers| door.decide(headers)).collect::<Try<_>>()?;
                 // With both, it is the agent who asks, or nobody.
                 let both = door.decide(&[&agent, &bearer(&door.operator)])?;
                 let new_link = door.ask("POST", "/v1/sign-in-links", &[&agent], "")?;
@@ -93,8 +95,15 @@ pub(crate) fn cases() -> Vec<Case> {
                 let operator = bearer(&door.operator);
                 let port = door.address.port();
                 let mut tried = Vec::new();
-                for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "localhost@evil.example"] {
-                    for host in [host.to_owned(), format!("{host}:{port}"), format!("127.0.0.1:{port}@{host}")] {
+                for host in [
+                    "evil.example",
+                    "127.0.0.1.evil.example",
+                    "localhost.evil.example",
+                    "localhost@evil.example",
+                ] {
+                    for host in
+                        [host.to_owned(), format!("{host}:{port}"), format!("127.0.0.1:{port}@{host}")]
+                    {
                         tried.push(door.send("POST", &door.decision_path(), &host, &[&operator], YES)?);
                         tried.push(door.send("GET", "/v1/approvals", &host, &[&operator], "")?);
                     }
@@ -124,7 +133,13 @@ pub(crate) fn cases() -> Vec<Case> {
                     door.decide(&[&cookie, &page, "Sec-Fetch-Site: cross-site"])?,
                     door.decide(&[&cookie, &page, "Sec-Fetch-Site: same-site"])?,
                 ];
-                for origin in ["http://evil.example".to_owned(), "null".to_owned(), format!("http://localhost:{port}"), format!("https://127.0.0.1:{port}"), "http://127.0.0.1:1".to_owned()] {
+                for origin in [
+                    "http://evil.example".to_owned(),
+                    "null".to_owned(),
+                    format!("http://localhost:{port}"),
+                    format!("https://127.0.0.1:{port}"),
+                    "http://127.0.0.1:1".to_owned(),
+                ] {
                     tried.push(door.decide(&[&cookie, &page, &format!("Origin: {origin}")])?);
                 }
                 door.finish(tried)
@@ -241,7 +256,11 @@ impl<'a> Door<'a> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
-        let mut lines = vec![format!("{method} {path} HTTP/1.1"), format!("Host: {host}"), "Connection: close".to_owned()];
+        let mut lines = vec![
+            format!("{method} {path} HTTP/1.1"),
+            format!("Host: {host}"),
+            "Connection: close".to_owned(),
+        ];
         lines.extend(headers.iter().map(|header| (*header).to_owned()));
         if !body.is_empty() {
             lines.push("Content-Type: application/json".to_owned());

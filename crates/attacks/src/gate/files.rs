@@ -41,7 +41,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "a link out of the workspace is not followed, whatever the settings",
             |stand| {
                 let links = links_out(stand)?;
-                read_bare(stand, &links.into_iter().map(|link| stand.workspace.join(link)).collect::<Vec<_>>())
+                read_bare(
+                    stand,
+                    &links.into_iter().map(|link| stand.workspace.join(link)).collect::<Vec<_>>(),
+                )
             },
             follow_out,
         ),
@@ -203,7 +206,9 @@ fn escape(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(trusted())?;
     let outside = stand.outside.to_string_lossy().into_owned();
     let magic = format!("/proc/self/root{outside}");
-    for path in ["../outside", "sub/../../outside", "./../outside", "sub/..", &outside, &magic, "//etc/passwd", ".."] {
+    for path in
+        ["../outside", "sub/../../outside", "./../outside", "sub/..", &outside, &magic, "//etc/passwd", ".."]
+    {
         all_end(&gate, calls_with(path), Ending::Refused("outside"))?;
     }
     let (long, deep) = ("x".repeat(256), "x/".repeat(2049));
@@ -313,7 +318,11 @@ fn follow_inside(stand: &Stand<'_>, follow: bool) -> Try<Effect> {
 }
 
 /// Does something again and again while two names of the workspace are exchanged without a pause.
-fn while_swapping(stand: &Stand<'_>, time: Duration, mut act: impl FnMut() -> Try<bool>) -> Try<(usize, usize)> {
+fn while_swapping(
+    stand: &Stand<'_>,
+    time: Duration,
+    mut act: impl FnMut() -> Try<bool>,
+) -> Try<(usize, usize)> {
     let over = AtomicBool::new(false);
     let [one, other] = ["swap", "link"].map(|name| stand.workspace.join(name));
     std::thread::scope(|scope| {
@@ -350,7 +359,11 @@ fn control_swap(stand: &Stand<'_>) -> Try<Effect> {
     let folder = stand.workspace.join("swap");
     let (tries, found) = while_swapping(stand, Duration::from_secs(1), || {
         let is_folder = fs::symlink_metadata(&folder).is_ok_and(|status| status.is_dir());
-        let text = if is_folder { fs::read_to_string(folder.join("file")).unwrap_or_default() } else { String::new() };
+        let text = if is_folder {
+            fs::read_to_string(folder.join("file")).unwrap_or_default()
+        } else {
+            String::new()
+        };
         Ok(text.contains(&stand.secret))
     })?;
     Ok(Effect::through_if(found > 0, format!("{found} of {tries}")))
@@ -378,7 +391,8 @@ fn swap(stand: &Stand<'_>) -> Try<Effect> {
     if found == 0 || found == tries {
         return Err(format!("no race was run: {found} of {tries} calls found the directory").into());
     }
-    let names: Vec<_> = fs::read_dir(stand.place.path("target"))?.flatten().map(|entry| entry.file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(stand.place.path("target"))?.flatten().map(|entry| entry.file_name()).collect();
     let kept = names.len() == 1 && fs::read_to_string(target)? == stand.secret;
     Ok(Effect::through_if(!kept, format!("{names:?} is outside")))
 }
@@ -388,7 +402,11 @@ fn link_hard(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(trusted())?;
     gate.call("fs.read", json!({ "path": "linked" }), Ending::Failed("outside"))?;
     gate.call("fs.append", json!({ "path": "linked", "content": "PWNED" }), Ending::Failed("outside"))?;
-    gate.call("fs.edit", json!({ "path": "linked", "old": "token", "new": "PWNED" }), Ending::Failed("outside"))?;
+    gate.call(
+        "fs.edit",
+        json!({ "path": "linked", "old": "token", "new": "PWNED" }),
+        Ending::Failed("outside"),
+    )?;
     gate.call("fs.search", json!({ "pattern": "token" }), Ending::Done)?;
     // To write is to replace the name, which leaves the other one as it is.
     gate.call("fs.write", json!({ "path": "linked", "content": "PWNED" }), Ending::Settled)?;
@@ -413,19 +431,32 @@ fn open_special(stand: &Stand<'_>) -> Try<Effect> {
     mknodat(CWD, stand.workspace.join("empty"), FileType::Fifo, Mode::from_raw_mode(0o644), 0)?;
     // Only root can make one, and only where devices may be made.
     let zero = rustix::fs::makedev(1, 5);
-    let device = mknodat(CWD, stand.workspace.join("device"), FileType::CharacterDevice, Mode::from_raw_mode(0o666), zero);
+    let device = mknodat(
+        CWD,
+        stand.workspace.join("device"),
+        FileType::CharacterDevice,
+        Mode::from_raw_mode(0o666),
+        zero,
+    );
     let names = ["pipe", "socket", "empty"].into_iter().chain(device.is_ok().then_some("device"));
     let gate = stand.gate(trusted())?;
     for name in names {
         gate.call("fs.read", json!({ "path": name }), Ending::Failed("tool_failed"))?;
         gate.call("fs.append", json!({ "path": name, "content": "PWNED" }), Ending::Failed("tool_failed"))?;
-        gate.call("fs.edit", json!({ "path": name, "old": "token", "new": "x" }), Ending::Failed("tool_failed"))?;
+        gate.call(
+            "fs.edit",
+            json!({ "path": name, "old": "token", "new": "x" }),
+            Ending::Failed("tool_failed"),
+        )?;
     }
     gate.call("fs.search", json!({ "pattern": "token" }), Ending::Done)?;
     drop(listener);
     let mut left = vec![0; stand.secret.len()];
     let whole = std::io::Read::read(&mut writer, &mut left)?;
-    Ok(Effect::through_if(left != stand.secret.as_bytes() || whole != left.len(), "the pipe was read or written"))
+    Ok(Effect::through_if(
+        left != stand.secret.as_bytes() || whole != left.len(),
+        "the pipe was read or written",
+    ))
 }
 
 fn put_odd(stand: &Stand<'_>) -> Try<PathBuf> {
@@ -447,8 +478,15 @@ fn name_oddly(stand: &Stand<'_>) -> Try<Effect> {
 
 // ---- names that mean something
 
-const SECRETS: [&str; 7] =
-    [".env", "api/.ENV.production", ".ssh/id_rsa", "a/.aws/credentials", "deploy.PEM", ".config/gcloud/token", ".netrc"];
+const SECRETS: [&str; 7] = [
+    ".env",
+    "api/.ENV.production",
+    ".ssh/id_rsa",
+    "a/.aws/credentials",
+    "deploy.PEM",
+    ".config/gcloud/token",
+    ".netrc",
+];
 
 fn put_secrets(stand: &Stand<'_>) -> Try<()> {
     SECRETS.iter().try_for_each(|name| stand.put(name, &stand.secret).map(drop))
@@ -460,12 +498,24 @@ fn read_hidden(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(trusted())?;
     for name in SECRETS {
         all_end(&gate, calls_with(name), Ending::Refused("protected"))?;
-        for (command, profile) in [("cat", "inspect"), ("cat", "build"), ("base64", "inspect"), ("rev", "inspect")] {
-            gate.call("shell", json!({ "command": command, "args": [name], "profile": profile }), Ending::Settled)?;
+        for (command, profile) in
+            [("cat", "inspect"), ("cat", "build"), ("base64", "inspect"), ("rev", "inspect")]
+        {
+            gate.call(
+                "shell",
+                json!({ "command": command, "args": [name], "profile": profile }),
+                Ending::Settled,
+            )?;
         }
     }
     gate.call("fs.search", json!({ "pattern": "token" }), Ending::Done)?;
-    let shells = ["grep -ra token .", "cat .e* .s*/* *.PEM", "mv .env x; cat x", "ln .env y; cat y", "cp -r . /tmp/c; cat /tmp/c/.env"];
+    let shells = [
+        "grep -ra token .",
+        "cat .e* .s*/* *.PEM",
+        "mv .env x; cat x",
+        "ln .env y; cat y",
+        "cp -r . /tmp/c; cat /tmp/c/.env",
+    ];
     for script in shells {
         let call = json!({ "command": "sh", "args": ["-c", script], "profile": "mutate" });
         gate.call("shell", call, Ending::Settled)?;
@@ -501,23 +551,40 @@ fn write_hook(stand: &Stand<'_>) -> Try<Effect> {
     stand.put("mine", "x")?;
     let before = fs::read_to_string(stand.workspace.join(".git/config"))?;
     let gate = stand.gate(trusted())?;
-    let names = [".git/hooks/pre-commit", ".git/config", ".GIT/config", ".git", "sub/.git/config", ".git/info/attributes", ".git/x"];
+    let names = [
+        ".git/hooks/pre-commit",
+        ".git/config",
+        ".GIT/config",
+        ".git",
+        "sub/.git/config",
+        ".git/info/attributes",
+        ".git/x",
+    ];
     for name in names {
         all_end(&gate, changes_with(name), Ending::Refused("protected"))?;
     }
-    for script in ["echo '[core]' >> .git/config", "echo x > .git/hooks/pre-commit", "mv .git x", "rm -r .git"] {
+    for script in
+        ["echo '[core]' >> .git/config", "echo x > .git/hooks/pre-commit", "mv .git x", "rm -r .git"]
+    {
         let call = json!({ "command": "sh", "args": ["-c", script], "profile": "mutate" });
         gate.call("shell", call, Ending::Settled)?;
     }
     let changed = fs::read_to_string(stand.workspace.join(".git/config"))? != before;
     let hook = stand.workspace.join(".git/hooks/pre-commit").exists();
-    Ok(if changed || hook { Effect::Through("git's own files have changed".to_owned()) } else { untouched(stand)? })
+    Ok(if changed || hook {
+        Effect::Through("git's own files have changed".to_owned())
+    } else {
+        untouched(stand)?
+    })
 }
 
 /// The least that git takes for a repository, with a setting that it runs.
 fn repository(stand: &Stand<'_>) -> Vec<(&'static str, String)> {
     let mark = stand.workspace.join("PWNED");
-    let settings = format!("[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch {}; false\"\n", mark.display());
+    let settings = format!(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = \"touch {}; false\"\n",
+        mark.display()
+    );
     let head = "ref: refs/heads/main\n".to_owned();
     vec![("config", settings), ("HEAD", head), ("objects/x", String::new()), ("refs/x", String::new())]
 }
@@ -554,7 +621,11 @@ fn plant_repository(stand: &Stand<'_>) -> Try<Effect> {
         gate.call("fs.move", call, ending)?;
     }
     let script = "mkdir -p cmd/objects cmd/refs; cp sub0/config cmd; echo ref: refs/heads/main > cmd/HEAD";
-    gate.call("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build" }), Ending::Settled)?;
+    gate.call(
+        "shell",
+        json!({ "command": "sh", "args": ["-c", script], "profile": "build" }),
+        Ending::Settled,
+    )?;
     for folder in ["moved", "cmd"] {
         if let Effect::Through(what) = enter(stand, folder)? {
             return Ok(Effect::Through(format!("{what}, with {folder}")));
@@ -564,7 +635,9 @@ fn plant_repository(stand: &Stand<'_>) -> Try<Effect> {
     for (name, content) in repository(stand) {
         stand.put(&format!("there.git/{name}"), &content)?;
     }
-    for path in ["there.git/config", "there.git/hooks/post-update", "there.git/refs/heads/main", "there.git/new"] {
+    for path in
+        ["there.git/config", "there.git/hooks/post-update", "there.git/refs/heads/main", "there.git/new"]
+    {
         let call = json!({ "path": path, "content": "x", "parents": true });
         gate.call("fs.write", call, Ending::Failed("protected"))?;
     }
@@ -597,10 +670,22 @@ fn move_to_be_obeyed(stand: &Stand<'_>) -> Try<Effect> {
 fn make_protected(stand: &Stand<'_>) -> Try<Effect> {
     stand.put("mine", "x")?;
     let gate = stand.gate(trusted())?;
-    for name in [".envrc", ".vscode/tasks.json", ".mcp.json", "toolgate.yaml", "a/.husky/pre-commit", ".bashrc", ".Zshrc"] {
+    for name in [
+        ".envrc",
+        ".vscode/tasks.json",
+        ".mcp.json",
+        "toolgate.yaml",
+        "a/.husky/pre-commit",
+        ".bashrc",
+        ".Zshrc",
+    ] {
         all_end(&gate, changes_with(name), Ending::Refused("protected"))?;
         let script = format!("mkdir -p $(dirname {name}); echo touch PWNED > {name}");
-        gate.call("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build" }), Ending::Settled)?;
+        gate.call(
+            "shell",
+            json!({ "command": "sh", "args": ["-c", script], "profile": "build" }),
+            Ending::Settled,
+        )?;
         if stand.workspace.join(name).exists() {
             return Ok(Effect::Through(format!("{name} is there")));
         }

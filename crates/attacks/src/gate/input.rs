@@ -31,7 +31,8 @@ pub(crate) fn cases() -> Vec<Case> {
             "a message that does not end is not kept",
             |_| {
                 let mut line = Vec::new();
-                std::io::BufReader::new(std::io::Read::take(std::io::repeat(b'a'), ENDLESS as u64)).read_until(b'\n', &mut line)?;
+                std::io::BufReader::new(std::io::Read::take(std::io::repeat(b'a'), ENDLESS as u64))
+                    .read_until(b'\n', &mut line)?;
                 Ok(Effect::through_if(line.len() == ENDLESS, "a plain reader keeps all of it"))
             },
             drone,
@@ -51,7 +52,11 @@ pub(crate) fn cases() -> Vec<Case> {
                     gate.call("pay", overpaid(key), Ending::Refused("bad_arguments"))?;
                 }
                 gate.call("pay", json!({ "amount": 1000 }), Ending::Refused("bad_arguments"))?;
-                gate.call("fs.write", json!({ "path": "a", "Path": "b", "content": "" }), Ending::Refused("bad_arguments"))?;
+                gate.call(
+                    "fs.write",
+                    json!({ "path": "a", "Path": "b", "content": "" }),
+                    Ending::Refused("bad_arguments"),
+                )?;
                 paid(stand)
             },
         )
@@ -63,7 +68,9 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "look-alike-tool",
             "two tools that could be taken for each other do not stand beside each other",
-            |_| Ok(Effect::through_if(LOOK_ALIKES.iter().all(|(one, other)| one != other), "different texts")),
+            |_| {
+                Ok(Effect::through_if(LOOK_ALIKES.iter().all(|(one, other)| one != other), "different texts"))
+            },
             register_look_alikes,
         )
         .before_any_call(),
@@ -99,7 +106,8 @@ pub(crate) fn cases() -> Vec<Case> {
             },
             |_| {
                 let numbers = ["9007199254740993", "1e400", "-9007199254740993", "18446744073709551615"];
-                let taken: Vec<&str> = numbers.into_iter().filter(|text| Canonical::parse(text).is_ok()).collect();
+                let taken: Vec<&str> =
+                    numbers.into_iter().filter(|text| Canonical::parse(text).is_ok()).collect();
                 Ok(Effect::through_if(!taken.is_empty(), format!("{taken:?}")))
             },
         )
@@ -165,15 +173,21 @@ fn paid(stand: &Stand<'_>) -> Try<Effect> {
 
 // ---- tools
 
-const LOOK_ALIKES: [(&str, &str); 5] =
-    [("fs.read", "fs_read"), ("transfer_l", "transfer_1"), ("form", "forrn"), ("t00l", "tool"), ("a.b_c", "a_b.c")];
+const LOOK_ALIKES: [(&str, &str); 5] = [
+    ("fs.read", "fs_read"),
+    ("transfer_l", "transfer_1"),
+    ("form", "forrn"),
+    ("t00l", "tool"),
+    ("a.b_c", "a_b.c"),
+];
 
 fn register_look_alikes(stand: &Stand<'_>) -> Try<Effect> {
     let mut taken = Vec::new();
     for (one, other) in LOOK_ALIKES {
         let tool = |name| Payment { name, ..Payment::into(stand.place.path("book")) }.tool();
         // The first of them may be one that is always there.
-        let both = [one, other].into_iter().filter(|name| *name != "fs.read").map(tool).collect::<Try<_>>()?;
+        let both =
+            [one, other].into_iter().filter(|name| *name != "fs.read").map(tool).collect::<Try<_>>()?;
         let opening = Opening { tools: both, ..Opening::with(standard()) };
         if stand.open(opening).is_ok() {
             taken.push((one, other));
@@ -192,10 +206,13 @@ fn register_look_alikes(stand: &Stand<'_>) -> Try<Effect> {
 fn refer_elsewhere(stand: &Stand<'_>) -> Try<Effect> {
     let file = format!("file://{}", stand.outside.display());
     let mut taken = Vec::new();
-    for reference in [file.as_str(), "http://127.0.0.1:1/x", "//127.0.0.1/x", "other.json#/x", "FILE:///x", "x:#a", ""] {
+    for reference in
+        [file.as_str(), "http://127.0.0.1:1/x", "//127.0.0.1/x", "other.json#/x", "FILE:///x", "x:#a", ""]
+    {
         let deep = json!({ "type": "object", "properties": { "a": { "items": { "anyOf": [{ "$ref": reference }] } } } });
         let dynamic = json!({ "type": "object", "properties": { "a": { "$dynamicRef": reference } } });
-        let definitions = json!({ "type": "object", "$defs": { "x": { "$ref": reference } }, "properties": {} });
+        let definitions =
+            json!({ "type": "object", "$defs": { "x": { "$ref": reference } }, "properties": {} });
         for schema in [deep, dynamic, definitions] {
             let honest = Payment::into(stand.place.path("book")).definition();
             let by_input = contract::Definition { input: schema.clone(), ..honest.clone() };

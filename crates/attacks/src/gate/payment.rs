@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use contract::{
-    Actions, Canonical, Category, Contract, CostTier, Definition, EgressClass, Idempotency, Output, Reason, RunFacts,
-    SafetyClass,
+    Actions, Canonical, Category, Contract, CostTier, Definition, EgressClass, Idempotency, Output, Reason,
+    RunFacts, SafetyClass,
 };
 use policy::{Facets, Grant, Settings, WorkspaceAccess};
 use serde_json::{Value, json};
@@ -89,7 +89,8 @@ impl Tool for Paying {
     }
 
     fn facets(&self, _arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {
-        let action = Actions::default().parse("code:write").map_err(|error| Reason::internal(error.to_string()))?;
+        let action =
+            Actions::default().parse("code:write").map_err(|error| Reason::internal(error.to_string()))?;
         Ok(Facets {
             action,
             safety: self.safety,
@@ -111,7 +112,8 @@ impl Tool for Paying {
         Box::pin(async move {
             // As careless programs read their arguments: the first key that fits, in whatever case it is.
             let members = arguments.value().as_object();
-            let mut amounts = members.into_iter().flatten().filter(|(key, _)| key.eq_ignore_ascii_case("amount"));
+            let mut amounts =
+                members.into_iter().flatten().filter(|(key, _)| key.eq_ignore_ascii_case("amount"));
             let amount = amounts.next().map(|(_, value)| value.to_string()).unwrap_or_default();
             let written = OpenOptions::new().append(true).create(true).open(&self.book);
             let failure = written.and_then(|mut book| writeln!(book, "{amount}")).err();

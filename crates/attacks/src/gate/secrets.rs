@@ -51,7 +51,10 @@ pub(crate) fn cases() -> Vec<Case> {
                 let lines = exported(stand)?;
                 let changed = bend(&lines, 0).ok_or("nothing to bend")?;
                 let each_is_json = changed.iter().all(|line| serde_json::from_str::<Value>(line).is_ok());
-                Ok(Effect::through_if(each_is_json && changed != lines, "line by line there is nothing wrong"))
+                Ok(Effect::through_if(
+                    each_is_json && changed != lines,
+                    "line by line there is nothing wrong",
+                ))
             },
             bend_the_ledger,
         ),
@@ -108,7 +111,9 @@ pub(crate) fn private(path: &Path, text: &str) -> Try<()> {
 // ---- variables
 
 fn variables(stand: &Stand<'_>) -> Vec<(String, String)> {
-    ["API_TOKEN", "HARMLESS", "http_proxy", "SSH_AUTH_SOCK"].map(|name| (name.to_owned(), stand.secret.clone())).into()
+    ["API_TOKEN", "HARMLESS", "http_proxy", "SSH_AUTH_SOCK"]
+        .map(|name| (name.to_owned(), stand.secret.clone()))
+        .into()
 }
 
 fn print_the_environment(stand: &Stand<'_>) -> Try<Effect> {
@@ -134,7 +139,10 @@ fn record_arguments(stand: &Stand<'_>) -> Try<Effect> {
     gate.call("fs.edit", json!({ "path": "b", "old": secret, "new": "x" }), quiet)?;
     gate.call("fs.search", json!({ "pattern": format!("{secret}x") }), Ending::Done)?;
     gate.call("shell", json!({ "command": "true", "args": [secret], "env": { "A": secret } }), Ending::Done)?;
-    for call in [json!({ "path": "a", "content": [secret] }), json!({ "path": "a", "content": "", "encoding": secret })] {
+    for call in [
+        json!({ "path": "a", "content": [secret] }),
+        json!({ "path": "a", "content": "", "encoding": secret }),
+    ] {
         gate.call("fs.write", call, Ending::Refused("bad_arguments"))?;
     }
     let mut ledger = Vec::new();
@@ -172,13 +180,19 @@ fn swap_receipts(stand: &Stand<'_>) -> Try<Effect> {
             return Ok(Effect::Through(what));
         }
         let whole = (body.agent.clone(), body.task.clone(), body.tool.clone(), body.purpose.clone());
-        let said = (AgentName::parse(agent)?, task.map(TaskName::parse).transpose()?, result.tool, Some(purpose.to_owned()));
+        let said = (
+            AgentName::parse(agent)?,
+            task.map(TaskName::parse).transpose()?,
+            result.tool,
+            Some(purpose.to_owned()),
+        );
         if whole != said || body.run.is_none() {
             return Ok(Effect::Through(format!("the receipt says {whole:?}")));
         }
         bodies.push((body.request, body.purpose));
     }
-    let alike = bodies.iter().enumerate().any(|(at, one)| bodies.iter().skip(at + 1).any(|other| one == other));
+    let alike =
+        bodies.iter().enumerate().any(|(at, one)| bodies.iter().skip(at + 1).any(|other| one == other));
     Ok(Effect::through_if(alike, "two requests have the same receipt"))
 }
 
@@ -246,7 +260,8 @@ fn bend_the_ledger(stand: &Stand<'_>) -> Try<Effect> {
     let lines = exported(stand)?;
     let store = stand.store()?;
     let key = store.keys().public();
-    let check = |lines: &[String]| verify_export(format!("{}\n", lines.join("\n")).as_bytes(), key, None).is_ok();
+    let check =
+        |lines: &[String]| verify_export(format!("{}\n", lines.join("\n")).as_bytes(), key, None).is_ok();
     if !check(&lines) {
         return Err("the ledger as it is does not verify".into());
     }
@@ -298,7 +313,9 @@ fn tear(stand: &Stand<'_>) -> Try<Effect> {
     // Shifted byte by byte, so that every cut falls into a character once.
     for shift in 0..4 {
         stand.put("text", &format!("{}{}", "a".repeat(shift), "€😀".repeat(20_000)))?;
-        for call in [("shell", json!({ "command": "cat", "args": ["text"] })), ("fs.read", json!({ "path": "text" }))] {
+        for call in
+            [("shell", json!({ "command": "cat", "args": ["text"] })), ("fs.read", json!({ "path": "text" }))]
+        {
             let result = gate.call(call.0, call.1, Ending::Done)?;
             let whole = serde_json::to_string(&result)?;
             if whole.contains('\u{fffd}') || !whole.contains('€') {

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use contract::{
-    Actions, AgentName, ApprovalView, Autonomy, CallId, CallResult, CallStatus, Canonical, ReceiptBody, TaskName,
+    Actions, AgentName, ApprovalView, Autonomy, CallId, CallResult, CallStatus, Canonical, ReceiptBody,
+    TaskName,
 };
 use engine::{Clock, Credential, Engine, Options, Request};
 use policy::{Agent, Settings};
@@ -204,7 +205,9 @@ impl Ending {
     fn check(self, status: CallStatus, body: &ReceiptBody) -> Try<()> {
         let code = body.reason.as_ref().map(|reason| reason.code.as_str());
         let fits = match self {
-            Ending::Refused(expected) => status == CallStatus::Refused && code == Some(expected) && body.run.is_none(),
+            Ending::Refused(expected) => {
+                status == CallStatus::Refused && code == Some(expected) && body.run.is_none()
+            }
             Ending::Failed(expected) => status == CallStatus::Failed && code == Some(expected),
             Ending::Done => status == CallStatus::Completed && code.is_none(),
             Ending::Settled => status.is_final(),

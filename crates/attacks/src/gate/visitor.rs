@@ -19,7 +19,8 @@ const GATE_ARGUMENT: &str = "__gate";
 pub fn serve_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|argument| argument == GATE_ARGUMENT) {
-        let [home, workspace] = [arguments.next(), arguments.next()].map(|path| PathBuf::from(path.unwrap_or_default()));
+        let [home, workspace] =
+            [arguments.next(), arguments.next()].map(|path| PathBuf::from(path.unwrap_or_default()));
         std::process::exit(i32::from(serve(&home, workspace).is_err()));
     }
 }
@@ -44,7 +45,8 @@ impl Visitor {
     /// Starts a gate for a stand, and greets it.
     pub(crate) fn greet(stand: &Stand<'_>) -> Try<Visitor> {
         let arguments = [GATE_ARGUMENT.into(), stand.home().into(), stand.workspace.clone().into()];
-        let mut child = command_of(&stand.bench.tool, &arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child =
+            command_of(&stand.bench.tool, &arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().ok_or("the gate has no output")?);
         let mut visitor = Visitor { child, input, output };
