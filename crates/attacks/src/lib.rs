@@ -1,4 +1,5 @@
-//! The threat model, executable: every wall of a sandbox attacked from inside, by the same binary that launches it.
+//! The threat model, executable: every wall of a sandbox attacked from inside, by the same binary that launches it,
+//! and the gate attacked with the calls that a model could make.
 //!
 //! Knows the walls only by their names and their reports; what it believes is what it sees at the target.
 //!
@@ -10,6 +11,7 @@
 
 mod bench;
 mod case;
+mod gate;
 mod launch;
 mod payload;
 mod place;
@@ -18,6 +20,7 @@ mod stage;
 mod suite;
 mod threats;
 
+pub use gate::{GateSuite, serve_visitor_if_asked};
 pub use payload::{ATTACK_ARGUMENT, serve_if_asked};
 pub use suite::Suite;
 

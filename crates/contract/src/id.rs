@@ -123,9 +123,10 @@ name!(
 impl ToolName {
     /// What the name looks like: two names with the same look cannot both be registered.
     pub fn look(&self) -> String {
-        // ATTACK(look-alike-tool): compatibility forms and case are folded before the look-alikes are.
-        let folded: String = self.0.nfkc().collect::<String>().to_lowercase();
-        unicode_security::skeleton(&folded).collect()
+        // ATTACK(look-alike-tool): compatibility forms and case are folded before the look-alikes are, and case once
+        // more after them: `0` looks like `O`. Many clients take no dots, and see `_` instead.
+        let folded: String = self.0.nfkc().collect::<String>().to_lowercase().replace('.', "_");
+        unicode_security::skeleton(&folded).collect::<String>().to_lowercase()
     }
 }
 
@@ -212,6 +213,8 @@ mod tests {
     fn names_that_look_alike_have_the_same_look() {
         let look = |name| ToolName::parse(name).unwrap().look();
         assert_eq!(look("fs.list"), look("fs.1ist"));
+        assert_eq!(look("t00l"), look("tool"));
+        assert_eq!(look("fs.list"), look("fs_list"));
         assert_ne!(look("fs.list"), look("fs.stat"));
     }
 

@@ -26,7 +26,7 @@ pub struct ReceiptBody {
     pub tool: ToolName,
     /// The hash of its contract.
     pub contract: Digest,
-    /// The digest of the canonical request: agent, task, tool and arguments.
+    /// The digest of the canonical request: agent, task, workspace, tool and arguments.
     pub request: Digest,
     /// The digest of the canonical arguments.
     pub arguments: Digest,

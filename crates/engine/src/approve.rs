@@ -95,6 +95,10 @@ impl Engine {
         let Some(request) = request_of(&row) else {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
         };
+        // It was approved for another workspace than this gate has; the gate that has it runs it.
+        if request.digest(self.workspace_of(&row.agent)) != row.request {
+            return Ok(None);
+        }
         // ATTACK(changed-while-waiting): the yes is one fact among others, and today's policy decides again.
         let admitted = match self.admit(row.id.clone(), &request) {
             Ok(admitted) => admitted,
@@ -182,7 +186,14 @@ fn shown(approval: ApprovalRow) -> Waiting {
     Waiting { shown_arguments: contract::show_hidden(&pretty), command: command_of(&arguments), approval }
 }
 
+/// The words of a call that is one command and nothing else. Of any other all arguments are shown, so that nothing that
+/// would run stands where nobody looks.
 fn command_of(arguments: &serde_json::Value) -> Option<Vec<String>> {
+    // ATTACK(shown-in-part): further stages, variables and directories decide what happens, too.
+    let told_elsewhere = ["command", "args", "profile", "purpose", "timeout"];
+    if !arguments.as_object()?.keys().all(|key| told_elsewhere.contains(&key.as_str())) {
+        return None;
+    }
     let text = |value: &serde_json::Value| value.as_str().map(contract::show_hidden);
     let mut words = vec![text(arguments.get("command")?)?];
     words.extend(

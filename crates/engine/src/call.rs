@@ -26,13 +26,13 @@ impl Engine {
         let id = match random_id() {
             Ok(id) => id,
             Err(trouble) => {
-                let case = case_of(CallId::from_random([0; 16]), &request, None, self.now());
+                let case = self.case_of(CallId::from_random([0; 16]), &request, None);
                 return unrecorded(&case, &trouble.to_string());
             }
         };
         let admitted = self.admit(id.clone(), &request);
         let contract = admitted.as_ref().ok().map(|admitted| admitted.tool.hash);
-        let case = case_of(id, &request, contract, self.now());
+        let case = self.case_of(id, &request, contract);
         match self.take(&case, &request, admitted, patience, cancel).await {
             Ok(result) => result,
             // Fail closed: what cannot be recorded does not run.
@@ -302,6 +302,20 @@ impl Engine {
         }
     }
 
+    fn case_of(&self, id: CallId, request: &Request, contract: Option<Digest>) -> Case {
+        Case {
+            id,
+            agent: request.agent.clone(),
+            task: request.task.clone(),
+            purpose: request.purpose.clone(),
+            tool: ToolName::parse(&request.tool).unwrap_or_else(|_| unnamed()),
+            contract: contract.unwrap_or_else(|| Digest::of(b"")),
+            request: request.digest(self.workspace_of(&request.agent)),
+            arguments: request.arguments.digest(),
+            asked_at: self.now(),
+        }
+    }
+
     fn new_call(
         &self,
         case: &Case,
@@ -331,20 +345,6 @@ impl Engine {
 
 pub(crate) fn failed(reason: Reason) -> Ran {
     Ran { output: contract::Output::default(), facts: RunFacts::default(), failure: Some(reason) }
-}
-
-fn case_of(id: CallId, request: &Request, contract: Option<Digest>, asked_at: i64) -> Case {
-    Case {
-        id,
-        agent: request.agent.clone(),
-        task: request.task.clone(),
-        purpose: request.purpose.clone(),
-        tool: ToolName::parse(&request.tool).unwrap_or_else(|_| unnamed()),
-        contract: contract.unwrap_or_else(|| Digest::of(b"")),
-        request: request.digest(),
-        arguments: request.arguments.digest(),
-        asked_at,
-    }
 }
 
 pub(crate) fn case_of_row(row: &CallRow) -> Case {

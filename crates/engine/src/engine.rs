@@ -1,7 +1,7 @@
 //! The engine itself: what it is opened with, and what it holds.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -165,6 +165,11 @@ impl Engine {
         self.inner.tasks.wait().await;
     }
 
+    /// Where an agent works at this gate.
+    pub(crate) fn workspace_of(&self, agent: &AgentName) -> &Path {
+        self.inner.workspaces.get(agent).unwrap_or(&self.inner.workspace)
+    }
+
     pub(crate) async fn facts(
         &self,
         agent: &AgentName,
@@ -173,7 +178,7 @@ impl Engine {
         let operators = self.inner.store.operators().await?;
         Ok(Facts {
             now: self.now(),
-            workspace: self.inner.workspaces.get(agent).unwrap_or(&self.inner.workspace).clone(),
+            workspace: self.workspace_of(agent).to_owned(),
             operators: operators.len(),
             egress: false,
             ask_for: self.inner.settings.ask_for,

@@ -12,6 +12,8 @@ use zeroize::Zeroizing;
 
 /// Where the local operator's credential is kept, in Toolgate's home.
 const FILE: &str = "operator.key";
+/// Characters that a credential has at least; ours have 64.
+const SHORTEST: usize = 32;
 
 /// A secret that only one operator, or one agent, has.
 pub struct Credential(Zeroizing<String>);
@@ -34,6 +36,12 @@ pub enum CredentialError {
         path: PathBuf,
         /// Its mode.
         mode: u32,
+    },
+    /// It does not hold a whole credential.
+    #[error("the credential `{}` is not whole; remove it, and a new one is made", path.display())]
+    Broken {
+        /// Which file.
+        path: PathBuf,
     },
     /// No random bytes.
     #[error("the system gives no random bytes")]
@@ -60,12 +68,10 @@ impl Credential {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut bytes = Zeroizing::new([0_u8; 32]);
                 getrandom::fill(bytes.as_mut()).map_err(CredentialError::Random)?;
-                let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-                    Ok(mut file) => {
-                        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-                        Ok(Credential(Zeroizing::new(text)))
-                    }
+                let text: Zeroizing<String> =
+                    Zeroizing::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+                match make(&path, text.as_bytes()) {
+                    Ok(()) => Ok(Credential(text)),
                     // Another process was faster.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         read(&path).map_err(failed)?
@@ -96,7 +102,24 @@ fn read(path: &Path) -> io::Result<Result<Credential, CredentialError>> {
     }
     let mut text = Zeroizing::new(String::new());
     Read::by_ref(&mut file).take(1024).read_to_string(&mut text)?;
-    Ok(Ok(Credential::presented(&text)))
+    let credential = Credential::presented(&text);
+    // ATTACK(empty-credential): what a full disk or a crash has left of a file is a secret that everybody knows.
+    if credential.0.len() < SHORTEST {
+        return Ok(Err(CredentialError::Broken { path: path.to_owned() }));
+    }
+    Ok(Ok(credential))
+}
+
+/// Makes the file whole or not at all: it gets its name when everything is written, and takes nobody else's.
+fn make(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut name = [0_u8; 8];
+    getrandom::fill(&mut name).map_err(io::Error::other)?;
+    let unnamed = path.with_extension(format!("{:016x}", u64::from_ne_bytes(name)));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed)?;
+    let made =
+        file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&unnamed, path));
+    let _ = fs::remove_file(&unnamed);
+    made
 }
 
 impl fmt::Debug for Credential {
@@ -127,6 +150,24 @@ mod tests {
         fs::set_permissions(home.path().join(FILE), fs::Permissions::from_mode(0o644)).unwrap();
         let error = Credential::load_or_create(home.path()).unwrap_err();
         assert!(matches!(error, CredentialError::Exposed { mode: 0o644, .. }));
+    }
+
+    #[test]
+    fn one_that_was_cut_off_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        for left in ["", "\n", "abc"] {
+            fs::write(home.path().join(FILE), left).unwrap();
+            fs::set_permissions(home.path().join(FILE), fs::Permissions::from_mode(0o600)).unwrap();
+            let error = Credential::load_or_create(home.path()).unwrap_err();
+            assert!(matches!(error, CredentialError::Broken { .. }), "{left:?}");
+        }
+    }
+
+    #[test]
+    fn making_it_leaves_nothing_else_behind() {
+        let home = tempfile::tempdir().unwrap();
+        Credential::load_or_create(home.path()).unwrap();
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
     }
 
     #[test]

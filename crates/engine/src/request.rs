@@ -1,5 +1,7 @@
 //! What a caller asks for, whichever way it came in.
 
+use std::path::Path;
+
 use contract::{AgentName, Canonical, Digest, Key, TaskName};
 use serde_json::json;
 
@@ -21,11 +23,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// What makes two requests the same: who, for what task, which tool, which arguments.
-    pub(crate) fn digest(&self) -> Digest {
+    /// What makes two requests the same: who, for what task, where, which tool, which arguments.
+    pub(crate) fn digest(&self, workspace: &Path) -> Digest {
         let whole = json!({
             "agent": self.agent,
             "task": self.task,
+            // ATTACK(another-workspace): several gates share a store, and the same words mean other files elsewhere.
+            "workspace": Digest::of(workspace.as_os_str().as_encoded_bytes()),
             "tool": self.tool,
             "arguments": self.arguments.value(),
         });

@@ -443,7 +443,6 @@ fn order_for(
     let failed = |error: Errno| StartError::Directory { path: directory.path.clone(), source: error.into() };
     let status = rustix::fs::fstat(&directory.handle).map_err(failed)?;
     let mut covered = Vec::new();
-    // First: what else is covered may hold them.
     if plan.keeps(Control::ProcFiles) {
         covered.extend(directory.windows.iter().cloned());
     }
@@ -453,6 +452,10 @@ fn order_for(
     if plan.keeps(Control::HostSockets) {
         covered.extend(directory.survey.doors.iter().cloned());
     }
+    // The deepest first, each once: what is covered, or lies in what is, is not found again. A link with a hidden name
+    // brings in what may be hidden by its own name, or hold something that is.
+    covered.sort_by(|one, other| other.path.cmp(&one.path));
+    covered.dedup_by(|one, other| one.path == other.path);
     Ok(OrderedDirectory {
         path: directory.path.clone(),
         access: directory.access,

@@ -110,6 +110,22 @@ const SECRETS: &[Secret] = &[
         ..PLAIN
     },
     Secret {
+        id: "hidden-symlink",
+        promise: "a link with a hidden name to what has one itself hides it once",
+        file: "work/.env",
+        link: Some(("work/api/.env.local", "../.env")),
+        tried: &["api/.env.local", ".env"],
+        ..PLAIN
+    },
+    Secret {
+        id: "hidden-symlink",
+        promise: "a link with a hidden name hides a directory in which something is hidden",
+        file: "work/shared/.env",
+        link: Some(("work/.env.shared", "shared")),
+        tried: &[".env.shared/.env", "shared/.env"],
+        ..PLAIN
+    },
+    Secret {
         id: "hidden-behind-a-linked-directory",
         promise: "a hidden name is hidden when a link gives it the directory it is hidden in",
         file: "work/dotfiles/gcloud/token",

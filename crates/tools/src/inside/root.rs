@@ -18,7 +18,7 @@ use contract::Reason;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use crate::path::{Beneath, Guard, shown};
+use crate::path::{Beneath, Guard, Guarded, shown};
 use crate::wire::{Links, Question};
 
 /// Links that are followed in one path.
@@ -75,7 +75,23 @@ impl<'a> Root<'a> {
             return Err(Reason::bad_arguments("the workspace itself cannot be replaced")
                 .with_hint("name a file in it"));
         };
+        refuse(self.is_in_repository(&place.path, &name).then_some(Guarded::Protected), text)?;
         Ok((place, name))
+    }
+
+    /// Whether a directory on the way to an entry is one that git takes for a repository, or would be with the entry in
+    /// it, whatever it is called.
+    ///
+    /// ATTACK(planted-bare-repository): git obeys the settings of one wherever somebody enters it.
+    fn is_in_repository(&self, path: &Path, name: &OsStr) -> bool {
+        let mut folders = path.ancestors().skip(1);
+        let own = folders.next().into_iter().map(|folder| (folder, Some(name)));
+        own.chain(folders.map(|folder| (folder, None))).any(|(folder, added)| {
+            ["HEAD", "objects", "refs"].into_iter().all(|part| {
+                let is_added = added.is_some_and(|name| name.eq_ignore_ascii_case(part));
+                is_added || statat(&self.handle, folder.join(part), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+            })
+        })
     }
 
     /// Walks down to the directory that holds the last name.

@@ -77,6 +77,26 @@ fn hidden_and_protected_names_are_refused_by_name_alone() {
 }
 
 #[test]
+fn no_directory_is_made_a_repository_and_none_that_is_one_is_changed() {
+    let place = Place::new();
+    let parts = ["HEAD", "objects/x", "refs/x"];
+    let write = |path: &str| json!({ "Write": { "path": path, "content": "", "parents": true } });
+    for last in parts {
+        let folder = last.split('/').next().unwrap();
+        for part in parts.into_iter().filter(|part| *part != last) {
+            place.put(&format!("{folder}.d/{part}"), "");
+        }
+        assert_eq!(place.code(write(&format!("{folder}.d/{last}"))), "protected", "{last}");
+        assert!(place.ask(write(&format!("{folder}.d/config"))).result.is_ok(), "{last}");
+    }
+    parts.into_iter().for_each(|part| place.put(&format!("there/{part}"), ""));
+    for path in ["there/config", "there/hooks/update", "there/refs/heads/main"] {
+        assert_eq!(place.code(write(path)), "protected", "{path}");
+    }
+    assert!(place.ask(json!({ "Delete": { "path": "there", "recursive": true } })).result.is_ok());
+}
+
+#[test]
 fn a_directory_is_not_moved_so_that_a_name_in_it_becomes_guarded_or_ceases_to_be() {
     let place = Place::new();
     place.put("x/git/config", "evil");

@@ -55,7 +55,8 @@ fn check_command(command: &str) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The hosts that arguments name by URL.
+/// The hosts that arguments name by URL. Programs disagree about where an authority ends, so whatever one of them would
+/// take for the host is one.
 ///
 /// ATTACK(userinfo-host): what stands before the last `@` of the authority is not the host.
 pub(super) fn hosts(input: &ShellInput) -> Vec<String> {
@@ -69,13 +70,16 @@ pub(super) fn hosts(input: &ShellInput) -> Vec<String> {
 
 fn hosts_in(argument: &str) -> Vec<String> {
     let after = argument.split("://").skip(1);
-    after.filter_map(host_of).collect()
+    // As browsers read it, where a backslash is a slash, and as others do, to whom it and quotes are part of a name.
+    let ends = ["/?#\\\"'<>`", "/?#"];
+    after.flat_map(|rest| ends.into_iter().filter_map(move |ends| host_of(rest, ends))).collect()
 }
 
 /// The host of what follows `scheme://`.
-fn host_of(rest: &str) -> Option<String> {
-    let ends = |c: char| c.is_whitespace() || "/?#\\\"'<>`".contains(c);
-    let authority = rest.split(ends).next()?;
+fn host_of(rest: &str, ends: &str) -> Option<String> {
+    let ends = |c: char| c.is_whitespace() || ends.contains(c);
+    // Some programs take any number of slashes.
+    let authority = rest.trim_start_matches(['/', '\\']).split(ends).next()?;
     let place = authority.rsplit('@').next()?;
     let host = match place.strip_prefix('[') {
         Some(inside) => inside.split(']').next()?,
@@ -133,7 +137,12 @@ mod tests {
             hosts(json!(["--url=HTTP://[::1]:80/", "git+ssh://git@Host.example."])),
             ["::1", "host.example"]
         );
-        assert_eq!(hosts(json!(["http://a.example\\@b.example/", "x"])), ["a.example"]);
+        for quote in ["\\", "\"", "'", "<", "`"] {
+            let url = format!("http://a.example{quote}@b.example/");
+            assert_eq!(hosts(json!([url, "x"])), ["a.example", "b.example"], "{quote}");
+        }
+        assert_eq!(hosts(json!(["http:///a.example/"])), ["a.example"]);
+        assert_eq!(hosts(json!(["see http://a.example, and ask me@b.example"])), ["a.example,"]);
         assert_eq!(hosts(json!(["ftp://a.example,http://b.example"])), ["a.example,http", "b.example"]);
         assert_eq!(hosts(json!(["no-url", "://"])), Vec::<String>::new());
     }

@@ -1,0 +1,83 @@
+//! What a case against the gate is: control, attack, trace.
+
+use crate::Try;
+use crate::bench::Bench;
+use crate::case::Effect;
+use crate::gate::stand::Stand;
+
+/// One attack on the gate, and what is promised about it.
+pub(crate) struct Case {
+    /// A short name. Where the code has a tag `ATTACK(name)`, the same name.
+    pub(crate) id: &'static str,
+    /// What is promised, as a sentence.
+    pub(crate) promise: &'static str,
+    /// The same where nothing stands in its way: it has to work.
+    pub(crate) control: Attempt,
+    /// The attack, through the gate.
+    pub(crate) attack: Attempt,
+    /// What the ledger must hold of it afterwards.
+    pub(crate) trace: Trace,
+    /// The guard that can be switched off from outside, and the attack without it.
+    pub(crate) without: Option<(&'static str, Attempt)>,
+}
+
+/// Makes an attack at a place of its own, and says what was seen at the target.
+pub(crate) type Attempt = fn(&Stand<'_>) -> Try<Effect>;
+
+/// What the ledger must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trace {
+    /// Every call of the attack, settled as the case says, with a receipt that verifies.
+    Calls,
+    /// No call: it was refused before it could be one.
+    NoCall,
+}
+
+impl Case {
+    /// A case whose calls the ledger holds.
+    pub(crate) fn new(id: &'static str, promise: &'static str, control: Attempt, attack: Attempt) -> Case {
+        Case { id, promise, control, attack, trace: Trace::Calls, without: None }
+    }
+
+    /// The same, with a guard that can be switched off.
+    pub(crate) fn without(self, guard: &'static str, attack: Attempt) -> Case {
+        Case { without: Some((guard, attack)), ..self }
+    }
+
+    /// The same for an attack that never becomes a call.
+    pub(crate) fn before_any_call(self) -> Case {
+        Case { trace: Trace::NoCall, ..self }
+    }
+
+    /// The name of its test.
+    pub(crate) fn name(&self, group: &str) -> String {
+        format!("{group}::{}::{}", self.id, self.promise.replace([' ', ','], "_").replace("__", "_"))
+    }
+
+    /// The three parts, in order.
+    pub(crate) fn prove(&self, bench: &Bench) -> Try<()> {
+        let stand = Stand::new(bench)?;
+        match (self.control)(&stand).map_err(|error| format!("control: {error}"))? {
+            Effect::Through(_) => {}
+            Effect::Held(why) => {
+                return Err(format!("control: the attack does not work even without its guard: {why}").into());
+            }
+        }
+        let stand = Stand::new(bench)?;
+        let effect =
+            (self.attack)(&stand).map_err(|error| format!("the attack could not be made: {error}"))?;
+        if let Effect::Through(what) = stand.judged(effect)? {
+            return Err(format!("attack: got through: {what}").into());
+        }
+        stand.check_trace(self.trace).map_err(|error| format!("trace: {error}").into())
+    }
+
+    /// Without its guard the attack gets through.
+    pub(crate) fn prove_switch(attack: Attempt, bench: &Bench) -> Try<()> {
+        let stand = Stand::new(bench)?;
+        match attack(&stand)? {
+            Effect::Through(_) => Ok(()),
+            Effect::Held(why) => Err(format!("nothing gets through without it: {why}").into()),
+        }
+    }
+}

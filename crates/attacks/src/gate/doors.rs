@@ -1,0 +1,306 @@
+//! The gate's door on loopback: agents that would be people, and pages that are not ours.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use contract::{AgentName, CallId, Digest};
+use engine::Credential;
+use policy::Agent;
+use serde_json::{Value, json};
+use server::{HttpOptions, HttpReady, serve_http};
+use store::Verdict;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::Try;
+use crate::case::Effect;
+use crate::gate::case::Case;
+use crate::gate::stand::{AGENT, Ending, Gate, Stand, runtime, standard};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "agent-decides",
+            "an agent cannot say yes to itself",
+            |stand| {
+                let door = Door::open(stand)?;
+                Ok(opened(door.decide(&[&bearer(&door.operator)])?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let agent = bearer(TESTER);
+                let nobody: [&[&str]; 4] =
+                    [&[], &["Authorization: Bearer "], &["Authorization: Bearer x"], &[&agent]];
+                let tried: Vec<Answer> =
+                    nobody.iter().map(|headers| door.decide(headers)).collect::<Try<_>>()?;
+                // With both, it is the agent who asks, or nobody.
+                let both = door.decide(&[&agent, &bearer(&door.operator)])?;
+                let new_link = door.ask("POST", "/v1/sign-in-links", &[&agent], "")?;
+                let listed = door.ask("GET", "/v1/approvals", &[&agent], "")?;
+                door.finish(tried.into_iter().chain([both, new_link, listed]).collect())
+            },
+        ),
+        Case::new(
+            "speaks-for-another",
+            "an agent's token speaks for no other agent",
+            |stand| {
+                let door = Door::open(stand)?;
+                let headers = [bearer(&door.operator), "X-Toolgate-Agent: other".to_owned()];
+                Ok(opened(door.ask("POST", "/v1/calls", &headers.each_ref().map(String::as_str), CALL)?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let agent = bearer(TESTER);
+                let tried = door.ask("POST", "/v1/calls", &[&agent, "X-Toolgate-Agent: other"], CALL)?;
+                let twice = [agent.as_str(), "X-Toolgate-Agent: tester", "X-Toolgate-Agent: other"];
+                let twice = door.ask("POST", "/v1/calls", &twice, CALL)?;
+                let calls = runtime()?.block_on(door.gate.engine.store().calls(50, None))?;
+                if calls.iter().any(|call| call.agent.as_str() == "other") {
+                    return Ok(Effect::Through("the other agent has made a call".to_owned()));
+                }
+                door.finish(vec![tried, twice])
+            },
+        ),
+        Case::new(
+            "call-of-another",
+            "an agent neither sees nor ends a call of another",
+            |stand| {
+                let door = Door::open(stand)?;
+                Ok(opened(door.ask("GET", &door.call_path(), &[&bearer(TESTER)], "")?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let other = bearer(OTHER);
+                let seen = door.ask("GET", &door.call_path(), &[&other], "")?;
+                let ended = door.ask("DELETE", &door.call_path(), &[&other], "")?;
+                let listed = door.ask("GET", "/v1/calls", &[&other], "")?;
+                if listed.body.contains(door.call.as_str()) {
+                    return Ok(Effect::Through(format!("it is listed: {}", listed.body)));
+                }
+                door.finish(vec![seen, ended])
+            },
+        ),
+        Case::new(
+            "dns-rebinding",
+            "the gate answers to its own name alone",
+            |stand| {
+                let door = Door::open(stand)?;
+                Ok(opened(door.decide(&[&bearer(&door.operator)])?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let operator = bearer(&door.operator);
+                let port = door.address.port();
+                let mut tried = Vec::new();
+                for host in [
+                    "evil.example",
+                    "127.0.0.1.evil.example",
+                    "localhost.evil.example",
+                    "localhost@evil.example",
+                ] {
+                    for host in
+                        [host.to_owned(), format!("{host}:{port}"), format!("127.0.0.1:{port}@{host}")]
+                    {
+                        tried.push(door.send("POST", &door.decision_path(), &host, &[&operator], YES)?);
+                        tried.push(door.send("GET", "/v1/approvals", &host, &[&operator], "")?);
+                    }
+                }
+                let two = format!("127.0.0.1:{port}\r\nHost: evil.example");
+                tried.push(door.send("POST", &door.decision_path(), &two, &[&operator], YES)?);
+                door.finish(tried)
+            },
+        ),
+        Case::new(
+            "forged-from-a-page",
+            "another page cannot use the session of ours",
+            |stand| {
+                let door = Door::open(stand)?;
+                let (cookie, page) = door.sign_in()?;
+                Ok(opened(door.decide(&[&cookie, &page])?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let (cookie, page) = door.sign_in()?;
+                let port = door.address.port();
+                let mut tried = vec![
+                    door.decide(&[&cookie])?,
+                    door.decide(&[&page])?,
+                    door.decide(&[&cookie, "X-Toolgate-Page: "])?,
+                    door.decide(&[&cookie, &page.replace(['0', '1'], "2")])?,
+                    door.decide(&[&cookie, &page, "Sec-Fetch-Site: cross-site"])?,
+                    door.decide(&[&cookie, &page, "Sec-Fetch-Site: same-site"])?,
+                ];
+                for origin in [
+                    "http://evil.example".to_owned(),
+                    "null".to_owned(),
+                    format!("http://localhost:{port}"),
+                    format!("https://127.0.0.1:{port}"),
+                    "http://127.0.0.1:1".to_owned(),
+                ] {
+                    tried.push(door.decide(&[&cookie, &page, &format!("Origin: {origin}")])?);
+                }
+                door.finish(tried)
+            },
+        ),
+        Case::new(
+            "link-used-twice",
+            "a sign-in link opens one session",
+            |stand| {
+                let door = Door::open(stand)?;
+                Ok(Effect::through_if(door.sign_in().is_ok(), "the first time"))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                door.sign_in()?;
+                if door.sign_in().is_ok() {
+                    return Ok(Effect::Through("the link opened another session".to_owned()));
+                }
+                door.finish(vec![door.decide(&[])?])
+            },
+        ),
+    ]
+}
+
+const TESTER: &str = "the-token-of-the-agent-tester";
+const OTHER: &str = "the-token-of-another-agent";
+const YES: &str = r#"{"verdict":"approve"}"#;
+const CALL: &str = r#"{"tool":"fs.list","arguments":{}}"#;
+
+/// A gate with a door, and a call that waits behind it.
+struct Door<'a> {
+    stand: &'a Stand<'a>,
+    gate: Gate<'a>,
+    address: SocketAddr,
+    sign_in_url: String,
+    operator: String,
+    call: CallId,
+    approval: String,
+    /// Closes the door.
+    _open: DropGuard,
+}
+
+/// What came back.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}")
+}
+
+fn opened(answer: Answer) -> Effect {
+    Effect::through_if((200..300).contains(&answer.status), format!("{} {}", answer.status, answer.body))
+}
+
+impl<'a> Door<'a> {
+    fn open(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+        stand.put("precious", "x")?;
+        let mut settings = standard();
+        settings.agents.insert(AgentName::parse("other")?, Agent::default());
+        let gate = stand.gate(settings)?;
+        let (call, view) = gate.waits("shell", remove())?;
+        let tokens = [(TESTER, AGENT), (OTHER, "other")];
+        let book: HashMap<Digest, AgentName> = tokens
+            .into_iter()
+            .map(|(token, agent)| Ok((Digest::of(token.as_bytes()), AgentName::parse(agent)?)))
+            .collect::<Try<_>>()?;
+        let shutdown = CancellationToken::new();
+        let options = HttpOptions {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            operator_credential: Credential::load_or_create(&stand.home())?,
+            agent_tokens: Arc::new(book),
+            shutdown: shutdown.clone(),
+        };
+        let (say, hear) = mpsc::channel();
+        let engine = gate.engine.clone();
+        runtime()?.spawn(async move {
+            let _ = serve_http(engine, options, move |ready: HttpReady| drop(say.send(ready))).await;
+        });
+        let ready = hear.recv_timeout(Duration::from_secs(20))?;
+        let operator = std::fs::read_to_string(stand.home().join("operator.key"))?;
+        Ok(Door {
+            stand,
+            gate,
+            address: ready.address,
+            sign_in_url: ready.sign_in_url,
+            operator,
+            call,
+            approval: view.id.to_string(),
+            _open: shutdown.drop_guard(),
+        })
+    }
+
+    fn call_path(&self) -> String {
+        format!("/v1/calls/{}?wait_seconds=0", self.call)
+    }
+
+    fn decision_path(&self) -> String {
+        format!("/v1/approvals/{}/decision", self.approval)
+    }
+
+    fn decide(&self, headers: &[&str]) -> Try<Answer> {
+        self.ask("POST", &self.decision_path(), headers, YES)
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Try<Answer> {
+        self.send(method, path, &self.address.to_string(), headers, body)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
+    fn send(&self, method: &str, path: &str, host: &str, headers: &[&str], body: &str) -> Try<Answer> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
+        let mut lines = vec![
+            format!("{method} {path} HTTP/1.1"),
+            format!("Host: {host}"),
+            "Connection: close".to_owned(),
+        ];
+        lines.extend(headers.iter().map(|header| (*header).to_owned()));
+        if !body.is_empty() {
+            lines.push("Content-Type: application/json".to_owned());
+        }
+        lines.push(format!("Content-Length: {}", body.len()));
+        write!(stream, "{}\r\n\r\n{body}", lines.join("\r\n"))?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
+        Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+    }
+
+    /// Uses the sign-in link: the headers that a page of ours sends from then on.
+    fn sign_in(&self) -> Try<(String, String)> {
+        let path = self.sign_in_url.split_once(&self.address.to_string()).ok_or("not our link")?.1;
+        let answer = self.ask("GET", path, &[], "")?;
+        let header = |name: &str| {
+            let mut lines = answer.head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
+        };
+        let cookie = header("set-cookie").ok_or("no session")?;
+        let cookie = cookie.split(';').next().unwrap_or_default();
+        let location = header("location").ok_or("no page")?;
+        let page = location.strip_prefix("/#page=").ok_or("no page")?;
+        Ok((format!("Cookie: {cookie}"), format!("X-Toolgate-Page: {page}")))
+    }
+
+    /// Every attempt was turned away, and the call still waits. It is ended in order, for the ledger.
+    fn finish(&self, tried: Vec<Answer>) -> Try<Effect> {
+        if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
+            return Ok(Effect::Through(format!("{} {}", answer.status, answer.body)));
+        }
+        self.gate.waits("shell", remove())?;
+        self.gate.answer(&self.approval, Verdict::Reject)?;
+        self.gate.expect(&self.call, Ending::Refused("rejected"));
+        Ok(Effect::through_if(!self.stand.workspace.join("precious").exists(), "what was asked about"))
+    }
+}
+
+fn remove() -> Value {
+    json!({ "command": "rm", "args": ["precious"], "profile": "mutate" })
+}

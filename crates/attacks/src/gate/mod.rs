@@ -1,0 +1,35 @@
+//! The threat model of the gate, executable: what a model may ask for, and what must not come of it.
+//!
+//! Every case opens a real gate: its store, its tools, its sandboxes. What it believes is what it sees at the target,
+//! and what the ledger holds afterwards.
+
+mod addresses;
+mod approvals;
+mod case;
+mod commands;
+mod doors;
+mod files;
+mod input;
+mod payment;
+mod secrets;
+mod stand;
+mod suite;
+mod visitor;
+
+pub use suite::GateSuite;
+pub use visitor::serve_if_asked as serve_visitor_if_asked;
+
+use case::Case;
+
+/// Every case, by the name of its group.
+fn all() -> Vec<(&'static str, Vec<Case>)> {
+    vec![
+        ("commands", commands::cases()),
+        ("files", files::cases()),
+        ("approvals", approvals::cases()),
+        ("input", input::cases()),
+        ("secrets", secrets::cases()),
+        ("addresses", addresses::cases()),
+        ("doors", doors::cases()),
+    ]
+}

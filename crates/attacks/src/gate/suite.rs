@@ -1,0 +1,76 @@
+//! Makes tests of the cases, and one for every guard that can be switched off from outside.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use libtest_mimic::{Completion, Failed, Trial};
+use serde_json::json;
+
+use crate::Try;
+use crate::bench::{Bench, Settings};
+use crate::gate::case::Case;
+use crate::gate::stand::{Ending, Stand, standard};
+use crate::gate::{all, commands};
+
+/// The cases against the gate, on this host and for this caller.
+pub struct GateSuite {
+    bench: Result<Arc<Bench>, String>,
+    settings: Settings,
+}
+
+impl GateSuite {
+    /// Makes a folder and tries whether a gate can run anything. Nothing is prepared only to be listed.
+    pub fn prepare(only_listed: bool) -> GateSuite {
+        let settings = Settings::read();
+        let bench = if only_listed { Err("listed only".to_owned()) } else { prepared(&settings) };
+        if let (false, Err(why)) = (only_listed, &bench) {
+            let _ = writeln!(std::io::stderr(), "warning: no attack can be made on this host: {why}");
+        }
+        GateSuite { bench, settings }
+    }
+
+    /// A test for each case, and for each guard with a switch.
+    pub fn trials(&self) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        for (group, cases) in all() {
+            for case in cases {
+                if let Some((guard, attack)) = case.without {
+                    let name = format!("switching_off_{}_is_noticed::{}", guard.replace(' ', "_"), case.id);
+                    trials.push(self.trial(name, move |bench| Case::prove_switch(attack, bench)));
+                }
+                trials.push(self.trial(case.name(group), move |bench| case.prove(bench)));
+            }
+        }
+        trials.push(self.trial(
+            "switching_off_the_walls_behind_inspect_is_noticed".to_owned(),
+            commands::switch_off_the_walls,
+        ));
+        trials
+    }
+
+    fn trial(&self, name: String, test: impl FnOnce(&Bench) -> Try<()> + Send + 'static) -> Trial {
+        let bench = self.bench.clone();
+        let is_required = self.settings.required.iter().any(|required| required == "native");
+        Trial::ignorable_test(name, move || match bench {
+            Ok(bench) => match test(&bench) {
+                Ok(()) => Ok(Completion::Completed),
+                Err(error) => Err(Failed::from(error.to_string())),
+            },
+            Err(why) if is_required => Err(Failed::from(why)),
+            Err(why) => Ok(Completion::ignored_with(why)),
+        })
+    }
+}
+
+/// A bench whose walls are proved.
+fn prepared(settings: &Settings) -> Result<Arc<Bench>, String> {
+    let bench = Bench::new(settings.clone()).map_err(|error| error.to_string())?;
+    let tried = || -> Try<()> {
+        let stand = Stand::new(&bench)?;
+        let gate = stand.gate(standard())?;
+        let result = gate.call("shell", json!({ "command": "true" }), Ending::Done)?;
+        if result.is_error { Err(result.content.into()) } else { Ok(()) }
+    };
+    tried().map_err(|error| error.to_string())?;
+    Ok(Arc::new(bench))
+}

@@ -1,0 +1,17 @@
+//! Attacks the gate. The same binary is the launcher of every sandbox, the worker inside, and a gate of its own.
+
+use libtest_mimic::Arguments;
+
+fn main() {
+    // Each ends the process if it was started for that. They come first, before any thread can exist.
+    jail::serve_if_asked();
+    sandbox::serve_if_asked();
+    tools::serve_if_asked();
+    attacks::serve_if_asked();
+    attacks::serve_visitor_if_asked();
+    let arguments = Arguments::from_args();
+    let suite = attacks::GateSuite::prepare(arguments.list);
+    let conclusion = libtest_mimic::run(&arguments, suite.trials());
+    drop(suite);
+    conclusion.exit();
+}
