@@ -13,6 +13,7 @@ mod facts;
 mod files;
 mod inside;
 mod path;
+mod pipeline;
 mod pool;
 mod shell;
 mod surroundings;
