@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use contract::{Digest, Output, Reason, RunFacts};
 use jail::{Limit, Outcome, Report};
-use serde_json::Value;
 
 use super::show::{SHOWN, cut};
 use crate::inside::{Chunk, End, Pipeline, PipelineError, StageEnd};
@@ -136,14 +135,12 @@ impl Ended {
     }
 
     /// The answer to a call. What a model is not shown is in the artifacts.
-    pub(crate) fn answer(self, content: String, structured: Value) -> Ran {
+    pub(crate) fn answer(self, output: Output) -> Ran {
         let truncated = self.shown().truncated;
-        let is_error = self.failure.is_some() || self.exit_code != Some(0);
         let streams = [("stdout", self.stdout), ("stderr", self.stderr)].into_iter();
         let kept = streams.filter(|(_, bytes)| truncated && !bytes.is_empty());
         let artifacts = kept.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        let output = Output { content, is_error, structured, artifacts };
-        Ran { output, facts: self.facts, failure: self.failure }
+        Ran { output: Output { artifacts, ..output }, facts: self.facts, failure: self.failure }
     }
 }
 

@@ -5,12 +5,14 @@ mod definition;
 mod syntax;
 mod types;
 
+pub(crate) use syntax::hosts;
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use contract::{Actions, Canonical, Contract, ContractError, Reason, RunFacts};
+use contract::{Actions, Canonical, Contract, ContractError, Output, Reason, RunFacts};
 use jail::Names;
 use policy::{Facets, Grant, Settings};
 use serde::Deserialize;
@@ -56,7 +58,7 @@ impl Tool for Shell {
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
         let (safety, egress, access) = danger_of(input.profile);
-        let hosts = syntax::hosts(&input);
+        let hosts = hosts(stages_of(&input).flat_map(|(_, arguments)| arguments));
         Ok(Facets { action, safety, egress, access, profile: Some(input.profile), commands, hosts })
     }
 
@@ -120,7 +122,9 @@ fn answer(mut ended: Ended) -> Ran {
         truncated: shown.truncated,
         stages: ended.stages.iter().map(stage).collect(),
     };
-    ended.answer(content, serde_json::to_value(structured).unwrap_or_default())
+    let is_error = ended.failure.is_some() || ended.exit_code != Some(0);
+    let structured = serde_json::to_value(structured).unwrap_or_default();
+    ended.answer(Output { content, is_error, structured, artifacts: Vec::new() })
 }
 
 /// The commands, in order.
