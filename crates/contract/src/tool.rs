@@ -19,8 +19,8 @@ pub const MAX_DESCRIPTION: usize = 4096;
 
 /// What a tool's author declares. Everything in it is hashed.
 ///
-/// Begin with [`Definition::of`], which takes the schemas from two Rust types and the worst class for the rest; what is
-/// left out is then refused, not allowed by mistake. `docs/guide/adding-a-tool.md` goes through it.
+/// Begin with [`Definition::of`], which takes the schemas from two Rust types and supposes the worst of the rest, so that
+/// what is left out is refused and not allowed by mistake. `docs/guide/adding-a-tool.md` goes through it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -137,8 +137,8 @@ pub enum ContractError {
 }
 
 impl Definition {
-    /// A definition whose schemas are those of two Rust types. The rest is as dangerous as can be until its author says
-    /// otherwise: `Definition { safety: SafetyClass::Read, ..Definition::of::<Input, Output>("text.count") }`.
+    /// A definition whose schemas are those of two Rust types. Until its author says otherwise it is as dangerous as can
+    /// be: `Definition { safety: SafetyClass::Read, ..Definition::of::<Input, Output>("text.count") }`.
     pub fn of<Input: JsonSchema, Output: JsonSchema>(name: &str) -> Definition {
         Definition {
             name: name.to_owned(),
@@ -147,7 +147,7 @@ impl Definition {
             category: Category::Other,
             action: "other:privileged".to_owned(),
             safety: SafetyClass::Privileged,
-            egress: EgressClass::None,
+            egress: EgressClass::Write,
             idempotency: Idempotency::None,
             cost: CostTier::Free,
             input: schema_of::<Input>(),

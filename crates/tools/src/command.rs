@@ -375,6 +375,7 @@ mod tests {
             definition: Definition {
                 action: "code:read".into(),
                 safety: SafetyClass::Read,
+                egress: EgressClass::None,
                 ..Definition::of::<In, Out>("text.grep")
             },
             profile: Profile::Inspect,

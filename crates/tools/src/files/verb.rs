@@ -1,6 +1,6 @@
 //! The ten verbs of the `fs` tools: their contracts, and what their arguments mean.
 
-use contract::{Category, Definition, Example, Idempotency, Reason, SafetyClass};
+use contract::{Category, Definition, EgressClass, Example, Idempotency, Reason, SafetyClass};
 use policy::WorkspaceAccess;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -98,6 +98,7 @@ impl Verb {
         Definition {
             category: Category::FileSystem,
             safety: self.safety(),
+            egress: EgressClass::None,
             idempotency: Idempotency::Optional,
             failure_modes: own.chain(COMMON_FAILURES.map(str::to_owned)).collect(),
             ..base

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contract::{Canonical, Definition, Profile, Reason, SafetyClass};
+use contract::{Canonical, Definition, EgressClass, Profile, Reason, SafetyClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -58,6 +58,7 @@ fn tool(profile: Profile, command: fn(&Nothing) -> CommandLine, read: Read) -> A
         category: contract::Category::Terminal,
         action: action.into(),
         safety,
+        egress: EgressClass::None,
         ..Definition::of::<Nothing, Line>("test.line")
     };
     CommandTool { definition, profile, command, read }.build().unwrap()
