@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::action::{ActionError, Actions};
 use crate::canonical::{Canonical, CanonicalError, Digest};
-use crate::class::{Category, CostTier, EgressClass, Idempotency, SafetyClass, TrustLabel};
+use crate::class::{Category, CostTier, EgressClass, Idempotency, Profile, SafetyClass, TrustLabel};
 use crate::id::{IdError, ToolName};
 use crate::scan::{Finding, is_hidden, scan_description};
 use crate::schema::{Schema, SchemaError};
@@ -17,20 +18,24 @@ use crate::schema::{Schema, SchemaError};
 pub const MAX_DESCRIPTION: usize = 4096;
 
 /// What a tool's author declares. Everything in it is hashed.
+///
+/// Begin with [`Definition::of`], which takes the schemas from two Rust types and supposes the worst of the rest, so that
+/// what is left out is refused and not allowed by mistake. `docs/guide/adding-a-tool.md` goes through it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// Its name.
+    /// Its name, such as `fs.read`.
     pub name: String,
     /// Its name for people.
     pub title: String,
-    /// What it does, for models and people.
+    /// What it does, for models and people. The first sentence stands alone in lists.
     pub description: String,
-    /// What it works on.
+    /// What it works on. An agent's level includes categories, so this says who sees the tool at all.
     pub category: Category,
-    /// What it does, unless its arguments say otherwise.
+    /// What a call of it does, as `category:action`, unless its arguments say otherwise. Whether people are asked hangs
+    /// on this.
     pub action: String,
-    /// How dangerous it is.
+    /// How dangerous its worst call is.
     pub safety: SafetyClass,
     /// What leaves the machine.
     pub egress: EgressClass,
@@ -40,13 +45,13 @@ pub struct Definition {
     pub cost: CostTier,
     /// A JSON schema of its arguments.
     pub input: Value,
-    /// A JSON schema of its structured result.
+    /// A JSON schema of its structured result. What does not fit it is withheld.
     pub output: Value,
-    /// How it is used.
+    /// How it is used. Each must fit the input schema.
     pub examples: Vec<Example>,
-    /// How it fails.
+    /// How it fails: `code: when, and what to do instead`.
     pub failure_modes: Vec<String>,
-    /// How long it may take, in seconds.
+    /// How long it may take, in seconds. No call gets more.
     pub timeout_seconds: u64,
 }
 
@@ -58,6 +63,13 @@ pub struct Example {
     pub about: String,
     /// The arguments.
     pub arguments: Value,
+}
+
+impl Example {
+    /// An example, such as `Example::of("a whole file", json!({ "path": "src/main.rs" }))`.
+    pub fn of(about: &str, arguments: Value) -> Example {
+        Example { about: about.to_owned(), arguments }
+    }
 }
 
 /// A definition that has been checked.
@@ -88,6 +100,24 @@ pub enum ContractError {
         /// Why.
         source: SchemaError,
     },
+    /// Its action is none of ours.
+    #[error("`{tool}` does not say what it does")]
+    Action {
+        /// Which tool.
+        tool: String,
+        /// Why.
+        source: ActionError,
+    },
+    /// It would be able to do more than it says.
+    #[error("`{tool}` says that it is `{declared}`, but the profile `{profile}` permits more than that")]
+    Understated {
+        /// Which tool.
+        tool: String,
+        /// The class or action it declares.
+        declared: String,
+        /// The profile it runs under.
+        profile: Profile,
+    },
     /// It cannot be hashed.
     #[error("the definition of `{tool}` has no canonical form")]
     Canonical {
@@ -107,7 +137,8 @@ pub enum ContractError {
 }
 
 impl Definition {
-    /// A definition whose schemas are those of two Rust types; the rest is set by the caller.
+    /// A definition whose schemas are those of two Rust types. Until its author says otherwise it is as dangerous as can
+    /// be: `Definition { safety: SafetyClass::Read, ..Definition::of::<Input, Output>("text.count") }`.
     pub fn of<Input: JsonSchema, Output: JsonSchema>(name: &str) -> Definition {
         Definition {
             name: name.to_owned(),
@@ -116,7 +147,7 @@ impl Definition {
             category: Category::Other,
             action: "other:privileged".to_owned(),
             safety: SafetyClass::Privileged,
-            egress: EgressClass::None,
+            egress: EgressClass::Write,
             idempotency: Idempotency::None,
             cost: CostTier::Free,
             input: schema_of::<Input>(),
@@ -141,8 +172,11 @@ fn schema_of<T: JsonSchema>() -> Value {
 }
 
 impl Contract {
-    /// Checks a definition of our own.
+    /// Checks a definition of our own, whose action is one that everybody has.
     pub fn internal(definition: Definition) -> Result<Contract, ContractError> {
+        Actions::default()
+            .parse(&definition.action)
+            .map_err(|source| ContractError::Action { tool: definition.name.clone(), source })?;
         Contract::with_trust(definition, TrustLabel::Internal)
     }
 
@@ -259,9 +293,18 @@ mod tests {
 
     #[test]
     fn an_example_that_the_tool_would_refuse_is_an_error() {
-        let example = Example { about: "wrong".into(), arguments: json!({ "Path": "x" }) };
+        let example = Example::of("wrong", json!({ "Path": "x" }));
         let wrong = Definition { examples: vec![example], ..definition() };
         assert!(matches!(Contract::internal(wrong), Err(ContractError::Example { .. })));
+    }
+
+    #[test]
+    fn an_action_that_nobody_has_is_an_error_that_names_the_nearest() {
+        let wrong = Definition { action: "code:raed".into(), ..definition() };
+        let Err(ContractError::Action { source, .. }) = Contract::internal(wrong) else {
+            panic!("it was accepted");
+        };
+        assert_eq!(source.to_string(), "there is no action `code:raed`, did you mean `code:read`?");
     }
 
     #[test]

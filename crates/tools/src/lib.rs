@@ -9,16 +9,24 @@
 //! - What a worker says is data: it is parsed, capped, and believed about nothing but its own work.
 #![forbid(unsafe_code)]
 
+mod command;
 mod facts;
 mod files;
 mod inside;
 mod path;
+mod pipeline;
 mod pool;
 mod shell;
 mod surroundings;
 mod tool;
 mod wire;
 
+/// The tool that the guide adds, where the guide puts it.
+#[cfg(test)]
+#[path = "../tests/behind_walls/guide/text.rs"]
+mod guide;
+
+pub use command::{CommandLine, CommandOutput, CommandTool};
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
 pub use surroundings::{Owner, Surroundings};
 pub use tool::{Ran, Tool, built_in};

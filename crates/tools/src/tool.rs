@@ -81,3 +81,20 @@ pub(crate) fn check_grant(
 pub(crate) fn taken_back() -> Reason {
     Reason::cancelled("the call was taken back")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_contract_is_clean_described_and_says_how_it_is_used_and_how_it_fails() {
+        let tools = built_in(&Settings::default()).unwrap();
+        for tool in tools.into_iter().chain(crate::guide::count()) {
+            let definition = tool.contract().definition();
+            let name = &definition.name;
+            assert_eq!(tool.contract().findings(), [], "{name}");
+            assert!(definition.title != *name && !definition.description.is_empty(), "{name}");
+            assert!(!definition.examples.is_empty() && !definition.failure_modes.is_empty(), "{name}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use super::at::At;
 use super::problem::Problem;
 
 /// Every built-in tool, those of later versions among them: rules about them may be written already.
-const TOOLS: [&str; 54] = [
+const TOOLS: &[&str] = &[
     "browser.act",
     "browser.open",
     "browser.pdf",
@@ -65,7 +65,7 @@ const TOOLS: [&str; 54] = [
 ];
 
 /// Whole groups of them, and what other systems call them.
-const GROUPS: [&str; 19] = [
+const GROUPS: &[&str] = &[
     "bash",
     "browser",
     "browser.*",
@@ -98,7 +98,7 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
     if TOOLS.iter().any(means) || text.value.starts_with("mcp_") {
         return Ok(glob);
     }
-    let names = TOOLS.into_iter().chain(GROUPS);
+    let names = TOOLS.iter().chain(GROUPS).copied();
     match contract::nearest(&text.value, names) {
         Some(near) => Err(Problem {
             nearest: Some(near.to_owned()),
@@ -109,5 +109,20 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
             warnings.push(Problem::new(text.place, message));
             Ok(glob)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::Settings;
+
+    use super::TOOLS;
+
+    #[test]
+    fn every_tool_there_is_can_be_named_in_a_rule() {
+        let tools = tools::built_in(&Settings::default()).unwrap();
+        let names = tools.iter().map(|tool| tool.contract().name().as_str());
+        let missing: Vec<&str> = names.filter(|name| !TOOLS.contains(name)).collect();
+        assert_eq!(missing, Vec::<&str>::new());
     }
 }

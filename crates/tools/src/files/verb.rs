@@ -1,6 +1,6 @@
 //! The ten verbs of the `fs` tools: their contracts, and what their arguments mean.
 
-use contract::{Category, Definition, Example, Idempotency, Reason, SafetyClass};
+use contract::{Category, Definition, EgressClass, Example, Idempotency, Reason, SafetyClass};
 use policy::WorkspaceAccess;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -98,6 +98,7 @@ impl Verb {
         Definition {
             category: Category::FileSystem,
             safety: self.safety(),
+            egress: EgressClass::None,
             idempotency: Idempotency::Optional,
             failure_modes: own.chain(COMMON_FAILURES.map(str::to_owned)).collect(),
             ..base
@@ -143,10 +144,6 @@ const COMMON_FAILURES: [&str; 4] = [
     "cannot_enforce: this host cannot put the worker behind walls; the hint says what to do",
 ];
 
-fn example(about: &str, arguments: Value) -> Example {
-    Example { about: about.to_owned(), arguments }
-}
-
 fn read() -> Definition {
     Definition {
         title: "Read a file".into(),
@@ -156,9 +153,9 @@ fn read() -> Definition {
             .into(),
         action: "code:read".into(),
         examples: vec![
-            example("a whole file", json!({ "path": "src/main.rs" })),
-            example("lines 200 to 249", json!({ "path": "src/main.rs", "offset": 200, "limit": 50 })),
-            example("an image", json!({ "path": "logo.png", "encoding": "base64" })),
+            Example::of("a whole file", json!({ "path": "src/main.rs" })),
+            Example::of("lines 200 to 249", json!({ "path": "src/main.rs", "offset": 200, "limit": 50 })),
+            Example::of("an image", json!({ "path": "logo.png", "encoding": "base64" })),
         ],
         failure_modes: vec!["bad_arguments: the file is not UTF-8 text; read it as `base64`".into()],
         ..Definition::of::<ReadInput, ReadOutput>("fs.read")
@@ -174,8 +171,8 @@ fn write() -> Definition {
             .into(),
         action: "code:write".into(),
         examples: vec![
-            example("a new file in a new directory", json!({ "path": "docs/notes.md", "content": "# Notes\n", "parents": true })),
-            example("only if it is not there yet", json!({ "path": "LICENSE", "content": "MIT\n", "create_only": true })),
+            Example::of("a new file in a new directory", json!({ "path": "docs/notes.md", "content": "# Notes\n", "parents": true })),
+            Example::of("only if it is not there yet", json!({ "path": "LICENSE", "content": "MIT\n", "create_only": true })),
         ],
         failure_modes: vec!["tool_failed: the file exists and `create_only` is set; its directory is missing".into()],
         ..Definition::of::<WriteInput, WriteOutput>("fs.write")
@@ -189,7 +186,7 @@ fn append() -> Definition {
             added between: begin or end `content` with a line break if you want one."
             .into(),
         action: "code:write".into(),
-        examples: vec![example("one more line", json!({ "path": "CHANGELOG.md", "content": "- Fixed the parser\n" }))],
+        examples: vec![Example::of("one more line", json!({ "path": "CHANGELOG.md", "content": "- Fixed the parser\n" }))],
         ..Definition::of::<AppendInput, WriteOutput>("fs.append")
     }
 }
@@ -203,11 +200,11 @@ fn edit() -> Definition {
             .into(),
         action: "code:write".into(),
         examples: vec![
-            example(
+            Example::of(
                 "one line",
                 json!({ "path": "src/lib.rs", "old": "const LIMIT: u32 = 10;", "new": "const LIMIT: u32 = 20;" }),
             ),
-            example("a name everywhere", json!({ "path": "src/lib.rs", "old": "old_name", "new": "new_name", "all": true })),
+            Example::of("a name everywhere", json!({ "path": "src/lib.rs", "old": "old_name", "new": "new_name", "all": true })),
         ],
         failure_modes: vec!["tool_failed: `old` is not in the file, or more than once; read the file again".into()],
         ..Definition::of::<EditInput, EditOutput>("fs.edit")
@@ -223,8 +220,8 @@ fn list() -> Definition {
             .into(),
         action: "code:read".into(),
         examples: vec![
-            example("the workspace", json!({})),
-            example("everything in src", json!({ "path": "src", "recursive": true })),
+            Example::of("the workspace", json!({})),
+            Example::of("everything in src", json!({ "path": "src", "recursive": true })),
         ],
         ..Definition::of::<ListInput, ListOutput>("fs.list")
     }
@@ -238,7 +235,7 @@ fn stat() -> Definition {
             reading it. A symbolic link is told as one, with what it leads to."
                 .into(),
         action: "code:read".into(),
-        examples: vec![example("is it there?", json!({ "path": "Cargo.toml" }))],
+        examples: vec![Example::of("is it there?", json!({ "path": "Cargo.toml" }))],
         ..Definition::of::<StatInput, StatOutput>("fs.stat")
     }
 }
@@ -248,7 +245,10 @@ fn make_directory() -> Definition {
         title: "Make a directory".into(),
         description: "Makes a directory in the workspace; with `parents` also those it is in.".into(),
         action: "code:create".into(),
-        examples: vec![example("with its parents", json!({ "path": "src/parser/tests", "parents": true }))],
+        examples: vec![Example::of(
+            "with its parents",
+            json!({ "path": "src/parser/tests", "parents": true }),
+        )],
         failure_modes: vec![
             "tool_failed: it exists, or its parent is missing, and `parents` is not set".into(),
         ],
@@ -264,7 +264,7 @@ fn move_() -> Definition {
             only if it is a file and `overwrite` is set, and then the call may have to be approved."
                 .into(),
         action: "code:write".into(),
-        examples: vec![example("a rename", json!({ "from": "src/util.rs", "to": "src/text.rs" }))],
+        examples: vec![Example::of("a rename", json!({ "from": "src/util.rs", "to": "src/text.rs" }))],
         failure_modes: vec![
             "tool_failed: something is at the new path already; its directory is missing".into(),
         ],
@@ -281,8 +281,8 @@ fn delete() -> Definition {
             .into(),
         action: "code:delete".into(),
         examples: vec![
-            example("a file", json!({ "path": "old.txt" })),
-            example("a directory", json!({ "path": "build", "recursive": true })),
+            Example::of("a file", json!({ "path": "old.txt" })),
+            Example::of("a directory", json!({ "path": "build", "recursive": true })),
         ],
         failure_modes: vec![
             "constrained: the configuration switches deleting off".into(),
@@ -301,9 +301,9 @@ fn search() -> Definition {
             .into(),
         action: "code:read".into(),
         examples: vec![
-            example("where a function is used", json!({ "pattern": "parse_header(", "glob": "*.rs" })),
-            example("a regular expression", json!({ "pattern": "fn \\w+_test", "regex": true, "path": "src" })),
-            example("a file by its name", json!({ "pattern": "readme", "scope": "names", "ignore_case": true })),
+            Example::of("where a function is used", json!({ "pattern": "parse_header(", "glob": "*.rs" })),
+            Example::of("a regular expression", json!({ "pattern": "fn \\w+_test", "regex": true, "path": "src" })),
+            Example::of("a file by its name", json!({ "pattern": "readme", "scope": "names", "ignore_case": true })),
         ],
         failure_modes: vec!["bad_arguments: the pattern or the glob is not valid".into()],
         ..Definition::of::<SearchInput, SearchOutput>("fs.search")

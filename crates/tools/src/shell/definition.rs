@@ -1,14 +1,13 @@
 //! What `shell` promises.
 
 use contract::{Category, CostTier, Definition, EgressClass, Example, Idempotency, SafetyClass};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::MAX_TIMEOUT;
 use super::types::{ShellInput, ShellOutput};
 
 /// The contract's definition.
 pub(super) fn definition() -> Definition {
-    let example = |about: &str, arguments: Value| Example { about: about.to_owned(), arguments };
     Definition {
         title: "Run a command".into(),
         description: "Runs a program in the workspace, in a sandbox without network. There is no shell: `command` is a \
@@ -29,16 +28,16 @@ pub(super) fn definition() -> Definition {
         cost: CostTier::Low,
         timeout_seconds: MAX_TIMEOUT,
         examples: vec![
-            example("look at the history", json!({ "command": "git", "args": ["log", "--oneline", "-n", "20"] })),
-            example(
+            Example::of("look at the history", json!({ "command": "git", "args": ["log", "--oneline", "-n", "20"] })),
+            Example::of(
                 "a pipeline",
                 json!({ "command": "grep", "args": ["-rn", "TODO", "src"], "stages": [{ "command": "wc", "args": ["-l"] }] }),
             ),
-            example(
+            Example::of(
                 "run the tests",
                 json!({ "command": "cargo", "args": ["test", "--offline"], "profile": "build", "timeout": 600 }),
             ),
-            example(
+            Example::of(
                 "delete what was built",
                 json!({ "command": "rm", "args": ["-r", "build"], "profile": "mutate", "purpose": "clean" }),
             ),

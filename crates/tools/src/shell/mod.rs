@@ -2,40 +2,33 @@
 
 mod commands;
 mod definition;
-mod ended;
-mod show;
 mod syntax;
 mod types;
+
+pub(crate) use syntax::hosts;
 
 use std::ffi::OsStr;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contract::{
-    Actions, Canonical, Contract, ContractError, EgressClass, Profile, Reason, RunFacts, SafetyClass,
-};
-use jail::{ChangeReport, Hangup, Limits, Names, Plan, Program, Request, Strictness};
-use policy::{Facets, Grant, Settings, WorkspaceAccess};
-use sandbox::PlanRequest;
+use contract::{Actions, Canonical, Contract, ContractError, Output, Reason, RunFacts};
+use jail::Names;
+use policy::{Facets, Grant, Settings};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::facts::{facts_of_report, not_enforced};
-use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};
+use crate::inside::{Stage, StageEnd};
 use crate::path::{Beneath, Guard, shown};
+use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant, taken_back};
-use crate::wire::write_frame;
+use crate::tool::{Ran, Tool, check_grant};
 use definition::definition;
-use ended::conclude;
-use types::{ShellInput, StageInput};
+use types::{ShellInput, ShellOutput, StageInput, StageOutput};
 
 const TIMEOUT: u64 = 30;
 const MAX_TIMEOUT: u64 = 600;
-const MAX_STAGES: usize = 16;
 
 /// Runs commands.
 pub(crate) struct Shell {
@@ -64,15 +57,8 @@ impl Tool for Shell {
         let action = Actions::default()
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
-        let (safety, egress, access) = match input.profile {
-            Profile::Inspect => (SafetyClass::Read, EgressClass::None, WorkspaceAccess::Read),
-            Profile::Build | Profile::Mutate => {
-                (SafetyClass::Write, EgressClass::None, WorkspaceAccess::Write)
-            }
-            // What a command sends cannot be told from its words, so it counts as more than a question.
-            Profile::Networked => (SafetyClass::Network, EgressClass::Write, WorkspaceAccess::Write),
-        };
-        let hosts = syntax::hosts(&input);
+        let (safety, egress, access) = danger_of(input.profile);
+        let hosts = hosts(stages_of(&input).flat_map(|(_, arguments)| arguments));
         Ok(Facets { action, safety, egress, access, profile: Some(input.profile), commands, hosts })
     }
 
@@ -84,75 +70,61 @@ impl Tool for Shell {
         cancel: CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
-            match self.prepare(&grant, arguments, at) {
-                Ok(_) if cancel.is_cancelled() => Ran::failed(taken_back(), RunFacts::default()),
-                Ok(prepared) => prepared.run(at, &cancel).await,
-                Err(reason) => Ran::failed(reason, RunFacts::default()),
-            }
+            let ended = match self.commands(&grant, arguments, at) {
+                Ok(commands) => commands.run(&grant, at, &cancel).await,
+                Err(reason) => Err(reason),
+            };
+            ended.map_or_else(|reason| Ran::failed(reason, RunFacts::default()), answer)
         })
     }
 }
 
 impl Shell {
-    fn prepare(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Prepared, Reason> {
+    fn commands(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
         check_grant(grant, &self.contract, arguments, at.now())?;
         let input = parse(arguments.value())?;
         syntax::check(&input)?;
         check_rest(&input)?;
-        let authority = grant.authority();
-        if authority.profile != Some(input.profile) {
-            return Err(Reason::internal("the grant is for another profile"));
-        }
-        let profile = match input.profile {
-            Profile::Inspect => sandbox::Profile::Inspect,
-            Profile::Build => sandbox::Profile::Build,
-            Profile::Mutate => sandbox::Profile::Mutate,
-            Profile::Networked => {
-                return Err(Reason::cannot_enforce("a sandbox of this version has no way to the network")
-                    .with_hint("use `build` for what needs no network"));
-            }
-        };
-        let root = grant.workspace();
-        let writes = profile.may_write() && authority.access == WorkspaceAccess::Write;
-        if profile.may_write() && !writes {
-            return Err(Reason::internal("the grant does not permit this access to the workspace"));
-        }
-        let asked = Duration::from_secs(input.timeout.unwrap_or(TIMEOUT));
-        let most = authority.limits.output;
-        let limits = Limits {
-            memory: authority.limits.memory,
-            pids: authority.limits.pids,
-            // Both streams, and the marks between their pieces.
-            output: most.saturating_mul(3).saturating_add(1 << 20),
-            timeout: asked.min(authority.limits.timeout.max(Duration::from_secs(1))),
-            ..Limits::default()
-        };
-        let timeout = limits.timeout;
-        let granted = |wanted: bool| if wanted { vec![root.to_owned()] } else { Vec::new() };
-        let plan = PlanRequest {
-            profile,
-            program: Program::Brought(at.binary().to_owned()),
-            arguments: vec![WORKER_ARGUMENT.into(), Trade::Pipeline.as_str().into()],
-            working_directory: root.to_owned(),
-            read: granted(!writes),
-            write: granted(writes),
-            variables: input.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            names: at.names().clone(),
-            limits,
-            changes: if writes { ChangeReport::List } else { ChangeReport::Skip },
-            strictness: Strictness::Report,
-        };
-        let plan = plan.into_plan(at.host()).map_err(|error| not_enforced(&error.into()))?;
         let stages = stages_of(&input)
-            .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() });
-        let pipeline = Pipeline {
-            root: root.to_owned(),
-            directory: input.cwd.clone().unwrap_or_else(|| ".".to_owned()),
-            stages: stages.collect(),
-            most,
-        };
-        Ok(Prepared { plan, pipeline, timeout })
+            .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
+            .collect();
+        Ok(Commands {
+            profile: input.profile,
+            stages,
+            timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
+            directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
+            variables: input.env,
+        })
     }
+}
+
+/// The answer to a call: output as it is, and how each command ended.
+fn answer(mut ended: Ended) -> Ran {
+    if ended.timed_out {
+        let hint = "ask for a longer `timeout` (at most 600), or for less work";
+        ended.failure = ended.failure.map(|reason| reason.with_hint(hint));
+    }
+    let shown = ended.shown();
+    let content = ended.content(&shown);
+    let stage = |(command, end): &(String, StageEnd)| StageOutput {
+        command: command.clone(),
+        exit_code: end.exit_code,
+        signal: end.signal,
+    };
+    let structured = ShellOutput {
+        exit_code: ended.exit_code,
+        signal: ended.signal,
+        timed_out: ended.timed_out,
+        stdout: shown.stdout,
+        stderr: shown.stderr,
+        stdout_bytes: ended.stdout_bytes,
+        stderr_bytes: ended.stderr_bytes,
+        truncated: shown.truncated,
+        stages: ended.stages.iter().map(stage).collect(),
+    };
+    let is_error = ended.failure.is_some() || ended.exit_code != Some(0);
+    let structured = serde_json::to_value(structured).unwrap_or_default();
+    ended.answer(Output { content, is_error, structured, artifacts: Vec::new() })
 }
 
 /// The commands, in order.
@@ -200,90 +172,6 @@ fn check_variable(name: &str, value: &str) -> Result<(), Reason> {
             .with_hint("secrets do not enter a sandbox, and nothing may change where programs and libraries are found"));
     }
     Ok(())
-}
-
-/// A command that has its plan.
-struct Prepared {
-    plan: Plan,
-    pipeline: Pipeline,
-    timeout: Duration,
-}
-
-impl Prepared {
-    async fn run(self, at: &Surroundings, cancel: &CancellationToken) -> Ran {
-        let mut input = Vec::new();
-        let encoded = serde_json::to_vec(&self.pipeline).map_err(std::io::Error::from);
-        if encoded.and_then(|bytes| write_frame(&mut input, &bytes)).is_err() {
-            return Ran::failed(
-                Reason::internal("the command cannot be sent to its worker"),
-                RunFacts::default(),
-            );
-        }
-        let request = Request { plan: self.plan, input };
-        let ending = Arc::new(Ending::default());
-        let of_run = Arc::clone(&ending);
-        // Ends the sandbox when this future is dropped, too.
-        let on_drop = EndOnDrop(Arc::clone(&ending));
-        let running = at.launch(move |launcher| launcher.run(&request, |hangup| of_run.begun(hangup)));
-        tokio::pin!(running);
-        let mut cancelled = false;
-        let ran = loop {
-            tokio::select! {
-                ran = &mut running => break ran,
-                () = cancel.cancelled(), if !cancelled => {
-                    cancelled = true;
-                    ending.end();
-                }
-            }
-        };
-        drop(on_drop);
-        let worker = at.worker_digest().await;
-        match ran {
-            None => Ran::failed(Reason::internal("the gate is ending"), RunFacts::default()),
-            Some(Err(refusal)) => Ran::failed(not_enforced(&refusal), RunFacts::default()),
-            Some(Ok(report)) => {
-                let facts = facts_of_report(&report, &self.pipeline.root, worker);
-                conclude(&report, &self.pipeline, self.timeout, facts)
-            }
-        }
-    }
-}
-
-/// The end of a run, asked for by one thread and brought about by another.
-#[derive(Default)]
-struct Ending(Mutex<EndingState>);
-
-#[derive(Default)]
-enum EndingState {
-    #[default]
-    NotBegun,
-    Begun(Hangup),
-    Ended,
-}
-
-impl Ending {
-    fn begun(&self, hangup: Hangup) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *state {
-            EndingState::Ended => hangup.hang_up(),
-            EndingState::NotBegun | EndingState::Begun(_) => *state = EndingState::Begun(hangup),
-        }
-    }
-
-    fn end(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let EndingState::Begun(hangup) = std::mem::replace(&mut *state, EndingState::Ended) {
-            hangup.hang_up();
-        }
-    }
-}
-
-struct EndOnDrop(Arc<Ending>);
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }
 
 #[cfg(test)]

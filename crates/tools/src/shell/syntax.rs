@@ -55,14 +55,12 @@ fn check_command(command: &str) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The hosts that arguments name by URL. Programs disagree about where an authority ends, so whatever one of them would
+/// The hosts that words name by URL. Programs disagree about where an authority ends, so whatever one of them would
 /// take for the host is one.
 ///
 /// ATTACK(userinfo-host): what stands before the last `@` of the authority is not the host.
-pub(super) fn hosts(input: &ShellInput) -> Vec<String> {
-    let stages = input.stages.iter().flat_map(|stage| &stage.args);
-    let mut hosts: Vec<String> =
-        input.args.iter().chain(stages).flat_map(|argument| hosts_in(argument)).collect();
+pub(crate) fn hosts<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let mut hosts: Vec<String> = words.into_iter().flat_map(|word| hosts_in(word)).collect();
     hosts.sort_unstable();
     hosts.dedup();
     hosts
@@ -129,8 +127,9 @@ mod tests {
 
     #[test]
     fn hosts_are_found_whatever_is_written_around_them() {
-        let hosts =
-            |arguments: serde_json::Value| hosts(&input(json!({ "command": "curl", "args": arguments })));
+        let hosts = |arguments: serde_json::Value| {
+            hosts(&input(json!({ "command": "curl", "args": arguments })).args)
+        };
         assert_eq!(hosts(json!(["http://169.254.169.254/latest"])), ["169.254.169.254"]);
         assert_eq!(hosts(json!(["https://good.example@evil.example:8443/?x=y@z"])), ["evil.example"]);
         assert_eq!(

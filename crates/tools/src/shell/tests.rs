@@ -1,8 +1,8 @@
+use contract::{EgressClass, SafetyClass};
+use policy::WorkspaceAccess;
 use serde_json::json;
 
-use super::ended::code_of;
 use super::*;
-use crate::inside::StageEnd;
 
 fn facets(arguments: Value) -> Result<Facets, Reason> {
     let shell = Shell::new().unwrap();
@@ -53,17 +53,4 @@ fn directory_time_and_variables_are_checked() {
         );
     }
     assert_eq!(code(json!({ "command": "ls", "env": { "RUST_LOG": "debug" }, "cwd": "src" })), None);
-}
-
-#[test]
-fn the_last_command_that_failed_gives_the_code() {
-    let exit = |code| StageEnd { exit_code: Some(code), signal: None };
-    let killed = |signal| StageEnd { exit_code: None, signal: Some(signal) };
-    assert_eq!(code_of(&[exit(0), exit(0)]), (Some(0), None));
-    assert_eq!(code_of(&[exit(2), exit(0)]), (Some(2), None));
-    assert_eq!(code_of(&[exit(2), exit(3)]), (Some(3), None));
-    assert_eq!(code_of(&[killed(9), exit(0)]), (Some(137), Some(9)));
-    assert_eq!(code_of(&[killed(13), exit(0)]), (Some(0), None));
-    assert_eq!(code_of(&[exit(0), killed(13)]), (Some(141), Some(13)));
-    assert_eq!(code_of(&[]), (None, None));
 }

@@ -106,8 +106,8 @@ impl Bench {
     }
 
     pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
-        let tools = built_in(&self.settings).unwrap();
-        tools.into_iter().find(|tool| tool.contract().name().as_str() == name).unwrap()
+        let mut tools = built_in(&self.settings).unwrap().into_iter().chain(crate::guide::text::count());
+        tools.find(|tool| tool.contract().name().as_str() == name).unwrap()
     }
 
     /// A grant for a call, from the only maker of grants.

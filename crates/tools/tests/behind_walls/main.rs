@@ -14,10 +14,14 @@ mod bench;
 mod commands;
 mod escapes;
 mod files;
+mod guide;
 mod races;
+mod tools_of_one_command;
 mod workers;
 
 use libtest_mimic::{Arguments, Trial};
+// As the guide's tool sees them from within `tools`.
+use tools::{CommandLine, CommandOutput, CommandTool, Tool};
 
 /// A test: it panics if it fails.
 type Test = (&'static str, fn());
@@ -29,7 +33,16 @@ fn main() {
     tools::serve_if_asked();
     workers::be_a_gate_if_asked();
     let arguments = Arguments::from_args();
-    let tests = [files::TESTS, escapes::TESTS, races::TESTS, commands::TESTS, workers::TESTS].concat();
+    let tests = [
+        files::TESTS,
+        escapes::TESTS,
+        races::TESTS,
+        commands::TESTS,
+        workers::TESTS,
+        tools_of_one_command::TESTS,
+        guide::walls::TESTS,
+    ]
+    .concat();
     let lacking = if arguments.list { None } else { bench::missing_walls() };
     let trials = tests.into_iter().map(|(name, test)| {
         let lacking = lacking.clone();

@@ -1,0 +1,190 @@
+//! One pipeline of commands behind walls: prepared from a grant, run, and put together from what came of it.
+//!
+//! Knows no tool: whoever asks has checked the words, and makes an answer of what is [`Ended`].
+
+mod ended;
+mod show;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use contract::{EgressClass, Profile, Reason, SafetyClass};
+use jail::{ChangeReport, Hangup, Limits, Plan, Program, Request, Strictness};
+use policy::{Grant, WorkspaceAccess};
+use sandbox::PlanRequest;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use ended::Ended;
+
+use crate::facts::{facts_of_report, not_enforced};
+use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};
+use crate::surroundings::Surroundings;
+use crate::tool::taken_back;
+use crate::wire::write_frame;
+
+/// As many commands as one pipeline has.
+pub(crate) const MAX_STAGES: usize = 16;
+
+/// Commands that are to be run.
+pub(crate) struct Commands {
+    pub(crate) profile: Profile,
+    /// Where they start, beneath the workspace.
+    pub(crate) directory: String,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) variables: BTreeMap<String, String>,
+    /// How long they may take; the grant may have less.
+    pub(crate) timeout: Duration,
+}
+
+/// How dangerous a profile makes a call, whatever the commands.
+pub(crate) fn danger_of(profile: Profile) -> (SafetyClass, EgressClass, WorkspaceAccess) {
+    match profile {
+        Profile::Inspect => (SafetyClass::Read, EgressClass::None, WorkspaceAccess::Read),
+        Profile::Build | Profile::Mutate => (SafetyClass::Write, EgressClass::None, WorkspaceAccess::Write),
+        // What a command sends cannot be told from its words, so it counts as more than a question.
+        Profile::Networked => (SafetyClass::Network, EgressClass::Write, WorkspaceAccess::Write),
+    }
+}
+
+impl Commands {
+    /// Runs them with the authority of a grant that was checked to be for this call.
+    pub(crate) async fn run(
+        self,
+        grant: &Grant,
+        at: &Surroundings,
+        cancel: &CancellationToken,
+    ) -> Result<Ended, Reason> {
+        let prepared = self.prepare(grant, at)?;
+        if cancel.is_cancelled() {
+            return Err(taken_back());
+        }
+        prepared.run(at, cancel).await
+    }
+
+    fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Prepared, Reason> {
+        let authority = grant.authority();
+        if authority.profile != Some(self.profile) {
+            return Err(Reason::internal("the grant is for another profile"));
+        }
+        let profile = match self.profile {
+            Profile::Inspect => sandbox::Profile::Inspect,
+            Profile::Build => sandbox::Profile::Build,
+            Profile::Mutate => sandbox::Profile::Mutate,
+            Profile::Networked => {
+                return Err(Reason::cannot_enforce("a sandbox of this version has no way to the network")
+                    .with_hint("use `build` for what needs no network"));
+            }
+        };
+        let root = grant.workspace();
+        let writes = profile.may_write() && authority.access == WorkspaceAccess::Write;
+        if profile.may_write() && !writes {
+            return Err(Reason::internal("the grant does not permit this access to the workspace"));
+        }
+        let most = authority.limits.output;
+        let limits = Limits {
+            memory: authority.limits.memory,
+            pids: authority.limits.pids,
+            // Both streams, and the marks between their pieces.
+            output: most.saturating_mul(3).saturating_add(1 << 20),
+            timeout: self.timeout.min(authority.limits.timeout.max(Duration::from_secs(1))),
+            ..Limits::default()
+        };
+        let timeout = limits.timeout;
+        let granted = |wanted: bool| if wanted { vec![root.to_owned()] } else { Vec::new() };
+        let plan = PlanRequest {
+            profile,
+            program: Program::Brought(at.binary().to_owned()),
+            arguments: vec![WORKER_ARGUMENT.into(), Trade::Pipeline.as_str().into()],
+            working_directory: root.to_owned(),
+            read: granted(!writes),
+            write: granted(writes),
+            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            names: at.names().clone(),
+            limits,
+            changes: if writes { ChangeReport::List } else { ChangeReport::Skip },
+            strictness: Strictness::Report,
+        };
+        let plan = plan.into_plan(at.host()).map_err(|error| not_enforced(&error.into()))?;
+        let pipeline =
+            Pipeline { root: root.to_owned(), directory: self.directory, stages: self.stages, most };
+        Ok(Prepared { plan, pipeline, timeout })
+    }
+}
+
+/// Commands that have their plan.
+struct Prepared {
+    plan: Plan,
+    pipeline: Pipeline,
+    timeout: Duration,
+}
+
+impl Prepared {
+    async fn run(self, at: &Surroundings, cancel: &CancellationToken) -> Result<Ended, Reason> {
+        let mut input = Vec::new();
+        let encoded = serde_json::to_vec(&self.pipeline).map_err(std::io::Error::from);
+        encoded
+            .and_then(|bytes| write_frame(&mut input, &bytes))
+            .map_err(|_| Reason::internal("the command cannot be sent to its worker"))?;
+        let request = Request { plan: self.plan, input };
+        let ending = Arc::new(Ending::default());
+        let of_run = Arc::clone(&ending);
+        // Ends the sandbox when this future is dropped, too.
+        let on_drop = EndOnDrop(Arc::clone(&ending));
+        let running = at.launch(move |launcher| launcher.run(&request, |hangup| of_run.begun(hangup)));
+        tokio::pin!(running);
+        let mut cancelled = false;
+        let ran = loop {
+            tokio::select! {
+                ran = &mut running => break ran,
+                () = cancel.cancelled(), if !cancelled => {
+                    cancelled = true;
+                    ending.end();
+                }
+            }
+        };
+        drop(on_drop);
+        let worker = at.worker_digest().await;
+        let report = ran.ok_or_else(|| Reason::internal("the gate is ending"))?;
+        let report = report.map_err(|refusal| not_enforced(&refusal))?;
+        let facts = facts_of_report(&report, &self.pipeline.root, worker);
+        Ok(Ended::of(&report, &self.pipeline, self.timeout, facts))
+    }
+}
+
+/// The end of a run, asked for by one thread and brought about by another.
+#[derive(Default)]
+struct Ending(Mutex<EndingState>);
+
+#[derive(Default)]
+enum EndingState {
+    #[default]
+    NotBegun,
+    Begun(Hangup),
+    Ended,
+}
+
+impl Ending {
+    fn begun(&self, hangup: Hangup) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            EndingState::Ended => hangup.hang_up(),
+            EndingState::NotBegun | EndingState::Begun(_) => *state = EndingState::Begun(hangup),
+        }
+    }
+
+    fn end(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let EndingState::Begun(hangup) = std::mem::replace(&mut *state, EndingState::Ended) {
+            hangup.hang_up();
+        }
+    }
+}
+
+struct EndOnDrop(Arc<Ending>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
