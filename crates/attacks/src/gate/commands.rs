@@ -2,18 +2,22 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use contract::CallStatus;
+use contract::{CallStatus, Category, Definition, EgressClass, Profile, SafetyClass};
 use jail::Control;
 use policy::{Settings, ShellSettings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tools::{CommandLine, CommandOutput, CommandTool, Tool};
 
 use crate::Try;
 use crate::bench::{Bench, find_program};
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::stand::{Ending, Gate, Stand, standard, trusted};
+use crate::gate::stand::{Ending, Gate, Opening, Stand, standard, trusted};
 use crate::launch::{Mode, Run, command_of};
 
 /// What an attack leaves behind in the workspace if it works.
@@ -79,6 +83,17 @@ pub(crate) fn cases() -> Vec<Case> {
             "no variable of a call says where programs and libraries are found",
             control_search_path,
             set_search_path,
+        ),
+        Case::new(
+            "argument-as-option",
+            "a word from a caller does not become an option of the program that a tool is made of",
+            |stand| {
+                seen_after(stand, |stand| {
+                    stand.put("words.txt", "b\na\n")?;
+                    stand.bare("sort", &["words.txt", OPTION], &stand.workspace)
+                })
+            },
+            smuggle_an_option,
         ),
         Case::new(
             "command-lists",
@@ -355,6 +370,44 @@ fn run_planted(stand: &Stand<'_>) -> Try<Effect> {
     gate.call("shell", json!({ "command": "evil/ls" }), Ending::Refused("command_not_allowed"))?;
     // The system's own is found wherever the call starts.
     gate.call("shell", json!({ "command": "ls", "cwd": "evil", "profile": "build" }), Ending::Done)?;
+    seen(stand)
+}
+
+/// Makes `sort` write where its caller wants.
+const OPTION: &str = "--output=PWNED";
+
+#[derive(Deserialize, JsonSchema)]
+struct SortInput {
+    word: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SortOutput {
+    text: String,
+}
+
+/// A tool that its author made of `sort`, with a word of the caller's among the arguments.
+fn sorting() -> Try<Arc<dyn Tool>> {
+    let definition = Definition {
+        title: "Sort".to_owned(),
+        description: "Sorts.".to_owned(),
+        category: Category::FileSystem,
+        action: "code:write".to_owned(),
+        safety: SafetyClass::Write,
+        egress: EgressClass::None,
+        ..Definition::of::<SortInput, SortOutput>("text.sort")
+    };
+    let command = |input: &SortInput| CommandLine::of("sort").words(["words.txt"]).value(&input.word);
+    let read = |output: &CommandOutput| Ok(SortOutput { text: output.text()?.to_owned() });
+    Ok(CommandTool { definition, profile: Profile::Build, command, read }.build()?)
+}
+
+fn smuggle_an_option(stand: &Stand<'_>) -> Try<Effect> {
+    stand.put("words.txt", "b\na\n")?;
+    let gate = stand.open(Opening { tools: vec![sorting()?], ..Opening::with(standard()) })?;
+    gate.call("text.sort", json!({ "word": OPTION }), Ending::Refused("bad_arguments"))?;
+    // The tool is one that works.
+    gate.call("text.sort", json!({ "word": "words.txt" }), Ending::Done)?;
     seen(stand)
 }
 

@@ -72,7 +72,7 @@ pub(crate) enum Source {
 /// The configuration in force: the file named, else `TOOLGATE_CONFIG`, else `toolgate.yaml` in the state folder, else
 /// what is built in.
 ///
-/// ATTACK(planted-configuration): never one that merely lies in the current directory. That is the workspace, and
+/// DECISION(0006): never one that merely lies in the current directory. That is the workspace, and
 /// whoever wrote it, an agent or the author of a cloned repository, would decide what agents may do.
 pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
     if let Some(path) = named.map(Path::to_owned).or_else(environment::config_file) {
