@@ -103,6 +103,7 @@ struct Storm {
     _folder: tempfile::TempDir,
     program: PathBuf,
     mounts: BTreeSet<String>,
+    orphans: BTreeSet<String>,
 }
 
 impl Storm {
@@ -119,7 +120,7 @@ impl Storm {
             missing("native", &format!("no sandbox can be built here: {first:?}"));
             return None;
         }
-        Some(Storm { gate, _folder: folder, program, mounts: mounts() })
+        Some(Storm { gate, _folder: folder, program, mounts: mounts(), orphans: orphans() })
     }
 
     fn program(&self) -> String {
@@ -132,7 +133,8 @@ impl Storm {
         // Others use this machine too: what is theirs goes, or has come before.
         let new_mounts = || mounts().difference(&self.mounts).cloned().collect::<Vec<_>>();
         assert!(within_a_second(|| new_mounts().is_empty()), "mounts are left: {:#?}", new_mounts());
-        assert!(within_a_second(|| orphans().is_empty()), "cgroups are left: {:#?}", orphans());
+        let new_orphans = || orphans().difference(&self.orphans).cloned().collect::<Vec<_>>();
+        assert!(within_a_second(|| new_orphans().is_empty()), "cgroups are left: {:#?}", new_orphans());
         assert_eq!(names_in(&self.gate.state()), ["native-proof.json"]);
         assert_eq!(names_in(&self.gate.place("tmp")), Vec::<String>::new());
         assert_eq!(names_in(&self.gate.place("home")), Vec::<String>::new());
@@ -185,7 +187,7 @@ fn mounts() -> BTreeSet<String> {
 }
 
 /// Cgroups whose launcher is no more. One with a living launcher is somebody's run.
-fn orphans() -> Vec<String> {
+fn orphans() -> BTreeSet<String> {
     let found = Command::new("find")
         .args(["/sys/fs/cgroup", "-type", "d", "-name", "toolgate-*"])
         .output()

@@ -78,7 +78,7 @@ fn deciding_twice_is_an_error() {
 fn nobody_decides_without_the_operators_credential() {
     let Some(place) = Place::new() else { return };
     let (_, waiting) = place.call("shell", CLEAN);
-    fs::write(place.home().join("operator.key"), "another").expect("it can be replaced");
+    fs::write(place.home().join("operator.key"), "a".repeat(64)).expect("it can be replaced");
     let key = fs::Permissions::from_mode(0o600);
     fs::set_permissions(place.home().join("operator.key"), key).expect("its mode can be set");
     // A credential that nobody has is made an operator's by nothing but the first start.
