@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) long: bool,
     /// The caller's home.
     pub(crate) home: Option<PathBuf>,
+    /// The binary that is shipped, if it is built.
+    pub(crate) shipped: Option<PathBuf>,
 }
 
 impl Settings {
@@ -50,6 +52,11 @@ impl Settings {
             required: required.to_string_lossy().split(',').map(str::to_owned).collect(),
             long: text("TOOLGATE_LONG").is_some(),
             home: text("HOME").map(PathBuf::from),
+            // Else where cargo puts it: beside the folder of this one.
+            shipped: text("TOOLGATE_BIN").map(PathBuf::from).or_else(|| {
+                let built = std::env::current_exe().ok()?.parent()?.with_file_name("toolgate");
+                built.is_file().then_some(built)
+            }),
         }
     }
 }

@@ -113,16 +113,14 @@ fn wrapped() -> Try<Effect> {
 fn ask_for(stand: &Stand<'_>, hosts: &[&str]) -> Try<Effect> {
     let gate = stand.gate(trusted())?;
     for host in hosts {
-        for url in [
-            format!("http://{host}/latest/"),
-            format!("HTTPS://{host}:8080?x"),
-            format!("--url=http://x@{host}./"),
-        ] {
-            for profile in ["networked", "build", "inspect"] {
-                let command = if profile == "networked" { "curl" } else { "git" };
-                let call = json!({ "command": command, "args": ["clone", url], "profile": profile });
-                gate.call("shell", call, Ending::Refused("host_not_allowed"))?;
-            }
+        let calls = [
+            ("curl", format!("http://{host}/latest/"), "networked"),
+            ("curl", format!("--url=HTTPS://x@{host}.:8080?x"), "networked"),
+            ("git", format!("http://{host}/"), "build"),
+        ];
+        for (command, url, profile) in calls {
+            let call = json!({ "command": command, "args": ["clone", url], "profile": profile });
+            gate.call("shell", call, Ending::Refused("host_not_allowed"))?;
         }
     }
     Ok(Effect::Held("nothing was run".to_owned()))

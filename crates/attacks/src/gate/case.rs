@@ -17,6 +17,8 @@ pub(crate) struct Case {
     pub(crate) attack: Attempt,
     /// What the ledger must hold of it afterwards.
     pub(crate) trace: Trace,
+    /// Whether it takes the binary that is shipped.
+    pub(crate) ships: bool,
     /// The guard that can be switched off from outside, and the attack without it.
     pub(crate) without: Option<(&'static str, Attempt)>,
 }
@@ -36,7 +38,7 @@ pub(crate) enum Trace {
 impl Case {
     /// A case whose calls the ledger holds.
     pub(crate) fn new(id: &'static str, promise: &'static str, control: Attempt, attack: Attempt) -> Case {
-        Case { id, promise, control, attack, trace: Trace::Calls, without: None }
+        Case { id, promise, control, attack, trace: Trace::Calls, ships: false, without: None }
     }
 
     /// The same, with a guard that can be switched off.
@@ -47,6 +49,11 @@ impl Case {
     /// The same for an attack that never becomes a call.
     pub(crate) fn before_any_call(self) -> Case {
         Case { trace: Trace::NoCall, ..self }
+    }
+
+    /// The same for an attack on the binary that is shipped.
+    pub(crate) fn on_what_is_shipped(self) -> Case {
+        Case { ships: true, ..self }
     }
 
     /// The name of its test.

@@ -498,15 +498,7 @@ fn read_hidden(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(trusted())?;
     for name in SECRETS {
         all_end(&gate, calls_with(name), Ending::Refused("protected"))?;
-        for (command, profile) in
-            [("cat", "inspect"), ("cat", "build"), ("base64", "inspect"), ("rev", "inspect")]
-        {
-            gate.call(
-                "shell",
-                json!({ "command": command, "args": [name], "profile": profile }),
-                Ending::Settled,
-            )?;
-        }
+        gate.call("shell", json!({ "command": "cat", "args": [name] }), Ending::Settled)?;
     }
     gate.call("fs.search", json!({ "pattern": "token" }), Ending::Done)?;
     let shells = [

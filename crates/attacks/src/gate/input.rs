@@ -3,15 +3,16 @@
 use std::fs;
 use std::io::BufRead;
 
-use contract::{Canonical, Contract, Finding};
+use contract::{CallId, Canonical, Contract, Finding};
 use serde_json::{Value, json};
 
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::payment::Payment;
-use crate::gate::stand::{Ending, Gate, Opening, Stand, standard};
+use crate::gate::stand::{AGENT, Ending, Gate, Opening, Stand, standard};
 use crate::gate::visitor::Visitor;
+use crate::launch::command_of;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -112,6 +113,13 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         )
         .before_any_call(),
+        Case::new(
+            "planted-configuration",
+            "a configuration that lies in the workspace is not obeyed",
+            |stand| run_shipped(stand, &["--config", "toolgate.yaml"]).map(|(effect, _)| effect),
+            plant_configuration,
+        )
+        .on_what_is_shipped(),
         Case::new(
             "escape-in-a-name",
             "a name that nobody has cannot write on the terminal of whoever reads of it",
@@ -248,6 +256,33 @@ fn hide_instructions(stand: &Stand<'_>) -> Try<Effect> {
     }
     stand.gate(standard())?;
     Ok(Effect::Held("each was found".to_owned()))
+}
+
+/// Deletes a file through the binary that is shipped, with a configuration beside it that permits that.
+fn run_shipped(stand: &Stand<'_>, more: &[&str]) -> Try<(Effect, Value)> {
+    stand.put("precious", "x")?;
+    stand.put("toolgate.yaml", "agents:\n  tester:\n    autonomy: full\n")?;
+    let call = r#"{"command":"rm","args":["precious"],"profile":"mutate"}"#;
+    let arguments = ["call", "shell", call, "--agent", AGENT, "--wait", "0", "--json"];
+    let shipped = stand.bench.settings.shipped.as_ref().ok_or("`toolgate` is not built")?;
+    let arguments: Vec<_> = arguments.iter().chain(more).map(|argument| (*argument).into()).collect();
+    let output = command_of(shipped, &arguments)
+        .env_clear()
+        .env("PATH", jail::DEFAULT_PATH)
+        .env("TOOLGATE_HOME", stand.home())
+        .current_dir(&stand.workspace)
+        .output()?;
+    let result = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok((Effect::through_if(!stand.workspace.join("precious").exists(), format!("{result}")), result))
+}
+
+fn plant_configuration(stand: &Stand<'_>) -> Try<Effect> {
+    let (effect, result) = run_shipped(stand, &[])?;
+    let call = result.get("call_id").and_then(Value::as_str).ok_or("there was no call")?;
+    // Whom the built-in configuration does not know is refused.
+    stand.gate(standard())?.expect(&CallId::parse(call)?, Ending::Refused("unknown_agent"));
+    Ok(effect)
 }
 
 const NAMES: [&str; 4] = ["\u{1b}[2Jfs.read", "fs.read\u{1b}]0;x\u{7}", "x\u{202e}y\u{1b}", "a\rb\u{9b}31m"];

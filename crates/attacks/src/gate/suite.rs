@@ -36,20 +36,31 @@ impl GateSuite {
             for case in cases {
                 if let Some((guard, attack)) = case.without {
                     let name = format!("switching_off_{}_is_noticed::{}", guard.replace(' ', "_"), case.id);
-                    trials.push(self.trial(name, move |bench| Case::prove_switch(attack, bench)));
+                    trials.push(self.trial(name, case.ships, move |bench| Case::prove_switch(attack, bench)));
                 }
-                trials.push(self.trial(case.name(group), move |bench| case.prove(bench)));
+                trials.push(self.trial(case.name(group), case.ships, move |bench| case.prove(bench)));
             }
         }
         trials.push(self.trial(
             "switching_off_the_walls_behind_inspect_is_noticed".to_owned(),
+            false,
             commands::switch_off_the_walls,
         ));
         trials
     }
 
-    fn trial(&self, name: String, test: impl FnOnce(&Bench) -> Try<()> + Send + 'static) -> Trial {
-        let bench = self.bench.clone();
+    fn trial(
+        &self,
+        name: String,
+        ships: bool,
+        test: impl FnOnce(&Bench) -> Try<()> + Send + 'static,
+    ) -> Trial {
+        let bench = match (self.bench.clone(), ships && self.settings.shipped.is_none()) {
+            (Ok(_), true) => {
+                Err("`toolgate` is not built: TOOLGATE_BIN names it, or `cargo build` makes it".to_owned())
+            }
+            (bench, _) => bench,
+        };
         let is_required = self.settings.required.iter().any(|required| required == "native");
         Trial::ignorable_test(name, move || match bench {
             Ok(bench) => match test(&bench) {

@@ -82,15 +82,18 @@ fn print(question: &Waiting, now: i64) {
     let left = row.expires_at.saturating_sub(now).max(0) / 1000;
     talk::data(&format!("{}  {}  agent {}  {left} s left", row.id.short(), row.tool, row.agent));
     match &question.command {
-        Some(words) => talk::data(&format!("  command  {}", quoted(words))),
-        None => {
-            talk::data(&format!("  with     {}", question.shown_arguments.replace('\n', "\n           ")))
-        }
+        Some(words) => talk::data(&format!("  command  {}", indented(&quoted(words)))),
+        None => talk::data(&format!("  with     {}", indented(&question.shown_arguments))),
     }
     if let Some(purpose) = &row.purpose {
-        talk::data(&format!("  purpose  {}", contract::show_hidden(purpose)));
+        talk::data(&format!("  purpose  {}", indented(&contract::show_hidden(purpose))));
     }
     talk::data(&format!("  why      {}", row.why.join("; ")));
+}
+
+/// A caller's text whose further lines cannot be taken for ours.
+fn indented(text: &str) -> String {
+    text.replace('\n', "\n           ")
 }
 
 /// Words as one would have to type them, so that where one ends is seen.
@@ -150,6 +153,11 @@ async fn decide(gate: &Gate, id: &str, verdict: Verdict, reason: Option<String>)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_purpose_cannot_add_a_line_that_looks_like_ours() {
+        assert_eq!(indented("clean\n  why      nothing"), "clean\n             why      nothing");
+    }
 
     #[test]
     fn words_are_quoted_so_that_their_ends_are_seen() {
