@@ -41,6 +41,14 @@ pub(crate) fn say(text: &str) {
     }
 }
 
+/// Prints a value as JSON, for people and programs.
+pub(crate) fn json(value: &impl serde::Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => data(&text),
+        Err(error) => failure("internal", &format!("this cannot be shown as JSON: {error}"), None),
+    }
+}
+
 /// Prints data.
 pub(crate) fn data(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");

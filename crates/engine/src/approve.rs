@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::operator::Credential;
 use crate::request::Request;
 use crate::settle::End;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, written};
 
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
@@ -116,7 +116,7 @@ impl Engine {
                 return refuse(reason).await;
             }
         };
-        let authority = serde_json::to_value(grant.authority()).unwrap_or_default();
+        let authority = written("grant", grant.authority())?;
         if !self.inner.store.start_approved(&row.id, &approval.id, authority, self.now()).await? {
             return Ok(None);
         }

@@ -13,7 +13,7 @@ use crate::approve::view_of;
 use crate::engine::Engine;
 use crate::request::Request;
 use crate::settle::{Case, End, unrecorded, waiting};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, written};
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
@@ -61,12 +61,12 @@ impl Engine {
         }
         let facts = self.facts(&case.agent, None).await?;
         let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.settings);
-        let trace = serde_json::to_value(&trace).unwrap_or_default();
+        let trace = written("trace", &trace)?;
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
             Verdict::Ask(question) => self.ask(case, request, question, trace, patience, cancel).await,
             Verdict::Allow(grant) => {
-                let authority = serde_json::to_value(grant.authority()).unwrap_or_default();
+                let authority = written("grant", grant.authority())?;
                 let claim = self.claim_of(request, case);
                 let planned = self.new_call(case, request, trace, claim, NewDecision::Run { authority });
                 match store.record_call(planned).await? {

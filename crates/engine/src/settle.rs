@@ -9,7 +9,7 @@ use tools::Ran;
 
 use crate::clean::{MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, written};
 
 /// Everything about a call that its receipt repeats.
 #[derive(Clone, Debug)]
@@ -57,11 +57,14 @@ impl Engine {
             settled_at: now,
         };
         result.receipt = Some(format!("r-{}", case.id));
+        let Ok(recorded) = written("result", &result) else {
+            return unrecorded(case, "its outcome could not be written down");
+        };
         let settlement = Settlement {
             call: case.id.clone(),
             status: result.status,
             body,
-            result: serde_json::to_value(&result).unwrap_or_default(),
+            result: recorded,
             artifacts,
             now,
         };

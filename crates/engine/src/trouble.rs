@@ -1,5 +1,7 @@
 //! What keeps the engine from doing its work. A refusal is no trouble: it is an answer.
 
+use serde::Serialize;
+use serde_json::Value;
 use store::{RecordError, StoreError};
 use thiserror::Error;
 
@@ -12,10 +14,23 @@ pub enum Trouble {
     /// A call could not be recorded, and so did not run.
     #[error("the call could not be recorded")]
     Record(#[from] RecordError),
+    /// Something cannot be written down, and so did not happen.
+    #[error("a {what} cannot be written down")]
+    Unwritable {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
     /// There are no random bytes for an id.
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
     /// The store has lost what it had.
     #[error("the store no longer has the call")]
     Missing,
+}
+
+/// A value as it is recorded.
+pub(crate) fn written(what: &'static str, value: &impl Serialize) -> Result<Value, Trouble> {
+    serde_json::to_value(value).map_err(|source| Trouble::Unwritable { what, source })
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contract::{ApprovalId, CallId, Digest, Profile, ToolName};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The whole plan of one call. What is not in it cannot happen.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct Authority {
     /// After which approval.
     pub approval: Option<ApprovalId>,
     /// In which directory.
+    #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
     /// With what access to it.
     pub access: WorkspaceAccess,
@@ -69,6 +70,11 @@ pub struct GrantLimits {
     pub pids: u32,
     /// Output that is kept, in bytes.
     pub output: u64,
+}
+
+/// A path as people read it: what is not UTF-8 in it is shown as such, and is no reason to record nothing.
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 impl Default for GrantLimits {

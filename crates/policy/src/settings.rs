@@ -132,8 +132,9 @@ impl Default for FileSettings {
 impl Settings {
     /// The hash by which decisions name these settings.
     pub fn hash(&self) -> Digest {
-        let value = serde_json::to_value(self).unwrap_or_default();
-        Canonical::of(value).map_or_else(|_| Digest::of(format!("{self:?}").as_bytes()), |text| text.digest())
+        let canonical = serde_json::to_value(self).ok().and_then(|value| Canonical::of(value).ok());
+        // Whatever has no canonical form still has one of its own.
+        canonical.map_or_else(|| Digest::of(format!("{self:?}").as_bytes()), |text| text.digest())
     }
 
     /// What an agent's level means for it.

@@ -41,7 +41,7 @@ pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
     let agents = &opened.engine.settings().agents;
     match &arguments.command {
         Command::List if arguments.gate.json => {
-            talk::data(&serde_json::to_string_pretty(agents).unwrap_or_default());
+            talk::json(agents);
         }
         Command::List => {
             for (name, agent) in agents {

@@ -58,7 +58,7 @@ pub(crate) async fn approvals(arguments: ApprovalsArguments) -> Result<i32, Trou
         let waiting = opened.engine.waiting().await?;
         let now = opened.engine.now();
         if arguments.gate.json {
-            talk::data(&serde_json::to_string_pretty(&waiting).unwrap_or_default());
+            talk::json(&waiting);
         } else {
             if waiting.is_empty() && !arguments.watch {
                 talk::say("nothing waits for approval");
@@ -140,7 +140,7 @@ async fn decide(gate: &Gate, id: &str, verdict: Verdict, reason: Option<String>)
         other => Trouble::from(other).with_hint("`toolgate approvals` shows what waits"),
     })?;
     if gate.json {
-        talk::data(&serde_json::to_string_pretty(&row).unwrap_or_default());
+        talk::json(&row);
     } else {
         talk::say(&format!("{}: `{}` of agent `{}`", row.state.as_str(), row.tool, row.agent));
         if verdict == Verdict::Approve {

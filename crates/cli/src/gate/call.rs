@@ -138,7 +138,7 @@ fn say_waiting(result: &CallResult) {
 
 pub(crate) fn show(result: &CallResult, json: bool) {
     if json {
-        talk::data(&serde_json::to_string_pretty(result).unwrap_or_default());
+        talk::json(result);
         return;
     }
     match result.status {

@@ -30,7 +30,7 @@ pub(crate) async fn explain(arguments: ExplainArguments) -> Result<i32, Trouble>
     let opened = arguments.gate.open().await?;
     let explanation = opened.engine.explain(&request).await?;
     if arguments.gate.json {
-        talk::data(&serde_json::to_string_pretty(&explanation).unwrap_or_default());
+        talk::json(&explanation);
     } else {
         print(&explanation, &arguments.who.agent);
     }

@@ -81,7 +81,7 @@ pub(crate) async fn ledger(arguments: LedgerArguments) -> Result<i32, Trouble> {
         }
         Command::Prove { seq } => {
             let proof = store.prove(seq).await?;
-            talk::data(&serde_json::to_string_pretty(&proof).unwrap_or_default());
+            talk::json(&proof);
             Ok(CODE_DONE)
         }
     }
@@ -116,7 +116,7 @@ fn tell(checked: Result<store::Verified, anyhow::Error>, json: bool) -> Result<i
     match checked {
         Ok(verified) => {
             if json {
-                talk::data(&serde_json::to_string_pretty(&verified).unwrap_or_default());
+                talk::json(&verified);
             } else {
                 talk::data(&format!(
                     "ok: {} entries, {} receipts, root {}",

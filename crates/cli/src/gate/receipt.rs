@@ -78,7 +78,7 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
 fn tell(envelope: &str, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
     match verify_receipt(envelope, key) {
         Ok(body) if json => {
-            talk::data(&serde_json::to_string_pretty(&body).unwrap_or_default());
+            talk::json(&body);
             Ok(CODE_DONE)
         }
         Ok(body) => {

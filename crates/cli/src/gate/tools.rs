@@ -56,7 +56,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
 fn list(contracts: &[Contract], json: bool) {
     if json {
         let rows: Vec<_> = contracts.iter().map(as_json).collect();
-        talk::data(&serde_json::to_string_pretty(&rows).unwrap_or_default());
+        talk::json(&rows);
         return;
     }
     for contract in contracts {
@@ -68,7 +68,7 @@ fn list(contracts: &[Contract], json: bool) {
 
 fn show(contract: &Contract, json: bool) {
     if json {
-        talk::data(&serde_json::to_string_pretty(&as_json(contract)).unwrap_or_default());
+        talk::json(&as_json(contract));
         return;
     }
     let definition = contract.definition();
