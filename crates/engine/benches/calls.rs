@@ -13,7 +13,9 @@ use contract::{
     ToolName, ToolStatus, TrustLabel,
 };
 use engine::{Clock, Engine, Options, Request};
-use policy::{Admitted, Agent, Facets, Facts, GrantLimits, Settings, ToolFacts, WorkspaceAccess, decide};
+use policy::{
+    Admitted, Agent, Facets, Facts, GrantLimits, Policy, Settings, ToolFacts, WorkspaceAccess, decide,
+};
 use sandbox::{Host, Proofs};
 use tokio_util::sync::CancellationToken;
 use tools::Surroundings;
@@ -42,7 +44,7 @@ fn settings() -> Settings {
 }
 
 fn time_decisions(count: usize) {
-    let settings = settings();
+    let policy = Policy::of(settings());
     let admitted = Admitted {
         call: CallId::from_random([1; 16]),
         agent: agent(),
@@ -79,7 +81,7 @@ fn time_decisions(count: usize) {
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
         let begun = Instant::now();
-        let decision = std::hint::black_box(decide(&admitted, &facts, &settings));
+        let decision = std::hint::black_box(decide(&admitted, &facts, &policy));
         times.push(begun.elapsed());
         drop(decision);
     }

@@ -105,7 +105,7 @@ impl Engine {
             Err(reason) => return refuse(reason).await,
         };
         let facts = self.facts(&row.agent, Some(answer_of(&approval))).await?;
-        let Decision { verdict, .. } = decide(&admitted, &facts, &self.inner.settings);
+        let Decision { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,

@@ -60,7 +60,7 @@ impl Engine {
             return self.join(row, patience, cancel).await;
         }
         let facts = self.facts(&case.agent, None).await?;
-        let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.settings);
+        let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.policy);
         let trace = written("trace", &trace)?;
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
@@ -82,7 +82,7 @@ impl Engine {
 
     /// Finds the contract and checks the arguments against it.
     pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
-        let settings = &self.inner.settings;
+        let settings = self.settings();
         let unknown = || {
             let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
             match self.inner.catalogue.nearest(&request.tool, &request.agent, settings) {
@@ -333,7 +333,7 @@ impl Engine {
             request: case.request,
             arguments: case.arguments,
             arguments_json: request.arguments.text().to_owned(),
-            policy: self.inner.settings.hash(),
+            policy: self.inner.policy.hash(),
             purpose: case.purpose.clone(),
             trace,
             asked_at: case.asked_at,

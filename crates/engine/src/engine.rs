@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contract::{AgentName, CallId, Category, Contract, OperatorName};
-use policy::{Facts, Settings};
+use policy::{Facts, Policy, Settings};
 use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -77,7 +77,7 @@ pub struct Engine {
 
 pub(crate) struct Inner {
     pub(crate) store: Store,
-    pub(crate) settings: Settings,
+    pub(crate) policy: Policy,
     pub(crate) catalogue: Catalogue,
     pub(crate) surroundings: Surroundings,
     workspace: PathBuf,
@@ -124,7 +124,7 @@ impl Engine {
         }
         let inner = Inner {
             store,
-            settings: options.settings,
+            policy: Policy::of(options.settings),
             catalogue: Catalogue::new(listed)?,
             surroundings: options.surroundings,
             workspace: options.workspace,
@@ -138,7 +138,7 @@ impl Engine {
 
     /// The tools that an agent may know of.
     pub fn tools_for(&self, agent: &AgentName) -> Vec<Contract> {
-        self.inner.catalogue.visible_to(agent, &self.inner.settings)
+        self.inner.catalogue.visible_to(agent, self.settings())
     }
 
     /// The store, for those who show what happened.
@@ -148,7 +148,7 @@ impl Engine {
 
     /// What the configuration means.
     pub fn settings(&self) -> &Settings {
-        &self.inner.settings
+        self.inner.policy.settings()
     }
 
     /// The time, as this engine has it.
@@ -181,7 +181,7 @@ impl Engine {
             workspace: self.workspace_of(agent).to_owned(),
             operators: operators.len(),
             egress: false,
-            ask_for: self.inner.settings.ask_for,
+            ask_for: self.settings().ask_for,
             answer,
         })
     }

@@ -31,7 +31,7 @@ pub struct Explanation {
 impl Engine {
     /// The decision for a request, with its trace. Runs nothing and records nothing.
     pub async fn explain(&self, request: &Request) -> Result<Explanation, Trouble> {
-        let policy = self.inner.settings.hash();
+        let policy = self.inner.policy.hash();
         let nothing = Explanation {
             verdict: "deny",
             tool: request.tool.clone(),
@@ -49,7 +49,7 @@ impl Engine {
             }
         };
         let facts = self.facts(&request.agent, None).await?;
-        let decision = decide(&admitted, &facts, &self.inner.settings);
+        let decision = decide(&admitted, &facts, &self.inner.policy);
         let mut explanation =
             Explanation { verdict: decision.verdict.as_str(), trace: decision.trace, ..nothing };
         match decision.verdict {

@@ -48,7 +48,7 @@ impl Engine {
             contract: case.contract,
             request: case.request,
             arguments: case.arguments,
-            policy: self.inner.settings.hash(),
+            policy: self.inner.policy.hash(),
             approval: approval.and_then(approved),
             status: result.status,
             reason: result.reason.clone(),

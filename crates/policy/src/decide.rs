@@ -8,12 +8,14 @@ use crate::address::is_special_host;
 use crate::facts::{Admitted, Answer, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::level::{Constraints, Git, Network, Terminal};
-use crate::settings::{Agent, RuleEffect, Settings};
+use crate::settings::{Agent, Policy, RuleEffect, Settings};
 use crate::verdict::{Decision, Question, Step, Verdict};
 
 /// Decides one call. Runs nothing, and says how it came to its answer.
-pub fn decide(call: &Admitted, facts: &Facts, settings: &Settings) -> Decision {
-    let mut hearing = Hearing { call, facts, settings, trace: Vec::new(), asks: Vec::new(), quorum: 1 };
+pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Decision {
+    let settings = policy.settings();
+    let mut hearing =
+        Hearing { call, facts, policy, settings, trace: Vec::new(), asks: Vec::new(), quorum: 1 };
     let outcome = hearing.hear();
     let verdict = match outcome {
         Err(reason) => Verdict::Deny(reason),
@@ -50,6 +52,7 @@ pub fn may_see(agent: &Agent, tool: &ToolFacts, settings: &Settings) -> Result<S
 struct Hearing<'a> {
     call: &'a Admitted,
     facts: &'a Facts,
+    policy: &'a Policy,
     settings: &'a Settings,
     trace: Vec<Step>,
     asks: Vec<String>,
@@ -277,7 +280,7 @@ impl Hearing<'_> {
         if answer.contract != call.tool.hash {
             return Some("the tool has changed since it was approved");
         }
-        if answer.policy != self.settings.hash() {
+        if answer.policy != self.policy.hash() {
             return Some("the policy has changed since it was approved");
         }
         if answer.expires_at <= self.facts.now {
@@ -307,7 +310,7 @@ impl Hearing<'_> {
             tool: call.tool.name.clone(),
             contract: call.tool.hash,
             arguments: call.arguments,
-            policy: self.settings.hash(),
+            policy: self.policy.hash(),
             approval: answer.map(|answer| answer.approval.clone()),
             workspace: self.facts.workspace.clone(),
             access: call.facets.access,

@@ -1,6 +1,6 @@
 //! Decides whether one call may run, and with what authority.
 //!
-//! Pure: no clock, no disk, no network. Time and history arrive in [`Facts`], configuration in [`Settings`].
+//! Pure: no clock, no disk, no network. Time and history arrive in [`Facts`], configuration in a [`Policy`].
 //!
 //! # Invariants
 //! - No rule matched means deny; a rule that fails to evaluate means deny; an empty list means none, never all.
@@ -21,6 +21,6 @@ pub use facts::{Admitted, Answer, Facets, Facts, ToolFacts};
 pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use level::{CodeExecution, Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
 pub use settings::{
-    Agent, ApprovalRule, FileSettings, RuleEffect, Settings, ShellSettings, ToolGlob, ToolGlobError,
+    Agent, ApprovalRule, FileSettings, Policy, RuleEffect, Settings, ShellSettings, ToolGlob, ToolGlobError,
 };
 pub use verdict::{Decision, Question, Step, Verdict};

@@ -129,6 +129,31 @@ impl Default for FileSettings {
     }
 }
 
+/// Settings in force, with the hash by which decisions name them: computed once, not for every call.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    settings: Settings,
+    hash: Digest,
+}
+
+impl Policy {
+    /// Puts settings in force.
+    pub fn of(settings: Settings) -> Policy {
+        let hash = settings.hash();
+        Policy { settings, hash }
+    }
+
+    /// What decides.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What names it.
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+}
+
 impl Settings {
     /// The hash by which decisions name these settings.
     pub fn hash(&self) -> Digest {

@@ -9,8 +9,8 @@ use contract::{
     OperatorName, Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Answer, ApprovalRule, Facets, Facts, GrantLimits, RuleEffect, Settings, ToolFacts,
-    ToolGlob, Verdict, WorkspaceAccess, decide,
+    Admitted, Agent, Answer, ApprovalRule, Facets, Facts, GrantLimits, Policy, RuleEffect, Settings,
+    ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
 };
 
 fn action(text: &str) -> Action {
@@ -84,7 +84,7 @@ fn call(row: &Row) -> Admitted {
 }
 
 fn verdict(row: &Row, agent: Agent) -> &'static str {
-    decide(&call(row), &facts(), &settings(agent)).verdict.as_str()
+    decide(&call(row), &facts(), &Policy::of(settings(agent))).verdict.as_str()
 }
 
 use Category::{CodeExecution, Communication, Database, FileSystem, Memory, Terminal, VersionControl, Web};
@@ -147,7 +147,7 @@ fn what_the_default_agent_may_not_do() {
     deny(row("mcp_files_read", Category::Mcp, "mcp:call", Network, Stays));
     let no_operator = Facts { operators: 0, ..facts() };
     let pays = call(&row("pay", Communication, "budget:spend", SafetyClass::Financial, Stays));
-    let decision = decide(&pays, &no_operator, &settings(Agent::default()));
+    let decision = decide(&pays, &no_operator, &Policy::of(settings(Agent::default())));
     assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "no_operator"));
 }
 
@@ -156,20 +156,21 @@ fn private_and_metadata_addresses_are_denied_whatever_else_allows_them() {
     let mut fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
     fetch.facets.hosts = vec!["169.254.169.254".into()];
     let free = Agent { auto_approve: [action("exec:networked")].into(), ..Agent::default() };
-    let decision = decide(&fetch, &facts(), &settings(free));
+    let decision = decide(&fetch, &facts(), &Policy::of(settings(free)));
     assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "host_not_allowed"));
 }
 
 #[test]
 fn what_needs_a_network_is_refused_where_none_can_be_guarded() {
     let fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
-    let decision = decide(&fetch, &Facts { egress: false, ..facts() }, &settings(Agent::default()));
+    let decision =
+        decide(&fetch, &Facts { egress: false, ..facts() }, &Policy::of(settings(Agent::default())));
     assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "cannot_enforce"));
 }
 
 #[test]
 fn an_unknown_agent_gets_nothing() {
-    let decision = decide(&call(&FREE[0]), &facts(), &Settings::default());
+    let decision = decide(&call(&FREE[0]), &facts(), &Policy::of(Settings::default()));
     assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "unknown_agent"));
 }
 
@@ -211,7 +212,7 @@ fn rules_ask_and_deny_and_the_strictest_wins() {
         place: "toolgate.yaml:3".into(),
     };
     let with = |rules| Settings { rules, ..settings(Agent::default()) };
-    let verdict = |rules| decide(&call(&FREE[0]), &facts(), &with(rules)).verdict.as_str();
+    let verdict = |rules| decide(&call(&FREE[0]), &facts(), &Policy::of(with(rules))).verdict.as_str();
     assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Prompt)]), "ask");
     assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Approve), rule("fs.read", RuleEffect::Deny)]), "deny");
     assert_eq!(verdict(vec![rule("fs.read", RuleEffect::Approve), rule("*", RuleEffect::Prompt)]), "ask");
@@ -231,7 +232,9 @@ fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
         policy: settings.hash(),
         expires_at: 2_000,
     };
-    let with = |answer| decide(&asked, &Facts { answer: Some(answer), ..facts() }, &settings).verdict;
+    let with = |answer| {
+        decide(&asked, &Facts { answer: Some(answer), ..facts() }, &Policy::of(settings.clone())).verdict
+    };
     let other = Digest::of(b"other");
     assert_eq!(with(Answer { arguments: other, ..answer.clone() }).as_str(), "ask");
     assert_eq!(with(Answer { contract: other, ..answer.clone() }).as_str(), "ask");
@@ -246,7 +249,8 @@ fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
 #[test]
 fn a_grant_covers_its_own_arguments_until_it_expires() {
     let admitted = call(&FREE[0]);
-    let Verdict::Allow(grant) = decide(&admitted, &facts(), &settings(Agent::default())).verdict else {
+    let Verdict::Allow(grant) = decide(&admitted, &facts(), &Policy::of(settings(Agent::default()))).verdict
+    else {
         panic!("it is free")
     };
     let name = &admitted.tool.name;
@@ -261,7 +265,7 @@ fn a_disabled_or_suspended_tool_is_denied() {
     for status in [ToolStatus::Disabled, ToolStatus::Suspended] {
         let mut admitted = call(&FREE[0]);
         admitted.tool.status = status;
-        let decision = decide(&admitted, &facts(), &settings(Agent::default()));
+        let decision = decide(&admitted, &facts(), &Policy::of(settings(Agent::default())));
         assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "tool_disabled"));
     }
 }
@@ -273,18 +277,18 @@ fn denied_commands_are_denied_by_name_and_by_path() {
     settings.shell.denied = BTreeSet::from(["rm".to_owned()]);
     for command in ["rm", "/bin/rm"] {
         admitted.facets.commands = vec!["ls".into(), command.into()];
-        let decision = decide(&admitted, &facts(), &settings);
+        let decision = decide(&admitted, &facts(), &Policy::of(settings.clone()));
         assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "command_not_allowed"));
     }
     settings.shell.denied.clear();
     settings.shell.allowed = Some(BTreeSet::new());
-    let decision = decide(&admitted, &facts(), &settings);
+    let decision = decide(&admitted, &facts(), &Policy::of(settings.clone()));
     assert!(matches!(decision.verdict, Verdict::Deny(_)), "an empty list means none, never all");
 }
 
 #[test]
 fn every_decision_says_how_it_was_come_by() {
-    let decision = decide(&call(&ASK[0]), &facts(), &settings(Agent::default()));
+    let decision = decide(&call(&ASK[0]), &facts(), &Policy::of(settings(Agent::default())));
     let layers: Vec<&str> = decision.trace.iter().map(|step| step.layer).collect();
     assert_eq!(layers, ["permission", "level", "class", "action", "autonomy"]);
 }

@@ -140,7 +140,7 @@ impl Bench {
             ask_for: 1000,
             answer: None,
         };
-        match decide(&call, &facts, &self.settings).verdict {
+        match decide(&call, &facts, &policy::Policy::of(self.settings.clone())).verdict {
             Verdict::Allow(grant) => Ok(grant),
             Verdict::Deny(reason) => Err(reason),
             Verdict::Ask(question) => panic!("asked: {question:?}"),
