@@ -44,6 +44,8 @@ enum Command {
     Ledger(gate::LedgerArguments),
     /// Show or verify the signed record of a call
     Receipt(gate::ReceiptArguments),
+    /// Write what a call left behind to standard output
+    Artifact(gate::ArtifactArguments),
     /// A one-minute tour that runs real calls in a folder of its own
     Demo(gate::DemoArguments),
     /// Run a command in a sandbox
@@ -81,7 +83,8 @@ fn main() {
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
-        Command::Demo(arguments) => gate::run(arguments.gate.json, gate::demo(arguments)),
+        Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
+        Command::Demo(arguments) => gate::run(false, gate::demo(arguments)),
         Command::Run(arguments) => run::run(*arguments, begun),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(arguments) => commands::config::run(&arguments),

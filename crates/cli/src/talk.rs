@@ -41,6 +41,11 @@ pub(crate) fn say(text: &str) {
     }
 }
 
+/// Somebody else's text, whose further lines cannot be taken for ours.
+pub(crate) fn indented(text: &str) -> String {
+    text.replace('\n', "\n             ")
+}
+
 /// Prints a value as JSON, for people and programs.
 pub(crate) fn json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {

@@ -56,8 +56,6 @@ reasons!(
     no_operator = "no_operator",
     /// A rule of the configuration denies it.
     denied_by_rule = "denied_by_rule",
-    /// Nothing allows it.
-    no_rule = "no_rule",
     /// The agent is locked.
     locked = "locked",
     /// A path is outside of what was granted.

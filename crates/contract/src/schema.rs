@@ -99,7 +99,13 @@ fn close_objects(value: &mut Value) {
 }
 
 fn describes_properties(members: &Map<String, Value>) -> bool {
-    members.get("type") == Some(&Value::from("object")) && !members.contains_key("unevaluatedProperties")
+    let is_object = |name: &Value| name == "object";
+    let may_be_object = match members.get("type") {
+        Some(Value::Array(types)) => types.iter().any(is_object),
+        Some(one) => is_object(one),
+        None => false,
+    };
+    may_be_object && !members.contains_key("unevaluatedProperties")
 }
 
 #[cfg(test)]
@@ -126,6 +132,9 @@ mod tests {
     fn unknown_and_case_variant_keys_are_problems_at_any_depth() {
         assert_eq!(schema().problems(&json!({ "name": "x", "Name": "y" })).len(), 1);
         assert_eq!(schema().problems(&json!({ "name": "x", "inner": { "more": 1 } })).len(), 1);
+        let nullable = json!({ "type": ["object", "null"], "properties": { "a": {} } });
+        let outer = Schema::compile(&json!({ "type": "object", "properties": { "in": nullable } })).unwrap();
+        assert_eq!(outer.problems(&json!({ "in": { "a": 1, "A": 2 } })).len(), 1);
     }
 
     #[test]

@@ -194,9 +194,10 @@ impl Contract {
                 return Err(ContractError::Example { tool: tool(), problem });
             }
         }
-        let value = serde_json::to_value(&definition).unwrap_or_default();
-        let canonical =
-            Canonical::of(value).map_err(|source| ContractError::Canonical { tool: tool(), source })?;
+        let canonical = serde_json::to_value(&definition)
+            .map_err(|error| CanonicalError::Json { why: error.to_string() })
+            .and_then(Canonical::of)
+            .map_err(|source| ContractError::Canonical { tool: tool(), source })?;
         let mut findings = scan_description(&definition.description);
         let characters = definition.description.chars().count();
         if characters > MAX_DESCRIPTION {

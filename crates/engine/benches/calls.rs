@@ -53,6 +53,8 @@ fn time_decisions(count: usize) {
             name: ToolName::parse("fs.read").unwrap(),
             hash: Digest::of(b"contract"),
             category: Category::FileSystem,
+            safety: SafetyClass::Read,
+            egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
             requires_approval: false,

@@ -1,6 +1,8 @@
 //! Questions to people: who waits, what they are asked, and what their answer sets in motion.
 
-use contract::{ApprovalView, CallId, CallResult, Canonical, Digest, Reason};
+use contract::{
+    Action, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, Reason, SafetyClass,
+};
 use policy::{Answer, Decision, Verdict, decide};
 use serde::Serialize;
 use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, CallRow, FindError};
@@ -27,6 +29,12 @@ pub struct Waiting {
     pub shown_arguments: String,
     /// For commands: the words of the command.
     pub command: Option<Vec<String>>,
+    /// What the call would do, as it was decided; nothing if the tool is no longer the one that was asked about.
+    pub action: Option<Action>,
+    /// How dangerous that is.
+    pub safety: Option<SafetyClass>,
+    /// What would leave the machine.
+    pub egress: Option<EgressClass>,
 }
 
 /// Why an answer was not taken.
@@ -51,7 +59,7 @@ impl Engine {
     pub async fn waiting(&self) -> Result<Vec<Waiting>, Trouble> {
         self.expire_old().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
-        Ok(rows.into_iter().map(shown).collect())
+        Ok(rows.into_iter().map(|row| self.shown(row)).collect())
     }
 
     /// Takes an operator's answer to the question whose id begins with `prefix`.
@@ -120,7 +128,7 @@ impl Engine {
         if !self.inner.store.start_approved(&row.id, &approval.id, authority, self.now()).await? {
             return Ok(None);
         }
-        Ok(Some(self.see_run(case, request, grant, cancel.clone()).await))
+        Ok(Some(self.see_run(case, request, grant, Some(approval), cancel.clone()).await))
     }
 
     /// Questions past their time are closed, and so are the calls that waited for them.
@@ -144,9 +152,30 @@ impl Engine {
         Ok(self.settle(&case_of_row(&call), End::Refused(reason), Some(row)).await)
     }
 
+    /// A question with what people need to see of it.
+    fn shown(&self, approval: ApprovalRow) -> Waiting {
+        let arguments = Canonical::parse(&approval.arguments_json).ok();
+        let value = arguments.as_ref().map(|arguments| arguments.value().clone()).unwrap_or_default();
+        let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| approval.arguments_json.clone());
+        let same_tool = self
+            .inner
+            .catalogue
+            .find(approval.tool.as_str())
+            .filter(|listed| listed.facts.hash == approval.contract);
+        let facets = same_tool.and_then(|listed| listed.tool.facets(&value, self.settings()).ok());
+        Waiting {
+            shown_arguments: contract::show_hidden(&pretty),
+            command: command_of(&value),
+            action: facets.as_ref().map(|facets| facets.action.clone()),
+            safety: facets.as_ref().map(|facets| facets.safety),
+            egress: facets.as_ref().map(|facets| facets.egress),
+            approval,
+        }
+    }
+
     /// The question that a call waits for.
     pub async fn question_of(&self, call: &CallId) -> Result<Option<Waiting>, Trouble> {
-        Ok(self.approval_of_call(call).await?.map(shown))
+        Ok(self.approval_of_call(call).await?.map(|row| self.shown(row)))
     }
 }
 
@@ -180,14 +209,6 @@ fn request_of(row: &CallRow) -> Option<Request> {
     })
 }
 
-fn shown(approval: ApprovalRow) -> Waiting {
-    let arguments = Canonical::parse(&approval.arguments_json).map(Canonical::into_value).unwrap_or_default();
-    let pretty = serde_json::to_string_pretty(&arguments).unwrap_or_default();
-    Waiting { shown_arguments: contract::show_hidden(&pretty), command: command_of(&arguments), approval }
-}
-
-/// The words of a call that is one command and nothing else. Of any other all arguments are shown, so that nothing that
-/// would run stands where nobody looks.
 fn command_of(arguments: &serde_json::Value) -> Option<Vec<String>> {
     // ATTACK(shown-in-part): further stages, variables and directories decide what happens, too.
     let told_elsewhere = ["command", "args", "profile", "purpose", "timeout"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use contract::{CallId, CallResult, CallStatus, Digest, Idempotency, Reason, RunFacts, ToolName};
-use policy::{Admitted, Decision, Grant, Question, Verdict, decide};
+use policy::{Admitted, Decision, Grant, Question, Verdict, decide, may_see};
 use serde_json::json;
 use store::{ApprovalRow, CallRow, NewApproval, NewCall, NewDecision, Recorded};
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,7 @@ use tools::{Owner, Ran};
 use crate::approve::view_of;
 use crate::engine::Engine;
 use crate::request::Request;
-use crate::settle::{Case, End, unrecorded, waiting};
+use crate::settle::{Case, End, not_recorded, still_running, waiting};
 use crate::trouble::{Trouble, written};
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
@@ -27,16 +27,16 @@ impl Engine {
             Ok(id) => id,
             Err(trouble) => {
                 let case = self.case_of(CallId::from_random([0; 16]), &request, None);
-                return unrecorded(&case, &trouble.to_string());
+                return not_recorded(&case, &trouble.to_string());
             }
         };
         let admitted = self.admit(id.clone(), &request);
-        let contract = admitted.as_ref().ok().map(|admitted| admitted.tool.hash);
+        let contract = self.inner.catalogue.find(&request.tool).map(|listed| listed.facts.hash);
         let case = self.case_of(id, &request, contract);
         match self.take(&case, &request, admitted, patience, cancel).await {
             Ok(result) => result,
             // Fail closed: what cannot be recorded does not run.
-            Err(error) => unrecorded(&case, &error.to_string()),
+            Err(error) => not_recorded(&case, &error.to_string()),
         }
     }
 
@@ -71,7 +71,7 @@ impl Engine {
                 let planned = self.new_call(case, request, trace, claim, NewDecision::Run { authority });
                 match store.record_call(planned).await? {
                     Recorded::New { .. } => {
-                        Ok(self.see_run(case.clone(), request.clone(), grant, cancel).await)
+                        Ok(self.see_run(case.clone(), request.clone(), grant, None, cancel).await)
                     }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
@@ -92,6 +92,10 @@ impl Engine {
         };
         let listed = self.inner.catalogue.find(&request.tool).ok_or_else(unknown)?;
         let contract = listed.tool.contract();
+        // Whoever may not use a tool learns nothing of it, not even its schema.
+        if let Some(agent) = settings.agents.get(&request.agent) {
+            may_see(agent, &listed.facts, settings)?;
+        }
         let problems = contract.input().problems(request.arguments.value());
         if !problems.is_empty() {
             let why = format!("the arguments do not fit: {}", problems.join("; "));
@@ -149,7 +153,7 @@ impl Engine {
         match self.inner.store.record_call(planned).await? {
             Recorded::New { .. } => match self.inner.store.call(&case.id).await? {
                 Some(row) => self.join(row, patience, cancel).await,
-                None => Ok(unrecorded(case, "the store lost it")),
+                None => Err(Trouble::Missing),
             },
             Recorded::Existing(row) => self.join(*row, patience, cancel).await,
             Recorded::KeyConflict => self.key_conflict(case, request).await,
@@ -196,37 +200,32 @@ impl Engine {
         let case = case_of_row(&row);
         match self.approval_of(&row).await? {
             Some(approval) if row.status == CallStatus::Waiting => Ok(waiting(&case, view_of(&approval))),
-            _ => {
-                let running =
-                    CallResult { status: CallStatus::Running, ..unrecorded(&case, "it still runs") };
-                Ok(CallResult {
-                    is_error: false,
-                    reason: None,
-                    content: format!("call {id} still runs"),
-                    ..running
-                })
-            }
+            _ => match self.recorded(id).await? {
+                Some(result) => Ok(result),
+                None => Ok(still_running(&case)),
+            },
         }
     }
 
-    /// The state of a call that an agent made before.
-    pub async fn status(
+    /// The state of a call that an agent made before; one that has been approved meanwhile is run.
+    pub async fn collect(
         &self,
         agent: &contract::AgentName,
         id: &CallId,
         patience: Duration,
+        cancel: CancellationToken,
     ) -> Result<Option<CallResult>, Trouble> {
         // An agent hears of its own calls only.
         let row = self.inner.store.call(id).await?.filter(|row| row.agent == *agent);
         match row {
-            Some(row) => self.join(row, patience, CancellationToken::new()).await.map(Some),
+            Some(row) => self.join(row, patience, cancel).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// Ends a call that this process runs. False if it does not run here.
     pub fn cancel(&self, id: &CallId) -> bool {
-        let token = self.inner.owned.lock().ok().and_then(|owned| owned.get(id).cloned());
+        let token = self.owned().get(id).cloned();
         token.inspect(CancellationToken::cancel).is_some()
     }
 
@@ -236,25 +235,28 @@ impl Engine {
         case: Case,
         request: Request,
         grant: Grant,
+        approval: Option<ApprovalRow>,
         cancel: CancellationToken,
     ) -> CallResult {
-        let fallback = case.clone();
         let engine = self.clone();
         let own = cancel.child_token();
-        if let Ok(mut owned) = self.inner.owned.lock() {
-            owned.insert(case.id.clone(), own.clone());
-        }
+        self.owned().insert(case.id.clone(), own.clone());
+        let (of_task, asked) = (case.clone(), approval.clone());
         let seen_through = self.inner.tasks.spawn(async move {
             let ran = engine.run(&request, grant, own).await;
-            let approval = engine.approval_of_call(&case.id).await.ok().flatten();
-            let result = engine.settle(&case, End::Ran(Box::new(ran)), approval.as_ref()).await;
-            if let Ok(mut owned) = engine.inner.owned.lock() {
-                owned.remove(&case.id);
-            }
+            let result = engine.settle(&of_task, End::Ran(Box::new(ran)), asked.as_ref()).await;
+            engine.owned().remove(&of_task.id);
             result
         });
-        // A tool that panics has ended its own task, not the gate.
-        seen_through.await.unwrap_or_else(|_| unrecorded(&fallback, "the tool's own code failed"))
+        match seen_through.await {
+            Ok(result) => result,
+            // A tool that panics has ended its own task, not the gate; what it had done by then nobody knows.
+            Err(_) => {
+                self.owned().remove(&case.id);
+                let reason = Reason::outcome_unknown("the tool's own code failed");
+                self.settle(&case, End::Lost(reason), approval.as_ref()).await
+            }
+        }
     }
 
     async fn run(&self, request: &Request, grant: Grant, cancel: CancellationToken) -> Ran {
@@ -264,16 +266,25 @@ impl Engine {
         let tool = &listed.tool;
         let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
         let surroundings = self.inner.surroundings.for_owner(owner);
-        let ran = tool.run(grant, &request.arguments, &surroundings, cancel).await;
-        if ran.failure.is_none() {
-            let problems = tool.contract().output().problems(&ran.output.structured);
-            if let Some(problem) = problems.into_iter().next() {
-                let reason =
-                    Reason::bad_output(format!("the tool's answer does not fit its schema: {problem}"));
-                return Ran { failure: Some(reason), ..ran };
+        let ran = tool.run(grant, &request.arguments, &surroundings, cancel.clone()).await;
+        match &ran.failure {
+            None => {
+                let problems = tool.contract().output().problems(&ran.output.structured);
+                match problems.into_iter().next() {
+                    None => ran,
+                    // What does not fit is withheld, all of it.
+                    Some(problem) => {
+                        let why = format!("the tool's answer does not fit its schema: {problem}");
+                        Ran { facts: ran.facts, ..failed(Reason::bad_output(why)) }
+                    }
+                }
             }
+            // Only whoever holds the token takes a call back.
+            Some(reason) if reason.code == "cancelled" && !cancel.is_cancelled() => {
+                Ran { failure: Some(Reason::tool_failed(reason.message.clone())), ..ran }
+            }
+            Some(_) => ran,
         }
-        ran
     }
 
     /// The question about a call, if one was asked.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contract::{AgentName, CallId, Category, Contract, OperatorName};
@@ -84,7 +84,7 @@ pub(crate) struct Inner {
     workspaces: BTreeMap<AgentName, PathBuf>,
     pub(crate) clock: Clock,
     /// Calls that this process sees through, each with the way to stop it.
-    pub(crate) owned: Mutex<HashMap<CallId, CancellationToken>>,
+    owned: Mutex<HashMap<CallId, CancellationToken>>,
     pub(crate) tasks: TaskTracker,
 }
 
@@ -115,6 +115,8 @@ impl Engine {
                 name: contract.name().clone(),
                 hash: contract.hash(),
                 category: contract.definition().category,
+                safety: contract.definition().safety,
+                egress: contract.definition().egress,
                 status: row.status,
                 trust: row.trust,
                 requires_approval: row.requires_approval,
@@ -158,9 +160,7 @@ impl Engine {
 
     /// Ends what this process has started, and waits until it has ended.
     pub async fn close(&self) {
-        let tokens: Vec<CancellationToken> =
-            self.inner.owned.lock().map(|owned| owned.values().cloned().collect()).unwrap_or_default();
-        tokens.iter().for_each(CancellationToken::cancel);
+        self.owned().values().for_each(CancellationToken::cancel);
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
@@ -168,6 +168,12 @@ impl Engine {
     /// Where an agent works at this gate.
     pub(crate) fn workspace_of(&self, agent: &AgentName) -> &Path {
         self.inner.workspaces.get(agent).unwrap_or(&self.inner.workspace)
+    }
+
+    /// Calls that this process sees through.
+    pub(crate) fn owned(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
+        // Whoever panicked with it in hand has left a map that is whole.
+        self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn facts(
@@ -179,7 +185,7 @@ impl Engine {
         Ok(Facts {
             now: self.now(),
             workspace: self.workspace_of(agent).to_owned(),
-            operators: operators.len(),
+            operators: operators.iter().filter(|operator| operator.role >= Role::Approver).count(),
             egress: false,
             ask_for: self.settings().ask_for,
             answer,

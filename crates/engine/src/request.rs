@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use contract::{AgentName, Canonical, Digest, Key, TaskName};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// One call, as it was asked for. The caller is authenticated; nothing else about it is known to be good.
 #[derive(Clone, Debug)]
@@ -22,7 +22,16 @@ pub struct Request {
     pub purpose: Option<String>,
 }
 
+/// The longest purpose that is kept, in characters.
+const MAX_PURPOSE: usize = 1000;
+
 impl Request {
+    /// What a call is for: what its caller says beside the arguments, else in them; no longer than people read.
+    pub fn purpose_of(said: Option<&str>, arguments: &Canonical) -> Option<String> {
+        let within = || arguments.value().get("purpose").and_then(Value::as_str);
+        said.or_else(within).map(|purpose| purpose.chars().take(MAX_PURPOSE).collect())
+    }
+
     /// What makes two requests the same: who, for what task, where, which tool, which arguments.
     pub(crate) fn digest(&self, workspace: &Path) -> Digest {
         let whole = json!({

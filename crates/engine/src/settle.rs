@@ -4,12 +4,16 @@ use contract::{
     ApprovalView, Approved, Artifact, CallId, CallResult, CallStatus, Digest, Reason, ReceiptBody, RunFacts,
     ToolName,
 };
-use store::{ApprovalRow, SettleError, Settlement};
+use store::{ApprovalRow, SettleError, Settlement, StoreError};
 use tools::Ran;
 
 use crate::clean::{MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
 use crate::trouble::{Trouble, written};
+
+/// The longest message or hint of a tool's own, and the longest name of something it left, in bytes.
+const MAX_REASON: usize = 4096;
+const MAX_NAME: usize = 256;
 
 /// Everything about a call that its receipt repeats.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub(crate) enum End {
     Refused(Reason),
     /// It ran.
     Ran(Box<Ran>),
+    /// It began, and nobody knows how far it came.
+    Lost(Reason),
 }
 
 impl Engine {
@@ -58,7 +64,7 @@ impl Engine {
         };
         result.receipt = Some(format!("r-{}", case.id));
         let Ok(recorded) = written("result", &result) else {
-            return unrecorded(case, "its outcome could not be written down");
+            return unsettled(case, "it cannot be written down");
         };
         let settlement = Settlement {
             call: case.id.clone(),
@@ -73,16 +79,18 @@ impl Engine {
             // Somebody else was faster: theirs is on record, so theirs is the answer.
             Err(SettleError::Settled { .. }) => match self.recorded(&case.id).await {
                 Ok(Some(recorded)) => recorded,
-                _ => unrecorded(case, "it was settled by another process"),
+                _ => unsettled(case, "another process settled it"),
             },
-            Err(_) => unrecorded(case, "its outcome could not be recorded"),
+            Err(error) => unsettled(case, &error.to_string()),
         }
     }
 
     /// The answer that is on record for a call.
     pub(crate) async fn recorded(&self, call: &CallId) -> Result<Option<CallResult>, Trouble> {
         let value = self.inner.store.result(call).await?;
-        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+        let read =
+            |value| serde_json::from_value(value).map_err(|_| StoreError::Unreadable { what: "result" });
+        Ok(value.map(read).transpose()?)
     }
 }
 
@@ -99,9 +107,14 @@ fn conclude(case: &Case, end: End) -> Concluded {
             let result = without_effect(case, CallStatus::Refused, reason);
             return Concluded { result, facts: None, artifacts: Vec::new() };
         }
+        End::Lost(reason) => {
+            let result = lost(case, reason);
+            return Concluded { result, facts: None, artifacts: Vec::new() };
+        }
         End::Ran(ran) => *ran,
     };
     // INVARIANT(clean-before-answer): from here on nothing of the tool's own text is passed on as it was.
+    let failure = ran.failure.map(clean_reason);
     let content = clean_text(&ran.output.content, MAX_CONTENT);
     let mut text = content.text;
     if content.cut {
@@ -109,17 +122,17 @@ fn conclude(case: &Case, end: End) -> Concluded {
     }
     let artifacts = ran.output.artifacts;
     let listed = artifacts.iter().map(|(name, bytes)| Artifact {
-        name: name.clone(),
+        name: clean_text(name, MAX_NAME).text,
         digest: Digest::of(bytes),
         bytes: bytes.len() as u64,
     });
-    let status = match &ran.failure {
+    let status = match &failure {
         None => CallStatus::Completed,
         Some(reason) if reason.code == "cancelled" => CallStatus::Cancelled,
         Some(_) => CallStatus::Failed,
     };
-    if let (true, Some(reason)) = (text.is_empty(), &ran.failure) {
-        text = clean_text(&reason.message, MAX_CONTENT).text;
+    if let (true, Some(reason)) = (text.is_empty(), &failure) {
+        text.clone_from(&reason.message);
     }
     let structured = (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured));
     let result = CallResult {
@@ -127,14 +140,22 @@ fn conclude(case: &Case, end: End) -> Concluded {
         tool: case.tool.clone(),
         status,
         content: text,
-        is_error: ran.output.is_error || ran.failure.is_some(),
+        is_error: ran.output.is_error || failure.is_some(),
         structured,
         artifacts: listed.collect(),
-        reason: ran.failure,
+        reason: failure,
         approval: None,
         receipt: None,
     };
     Concluded { result, facts: Some(ran.facts), artifacts }
+}
+
+/// What a tool's own code says of its failure is its text, like all it says.
+fn clean_reason(reason: Reason) -> Reason {
+    let clean = |text: String| clean_text(&text, MAX_REASON).text;
+    let known = Reason::CODES.contains(&reason.code.as_str());
+    let code = if known { reason.code } else { Reason::tool_failed("").code };
+    Reason { code, message: clean(reason.message), hint: reason.hint.map(clean) }
 }
 
 /// An answer for a call that did nothing.
@@ -176,11 +197,29 @@ pub(crate) fn waiting(case: &Case, view: ApprovalView) -> CallResult {
     }
 }
 
-/// An answer where the store failed: whatever happened, there is no receipt for it.
-pub(crate) fn unrecorded(case: &Case, why: &str) -> CallResult {
-    let reason = Reason::internal(format!("the call cannot be completed: {why}"))
-        .with_hint("look at the gate's own messages; nothing is retried by itself");
-    without_effect(case, CallStatus::Unknown, reason)
+/// An answer for a call that has begun and has no end yet.
+pub(crate) fn still_running(case: &Case) -> CallResult {
+    let reason = Reason::internal("it still runs");
+    let content = format!("call {} still runs", case.id);
+    CallResult { content, is_error: false, reason: None, ..without_effect(case, CallStatus::Running, reason) }
+}
+
+/// An answer for a call that could not be recorded, and so did not run.
+pub(crate) fn not_recorded(case: &Case, why: &str) -> CallResult {
+    let reason = Reason::internal(format!("the call could not be recorded, so nothing ran: {why}"));
+    CallResult { status: CallStatus::Failed, ..without_effect(case, CallStatus::Failed, reason) }
+}
+
+/// An answer for a call that may have happened: it began, and its end is not on record.
+pub(crate) fn lost(case: &Case, reason: Reason) -> CallResult {
+    let content =
+        format!("unknown: {}; it may have happened, and is not tried again by itself", reason.message);
+    CallResult { content, ..without_effect(case, CallStatus::Unknown, reason) }
+}
+
+/// The same where the store does not have it.
+fn unsettled(case: &Case, why: &str) -> CallResult {
+    lost(case, Reason::outcome_unknown(format!("the outcome of the call is not on record: {why}")))
 }
 
 fn approved(row: &ApprovalRow) -> Option<Approved> {

@@ -114,6 +114,11 @@ impl Hearing<'_> {
             let why = "this gate cannot give a sandbox a network, so it refuses what needs one";
             return self.deny("egress", Reason::cannot_enforce(why));
         }
+        // INVARIANT(grant-within-contract): what a contract does not say cannot be granted.
+        if facets.safety > self.call.tool.safety || facets.egress > self.call.tool.egress {
+            let why = "the call would do more than the tool's contract says";
+            return self.deny("contract", Reason::constrained(why));
+        }
         self.say("level", "allow", format!("within the constraints of level for `{category}`"));
         self.hear_required_approvals(constraints);
         Ok(())
@@ -300,7 +305,7 @@ impl Hearing<'_> {
         }
     }
 
-    /// INVARIANT(grant-within-contract): access and limits are the smaller of what is asked and what the contract has.
+    /// What was asked for, within the limits of the contract.
     fn grant(&self, answer: Option<&Answer>) -> Grant {
         let call = self.call;
         let limits = call.tool.limits;

@@ -37,6 +37,10 @@ pub struct ToolFacts {
     pub hash: Digest,
     /// What it works on.
     pub category: Category,
+    /// How dangerous its contract says that it is at most.
+    pub safety: SafetyClass,
+    /// What its contract says that leaves the machine at most.
+    pub egress: EgressClass,
     /// Whether it may be called.
     pub status: ToolStatus,
     /// Where it comes from.

@@ -3,7 +3,7 @@
 //! Pure: no clock, no disk, no network. Time and history arrive in [`Facts`], configuration in a [`Policy`].
 //!
 //! # Invariants
-//! - No rule matched means deny; a rule that fails to evaluate means deny; an empty list means none, never all.
+//! - What nothing permits is denied, and what nothing frees is asked; an empty list means none, never all.
 //! - A [`Grant`] is made only here, and never exceeds the tool's contract.
 #![forbid(unsafe_code)]
 

@@ -64,6 +64,8 @@ fn call(row: &Row) -> Admitted {
             name: ToolName::parse(row.tool).unwrap(),
             hash: Digest::of(row.tool.as_bytes()),
             category: row.category,
+            safety: row.safety,
+            egress: row.egress,
             status: ToolStatus::Active,
             trust: if row.category == Category::Mcp { TrustLabel::Imported } else { TrustLabel::Internal },
             requires_approval: row.egress == EgressClass::Write,
@@ -166,6 +168,18 @@ fn what_needs_a_network_is_refused_where_none_can_be_guarded() {
     let decision =
         decide(&fetch, &Facts { egress: false, ..facts() }, &Policy::of(settings(Agent::default())));
     assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "cannot_enforce"));
+}
+
+#[test]
+fn a_call_that_does_more_than_its_contract_says_is_denied() {
+    for change in [(|call: &mut Admitted| call.facets.safety = Write) as fn(&mut Admitted), |call| {
+        call.facets.egress = ReadOnly
+    }] {
+        let mut admitted = call(&FREE[0]);
+        change(&mut admitted);
+        let decision = decide(&admitted, &facts(), &Policy::of(settings(Agent::default())));
+        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "constrained"));
+    }
 }
 
 #[test]

@@ -228,7 +228,8 @@ fn deleted_bare(stand: &Stand<'_>, name: &str) -> Try<Effect> {
 
 fn status(gate: &Gate<'_>, agent: &str, call: &CallId) -> Try<Option<CallStatus>> {
     let agent = AgentName::parse(agent)?;
-    let result = runtime()?.block_on(gate.engine.status(&agent, call, Duration::ZERO))?;
+    let result =
+        runtime()?.block_on(gate.engine.collect(&agent, call, Duration::ZERO, CancellationToken::new()))?;
     Ok(result.map(|result| result.status))
 }
 

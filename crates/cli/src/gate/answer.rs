@@ -57,8 +57,11 @@ pub(crate) async fn approvals(arguments: ApprovalsArguments) -> Result<i32, Trou
     loop {
         let waiting = opened.engine.waiting().await?;
         let now = opened.engine.now();
-        if arguments.gate.json {
+        if arguments.gate.json && !arguments.watch {
             talk::json(&waiting);
+        } else if arguments.gate.json {
+            let new = waiting.iter().filter(|question| seen.insert(question.approval.id.clone()));
+            new.for_each(talk::json);
         } else {
             if waiting.is_empty() && !arguments.watch {
                 talk::say("nothing waits for approval");
@@ -82,18 +85,13 @@ fn print(question: &Waiting, now: i64) {
     let left = row.expires_at.saturating_sub(now).max(0) / 1000;
     talk::data(&format!("{}  {}  agent {}  {left} s left", row.id.short(), row.tool, row.agent));
     match &question.command {
-        Some(words) => talk::data(&format!("  command  {}", indented(&quoted(words)))),
-        None => talk::data(&format!("  with     {}", indented(&question.shown_arguments))),
+        Some(words) => talk::data(&format!("  command  {}", talk::indented(&quoted(words)))),
+        None => talk::data(&format!("  with     {}", talk::indented(&question.shown_arguments))),
     }
     if let Some(purpose) = &row.purpose {
-        talk::data(&format!("  purpose  {}", indented(&contract::show_hidden(purpose))));
+        talk::data(&format!("  purpose  {}", talk::indented(&contract::show_hidden(purpose))));
     }
     talk::data(&format!("  why      {}", row.why.join("; ")));
-}
-
-/// A caller's text whose further lines cannot be taken for ours.
-fn indented(text: &str) -> String {
-    text.replace('\n', "\n           ")
 }
 
 /// Words as one would have to type them, so that where one ends is seen.
@@ -156,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_purpose_cannot_add_a_line_that_looks_like_ours() {
-        assert_eq!(indented("clean\n  why      nothing"), "clean\n             why      nothing");
+        assert_eq!(talk::indented("clean\n  why      nothing"), "clean\n               why      nothing");
     }
 
     #[test]

@@ -72,8 +72,7 @@ impl Who {
             given => given.to_owned(),
         };
         let arguments = Canonical::parse(&text).context("the arguments are not understood")?;
-        let own_purpose = arguments.value().get("purpose").and_then(|value| value.as_str());
-        let purpose = self.purpose.clone().or_else(|| own_purpose.map(str::to_owned));
+        let purpose = Request::purpose_of(self.purpose.as_deref(), &arguments);
         Ok(Request {
             agent: agent(&self.agent)?,
             task: self.task.as_deref().map(TaskName::parse).transpose()?,
@@ -125,7 +124,9 @@ pub(crate) async fn make(
     if wait.is_zero() {
         return Ok(first);
     }
-    Ok(engine.call(request, wait, cancel).await)
+    // Joined by its id: if it is denied meanwhile, nobody is asked anew.
+    let joined = engine.collect(&request.agent, &first.call_id, wait, cancel).await?;
+    Ok(joined.unwrap_or(first))
 }
 
 fn say_waiting(result: &CallResult) {
@@ -158,15 +159,19 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             let reason = result.reason.as_ref();
             let message = reason.map(ToString::to_string).unwrap_or_default();
             talk::say(&format!("{}: `{}`", result.status.as_str(), result.tool));
-            talk::say(&format!("  why      {message}"));
+            talk::say(&format!("  why      {}", talk::indented(&message)));
             talk::say(&format!("  code     {}", reason.map_or("", |reason| reason.code.as_str())));
             if let Some(hint) = reason.and_then(|reason| reason.hint.as_ref()) {
-                talk::say(&format!("hint: {hint}"));
+                talk::say(&format!("hint: {}", talk::indented(hint)));
             }
         }
     }
     for artifact in &result.artifacts {
-        talk::say(&format!("  artifact {} ({} bytes, {})", artifact.name, artifact.bytes, artifact.digest));
+        let name = talk::indented(&artifact.name);
+        talk::say(&format!(
+            "  artifact {name} ({} bytes): toolgate artifact {}",
+            artifact.bytes, artifact.digest
+        ));
     }
     if let Some(receipt) = &result.receipt {
         talk::say(&format!("  receipt  {receipt}"));

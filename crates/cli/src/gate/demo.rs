@@ -11,20 +11,17 @@ use serde_json::json;
 use store::Verdict;
 
 use super::call::{Who, make};
-use super::open::{Gate, Opened};
+use super::open::{Opened, open_apart};
 use super::{CODE_BROKEN, CODE_DONE, Trouble};
 use crate::talk;
 
 /// A one-minute tour that runs real calls in a folder of its own
 #[derive(Args)]
-pub(crate) struct DemoArguments {
-    #[command(flatten)]
-    pub(crate) gate: Gate,
-}
+pub(crate) struct DemoArguments {}
 
-pub(crate) async fn demo(arguments: DemoArguments) -> Result<i32, Trouble> {
+pub(crate) async fn demo(DemoArguments {}: DemoArguments) -> Result<i32, Trouble> {
     let place = Place::make()?;
-    let outcome = tour(&place, &arguments.gate).await;
+    let outcome = tour(&place).await;
     place.remove();
     outcome
 }
@@ -60,8 +57,9 @@ impl Place {
     }
 }
 
-async fn tour(place: &Place, gate: &Gate) -> Result<i32, Trouble> {
-    let opened = gate.open_for(&place.home(), &place.workspace()).await?;
+async fn tour(place: &Place) -> Result<i32, Trouble> {
+    // Whatever is configured is for real work: here something is deleted.
+    let opened = open_apart(&place.home(), &place.workspace()).await?;
 
     talk::data("1. An agent reads a file. Free: it stays in the workspace.");
     let read = step(&opened, "fs.read", json!({ "path": "README.md" })).await?;

@@ -69,7 +69,7 @@ pub(crate) async fn ledger(arguments: LedgerArguments) -> Result<i32, Trouble> {
     if let Command::Verify { export: Some(export), checkpoint, key } = &arguments.command {
         return verify_export(export, checkpoint.as_ref(), key.as_ref(), json);
     }
-    let opened = arguments.gate.open().await?;
+    let opened = arguments.gate.open_existing().await?;
     let (store, now) = (opened.engine.store(), opened.engine.now());
     match arguments.command {
         Command::Verify { checkpoint, .. } => verify(store, checkpoint, json).await,

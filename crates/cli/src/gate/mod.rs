@@ -2,6 +2,7 @@
 
 mod agents;
 mod answer;
+mod artifact;
 mod call;
 mod demo;
 mod explain;
@@ -14,6 +15,7 @@ mod up;
 
 pub(crate) use agents::{AgentsArguments, agents};
 pub(crate) use answer::{ApprovalsArguments, ApproveArguments, DenyArguments, approvals, approve, deny};
+pub(crate) use artifact::{ArtifactArguments, artifact};
 pub(crate) use call::{CallArguments, call};
 pub(crate) use demo::{DemoArguments, demo};
 pub(crate) use explain::{ExplainArguments, explain};

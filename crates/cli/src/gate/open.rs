@@ -13,7 +13,7 @@ use sandbox::Proofs;
 use tools::Surroundings;
 
 use super::Trouble;
-use crate::config;
+use crate::config::{self, Meaning};
 use crate::talk;
 
 /// Which gate: its configuration and its store.
@@ -42,44 +42,73 @@ pub(crate) struct Opened {
 impl Gate {
     /// Opens the gate for the current directory.
     pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
+        let home = home()?;
+        let meaning = self.meaning()?;
+        let store = self.store_url(&home, &meaning);
         let workspace = std::env::current_dir().context("there is no current directory")?;
-        self.open_for(&home()?, &workspace).await
+        open_with(&home, &workspace, meaning, store).await
     }
 
-    /// Opens the gate of a home for a workspace.
-    pub(crate) async fn open_for(&self, home: &Path, workspace: &Path) -> Result<Opened, Trouble> {
+    /// The same, for those who look at what has happened: a store that was made this moment has nothing to tell.
+    pub(crate) async fn open_existing(&self) -> Result<Opened, Trouble> {
+        let url = self.store_url(&home()?, &self.meaning()?);
+        if let Some(file) = url.strip_prefix("sqlite:").filter(|file| !Path::new(file).exists()) {
+            let error = anyhow!("there is no store at `{file}`");
+            return Err(Trouble::from(error)
+                .with_hint("the first call makes one; --store and TOOLGATE_HOME name others"));
+        }
+        self.open().await
+    }
+
+    fn meaning(&self) -> Result<Meaning, Trouble> {
         let loaded = config::load(self.config.as_deref())?;
         loaded.warnings.iter().for_each(|warning| talk::warning(warning));
-        let workspace = workspace.canonicalize().context("cannot find the workspace")?;
-        let meaning = loaded.meaning;
-        let store = self.store.clone().or_else(config::store_url).unwrap_or_else(|| {
+        Ok(loaded.meaning)
+    }
+
+    fn store_url(&self, home: &Path, meaning: &Meaning) -> String {
+        self.store.clone().or_else(config::store_url).unwrap_or_else(|| {
             let file = meaning.store.clone().unwrap_or_else(|| home.join("toolgate.db"));
             format!("sqlite:{}", file.display())
-        });
-        let (settings, warnings) = meaning.settings_in(&workspace);
-        warnings.iter().for_each(|warning| talk::warning(warning));
-        let clock = Clock::system();
-        let binary = std::env::current_exe().context("cannot find our own program")?;
-        let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
-        let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function());
-        let options = Options {
-            home: home.to_owned(),
-            store,
-            tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
-            settings,
-            workspace,
-            workspaces: meaning.workspaces,
-            timeouts: meaning.timeouts.into_iter().map(|(of, ms)| (of, Duration::from_millis(ms))).collect(),
-            surroundings,
-            clock,
-        };
-        let engine = Engine::open(options).await.map_err(|error| {
-            Trouble::from(error).with_hint(
-                "`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places",
-            )
-        })?;
-        Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
+        })
     }
+}
+
+/// Opens a gate that nothing outside of its own home has a say in.
+pub(crate) async fn open_apart(home: &Path, workspace: &Path) -> Result<Opened, Trouble> {
+    let store = format!("sqlite:{}", home.join("toolgate.db").display());
+    open_with(home, workspace, Meaning::default(), store).await
+}
+
+async fn open_with(
+    home: &Path,
+    workspace: &Path,
+    meaning: Meaning,
+    store: String,
+) -> Result<Opened, Trouble> {
+    let workspace = workspace.canonicalize().context("cannot find the workspace")?;
+    let (settings, warnings) = meaning.settings_in(&workspace);
+    warnings.iter().for_each(|warning| talk::warning(warning));
+    let clock = Clock::system();
+    let binary = std::env::current_exe().context("cannot find our own program")?;
+    let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
+    let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function());
+    let options = Options {
+        home: home.to_owned(),
+        store,
+        tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
+        settings,
+        workspace,
+        workspaces: meaning.workspaces,
+        timeouts: meaning.timeouts.into_iter().map(|(of, ms)| (of, Duration::from_millis(ms))).collect(),
+        surroundings,
+        clock,
+    };
+    let engine = Engine::open(options).await.map_err(|error| {
+        Trouble::from(error)
+            .with_hint("`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places")
+    })?;
+    Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
 }
 
 /// Toolgate's home, made for its owner alone if it is not there.

@@ -45,7 +45,7 @@ const CODE_BAD_RECEIPT: i32 = 1;
 pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble> {
     match arguments.command {
         Command::Show { id } => {
-            let opened = arguments.gate.open().await?;
+            let opened = arguments.gate.open_existing().await?;
             let prefix = id.trim_end_matches('…').trim_start_matches("r-").to_owned();
             let store = opened.engine.store();
             let found = store.find_call(&prefix).await;
@@ -99,12 +99,14 @@ fn tell(envelope: &str, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
 }
 
 fn print(body: &ReceiptBody) {
-    let line = |name: &str, value: &str| talk::data(&format!("  {name:<11}{value}"));
+    let line = |name: &str, value: &str| {
+        talk::data(&format!("  {name:<11}{}", talk::indented(&contract::show_hidden(value))));
+    };
     talk::data(&format!("receipt r-{} · signature good", body.call_id));
     line("tool", body.tool.as_str());
     line("agent", body.agent.as_str());
     if let Some(purpose) = &body.purpose {
-        line("purpose", &contract::show_hidden(purpose));
+        line("purpose", purpose);
     }
     line("status", body.status.as_str());
     if let Some(reason) = &body.reason {

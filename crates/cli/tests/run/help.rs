@@ -4,7 +4,7 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
@@ -23,6 +23,7 @@ fn help_is_as_kept() {
         (&["deny", "--help"], include_str!("help/deny.txt")),
         (&["ledger", "--help"], include_str!("help/ledger.txt")),
         (&["receipt", "--help"], include_str!("help/receipt.txt")),
+        (&["artifact", "--help"], include_str!("help/artifact.txt")),
         (&["demo", "--help"], include_str!("help/demo.txt")),
     ];
     for (arguments, kept) in cases {

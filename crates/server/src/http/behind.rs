@@ -4,8 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use contract::{
-    AgentName, ApprovalId, CallId, CallResult, CallStatus, Category, Contract, OperatorName, Profile, Reason,
-    show_hidden,
+    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, OperatorName, Reason, show_hidden,
 };
 use engine::{AnswerRefused, Credential, Engine, Request, Waiting};
 use serde_json::Value;
@@ -51,7 +50,9 @@ impl Gate for Engine {
         id: &'a CallId,
         patience: Duration,
     ) -> Pending<'a, Result<Option<CallResult>, GateError>> {
-        Box::pin(async move { Engine::status(self, agent, id, patience).await.map_err(trouble) })
+        Box::pin(
+            async move { self.collect(agent, id, patience, CancellationToken::new()).await.map_err(trouble) },
+        )
     }
 
     fn calls<'a>(
@@ -81,7 +82,7 @@ impl Gate for Engine {
         Box::pin(async move {
             let mut waiting = self.waiting().await.map_err(trouble)?;
             waiting.sort_by_key(|waiting| waiting.approval.asked_at);
-            Ok(waiting.into_iter().map(|waiting| question(self, waiting)).collect())
+            Ok(waiting.into_iter().map(question).collect())
         })
     }
 
@@ -221,11 +222,8 @@ async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateEr
     })
 }
 
-fn question(engine: &Engine, waiting: Waiting) -> Question {
+fn question(waiting: Waiting) -> Question {
     let row = waiting.approval;
-    let tools = engine.tools_for(&row.agent);
-    // Only the very tool that was asked about says how dangerous it is.
-    let tool = tools.iter().find(|contract| *contract.name() == row.tool && contract.hash() == row.contract);
     Question {
         approval_id: row.id,
         call_id: row.call,
@@ -236,25 +234,15 @@ fn question(engine: &Engine, waiting: Waiting) -> Question {
         why: row.why.iter().map(|why| show_hidden(why)).collect(),
         shown_arguments: waiting.shown_arguments,
         command: waiting.command,
-        action: tool.map(|contract| action_of(contract, &row.arguments_json)),
-        safety: tool.map(|contract| contract.definition().safety),
-        egress: tool.map(|contract| contract.definition().egress),
+        action: waiting.action.map(|action| action.to_string()),
+        safety: waiting.safety,
+        egress: waiting.egress,
         contract: row.contract,
         policy: row.policy,
         quorum: row.quorum,
         approved_by: row.approvers,
         asked_at: row.asked_at,
         expires_at: row.expires_at,
-    }
-}
-
-/// The kind of action: a command's is that of its profile, and another tool's is its contract's.
-fn action_of(contract: &Contract, arguments: &str) -> String {
-    let definition = contract.definition();
-    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-    match arguments.get("profile").and_then(Value::as_str).and_then(Profile::parse) {
-        Some(profile) if definition.category == Category::Terminal => format!("exec:{profile}"),
-        _ => definition.action.clone(),
     }
 }
 

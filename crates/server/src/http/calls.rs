@@ -21,8 +21,6 @@ const MOST_PATIENCE: u64 = 60;
 /// How many calls are listed unless the reader says otherwise, and at most.
 const LISTED: u32 = 50;
 const MOST_LISTED: u32 = 500;
-/// The longest purpose, in characters.
-const MAX_PURPOSE: usize = 4096;
 
 /// A call, as it is asked for.
 #[derive(Deserialize)]
@@ -41,11 +39,7 @@ impl Asked {
     pub(super) fn into_request(self, agent: AgentName) -> Result<engine::Request, Problem> {
         let arguments = self.arguments.unwrap_or_else(|| Value::Object(Map::new()));
         let arguments = Canonical::of(arguments).map_err(|error| Problem::bad_request(error.to_string()))?;
-        let in_arguments = || arguments.value().get("purpose").and_then(Value::as_str).map(str::to_owned);
-        let purpose = self.purpose.or_else(in_arguments);
-        if purpose.as_ref().is_some_and(|purpose| purpose.chars().count() > MAX_PURPOSE) {
-            return Err(Problem::bad_request(format!("the purpose is longer than {MAX_PURPOSE} characters")));
-        }
+        let purpose = engine::Request::purpose_of(self.purpose.as_deref(), &arguments);
         Ok(engine::Request { agent, task: self.task, tool: self.tool, arguments, key: self.key, purpose })
     }
 }

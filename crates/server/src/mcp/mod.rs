@@ -5,7 +5,7 @@ mod tools;
 
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Key, TaskName};
+use contract::{AgentName, CallId, CallResult, Canonical, Key, TaskName};
 use engine::{Engine, Request};
 use rmcp::ServiceExt;
 use rmcp::handler::server::ServerHandler;
@@ -87,7 +87,7 @@ impl ServerHandler for Server {
         let arguments = request.arguments.unwrap_or_default();
         let progress = Progress::of(&context);
         let result = if request.name == CALL_STATUS {
-            progress.beside(self.status(&arguments)).await?
+            progress.beside(self.status(&arguments, context.ct.clone())).await?
         } else {
             let asked = self.understand(&request.name, arguments, &context.meta)?;
             progress.beside(self.engine.call(asked, self.patience, context.ct.clone())).await
@@ -107,7 +107,7 @@ impl Server {
         let invalid = |why: String| ErrorData::invalid_params(why, None);
         let arguments =
             Canonical::of(Value::Object(arguments)).map_err(|error| invalid(error.to_string()))?;
-        let purpose = arguments.value().get("purpose").and_then(Value::as_str).map(str::to_owned);
+        let purpose = Request::purpose_of(None, &arguments);
         Ok(Request {
             agent: self.agent.clone(),
             task: named(meta, "toolgate/task", TaskName::parse)?,
@@ -118,11 +118,15 @@ impl Server {
         })
     }
 
-    async fn status(&self, arguments: &JsonObject) -> Result<CallResult, ErrorData> {
+    async fn status(
+        &self,
+        arguments: &JsonObject,
+        cancel: CancellationToken,
+    ) -> Result<CallResult, ErrorData> {
         let invalid = |why: String| ErrorData::invalid_params(why, None);
         let text = arguments.get("call_id").and_then(Value::as_str).unwrap_or_default();
         let id = CallId::parse(text).map_err(|error| invalid(error.to_string()))?;
-        let found = self.engine.status(&self.agent, &id, self.patience).await;
+        let found = self.engine.collect(&self.agent, &id, self.patience, cancel).await;
         match found {
             Ok(Some(result)) => Ok(result),
             Ok(None) => Err(invalid(format!("there is no call `{id}` of this agent"))),
@@ -137,11 +141,11 @@ fn named<T, E: std::fmt::Display>(
     key: &str,
     parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<Option<T>, ErrorData> {
-    match meta.get(key).and_then(Value::as_str) {
+    let invalid = |why: String| ErrorData::invalid_params(why, None);
+    match meta.get(key) {
         None => Ok(None),
-        Some(text) => {
-            parse(text).map(Some).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
-        }
+        Some(Value::String(text)) => parse(text).map(Some).map_err(|error| invalid(error.to_string())),
+        Some(_) => Err(invalid(format!("`{key}` is not a text"))),
     }
 }
 
@@ -187,7 +191,7 @@ impl Progress {
                 }
                 seconds += PROGRESS_EVERY.as_secs_f64();
                 let mut told = ProgressNotificationParam::new(token.clone(), seconds);
-                told.message = Some(format!("{} still goes on", CallStatus::Running.as_str()));
+                told.message = Some("the call still goes on".to_owned());
                 let _ = peer.notify_progress(told).await;
             }
         };

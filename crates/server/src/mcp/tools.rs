@@ -45,7 +45,7 @@ fn annotations(contract: &Contract) -> ToolAnnotations {
     let reads = definition.safety == SafetyClass::Read;
     ToolAnnotations::with_title(definition.title.clone())
         .read_only(reads)
-        .destructive(!reads && definition.action.ends_with(":delete"))
+        .destructive(!reads)
         .idempotent(reads || definition.idempotency == Idempotency::Required)
         .open_world(definition.egress != EgressClass::None)
 }
@@ -57,12 +57,16 @@ pub(super) fn call_status_tool() -> Tool {
         "required": ["call_id"],
         "additionalProperties": false,
     });
-    let description =
-        "Collects a call that was answered with `waiting`: blocks up to 45 seconds, then says where it is.";
+    let description = "Collects a call that was answered with `waiting`: waits a while, runs it if people have said yes, and says where it is.";
     Tool::new_with_raw(CALL_STATUS, Some(description.into()), Arc::new(object(input)))
         .with_title("Status of a call")
         .with_raw_output_schema(Arc::new(object(answer_schema(json!({ "type": "object" })))))
-        .with_annotations(ToolAnnotations::with_title("Status of a call").read_only(true).open_world(false))
+        .with_annotations(
+            ToolAnnotations::with_title("Status of a call")
+                .read_only(false)
+                .destructive(true)
+                .open_world(false),
+        )
 }
 
 /// The shape of every answer: one that waits or was refused has no result, and fits all the same.

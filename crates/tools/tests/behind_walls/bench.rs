@@ -123,6 +123,8 @@ impl Bench {
                 name: contract.name().clone(),
                 hash: contract.hash(),
                 category: contract.definition().category,
+                safety: tool.contract().definition().safety,
+                egress: tool.contract().definition().egress,
                 status: ToolStatus::Active,
                 trust: TrustLabel::Internal,
                 requires_approval: false,

@@ -306,6 +306,8 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         name: ToolName::parse(name).unwrap(),
         hash: Digest::of(b""),
         category,
+        safety: contract::SafetyClass::Privileged,
+        egress: contract::EgressClass::Write,
         status: ToolStatus::Active,
         trust: TrustLabel::Internal,
         requires_approval: false,
