@@ -5,7 +5,7 @@ use std::time::Duration;
 use contract::{CallId, CallResult, CallStatus, Digest, Idempotency, Reason, RunFacts, ToolName};
 use policy::{Admitted, Decision, Grant, Question, Verdict, decide, may_see};
 use serde_json::json;
-use store::{ApprovalRow, CallRow, NewApproval, NewCall, NewDecision, Recorded};
+use store::{ApprovalFilter, ApprovalRow, CallRow, NewApproval, NewCall, NewDecision, Recorded};
 use tokio_util::sync::CancellationToken;
 use tools::{Owner, Ran};
 
@@ -17,6 +17,9 @@ use crate::trouble::{Trouble, written};
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
+
+/// How many questions of one agent may wait at once.
+const MOST_QUESTIONS: u32 = 20;
 
 impl Engine {
     /// Takes a call to its answer. One that waits for people is answered after `patience`, and goes on waiting.
@@ -102,6 +105,10 @@ impl Engine {
             let fix = format!("`toolgate tools show {}` has the schema", contract.name());
             return Err(Reason::bad_arguments(why).with_hint(fix));
         }
+        if request.key.is_some() && contract.definition().idempotency == Idempotency::None {
+            let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
+            return Err(Reason::bad_request(why));
+        }
         let facets = listed.tool.facets(request.arguments.value(), settings)?;
         Ok(Admitted {
             call: id,
@@ -141,6 +148,14 @@ impl Engine {
         patience: Duration,
         cancel: CancellationToken,
     ) -> Result<CallResult, Trouble> {
+        // An agent cannot bury another's question, nor the people who answer.
+        let open = self.inner.store.approvals(ApprovalFilter::Pending, MOST_QUESTIONS * 8).await?;
+        let own = open.iter().filter(|question| question.agent == case.agent).count();
+        if own >= MOST_QUESTIONS as usize {
+            let why = format!("{own} calls of this agent wait for approval already");
+            let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
+            return self.refuse(case, request, reason, trace).await;
+        }
         let id = contract::ApprovalId::from_random(random_bytes()?);
         let approval = NewApproval {
             id,

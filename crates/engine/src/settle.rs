@@ -150,7 +150,7 @@ fn conclude(case: &Case, end: End) -> Concluded {
     Concluded { result, facts: Some(ran.facts), artifacts }
 }
 
-/// What a tool's own code says of its failure is its text, like all it says.
+/// What a tool's own code says of its failure is its text, like all it says; and no longer than people read.
 fn clean_reason(reason: Reason) -> Reason {
     let clean = |text: String| clean_text(&text, MAX_REASON).text;
     let known = Reason::CODES.contains(&reason.code.as_str());
@@ -160,6 +160,8 @@ fn clean_reason(reason: Reason) -> Reason {
 
 /// An answer for a call that did nothing.
 pub(crate) fn without_effect(case: &Case, status: CallStatus, reason: Reason) -> CallResult {
+    // Refusals quote what they refuse, and that is the agent's.
+    let reason = clean_reason(reason);
     let hint = reason.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     CallResult {
         call_id: case.id.clone(),

@@ -76,6 +76,13 @@ impl Default for Names {
 }
 
 impl Names {
+    /// How many of the directories that an entry is in belong to its name: those of the longest pattern that matches.
+    pub(crate) fn parents_meant(&self, path: &Path) -> usize {
+        let patterns = [List::Hidden, List::Protected].into_iter().flat_map(|list| self.list(list));
+        let meant = patterns.filter(|pattern| pattern.matches(path)).map(|Pattern(parts)| parts.len());
+        meant.max().unwrap_or(1).saturating_sub(1)
+    }
+
     /// Whether a pattern of this list matches the end of a path.
     pub(crate) fn matches(&self, list: List, path: &Path) -> bool {
         self.list(list).iter().any(|pattern| pattern.matches(path))

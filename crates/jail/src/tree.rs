@@ -486,6 +486,8 @@ impl<Fd: AsFd> Walk<'_, Fd> {
                 self.collect_entry(&folder.join(&entry.name), entry, &mut found);
             }
         }
+        // From the outside in: what is mounted later would cover what was mounted within it.
+        found.pinned.sort_by(|one, other| one.path.cmp(&other.path));
         found
     }
 
@@ -500,8 +502,10 @@ impl<Fd: AsFd> Walk<'_, Fd> {
         }
         if self.protects(path) {
             self.add(path, &mut found.protected);
+            self.pin_parents(path, found);
         }
         if self.hides(path) {
+            self.pin_parents(path, found);
             // ATTACK(hidden-symlink): a link with a hidden name hides what it leads to, if that is in the directory.
             let real =
                 if entry.kind == FileType::Symlink { self.resolve(path) } else { Some(path.to_owned()) };
@@ -517,6 +521,17 @@ impl<Fd: AsFd> Walk<'_, Fd> {
             } else {
                 // A worktree's or submodule's pointer to a git directory elsewhere.
                 self.add(path, &mut found.protected);
+            }
+        }
+    }
+
+    /// ATTACK(named-by-its-parent): `.config/gh` is known by both names, so `.config` must keep its own.
+    fn pin_parents(&self, path: &Path, found: &mut Survey) {
+        let meant = self.search.names.parents_meant(&self.search.path.join(path));
+        let parents = path.ancestors().skip(1).take(meant).filter(|parent| !parent.as_os_str().is_empty());
+        for parent in parents {
+            if !found.pinned.iter().any(|pinned| pinned.path == parent) {
+                found.pinned.extend(self.guarded(parent));
             }
         }
     }

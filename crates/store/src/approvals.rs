@@ -34,8 +34,7 @@ macro_rules! select_approvals {
 }
 
 const BY_ID: &str = select_approvals!("WHERE a.id = $1");
-const PENDING: &str =
-    select_approvals!("WHERE a.state = 'pending' ORDER BY a.asked_at DESC, a.id DESC LIMIT $1");
+const PENDING: &str = select_approvals!("WHERE a.state = 'pending' ORDER BY a.asked_at, a.id LIMIT $1");
 const ALL: &str = select_approvals!("ORDER BY a.asked_at DESC, a.id DESC LIMIT $1");
 const BY_PREFIX: &str = select_approvals!("WHERE a.id >= $1 AND a.id < $2 ORDER BY a.id LIMIT 2");
 const LATE: &str =
@@ -285,7 +284,7 @@ pub enum FindError {
 }
 
 impl Store {
-    /// Questions, newest first.
+    /// Questions: those that wait oldest first, so that new ones push nobody out of sight; all newest first.
     pub async fn approvals(
         &self,
         filter: ApprovalFilter,

@@ -165,7 +165,14 @@ pub(crate) fn cases() -> Vec<Case> {
         &[Control::HiddenNames],
         in_closed_directory,
     );
-    SECRETS.iter().map(case).chain([nested, behind_links, in_closed]).collect()
+    // Two runs: what the first one moves, the second one would find under a name that hides nothing.
+    let by_its_parent = Case::new(
+        "named-by-its-parent",
+        "a file that is hidden by the name of its directory too stays hidden because that cannot be moved",
+        &[Control::HiddenNames, Control::ProtectedNames],
+        moved_by_its_parent,
+    );
+    SECRETS.iter().map(case).chain([nested, behind_links, in_closed, by_its_parent]).collect()
 }
 
 fn attempt(site: &Site<'_>, secret: &Secret) -> Try<Attempt> {
@@ -187,6 +194,22 @@ fn attempt(site: &Site<'_>, secret: &Secret) -> Try<Attempt> {
         Access::Write => run.write = vec![granted.clone()],
     }
     let ran = site.run(run)?;
+    ran.judged(|ran| ran.revealed(&text))
+}
+
+fn moved_by_its_parent(site: &Site<'_>) -> Try<Attempt> {
+    let text = token();
+    let file = site.place.file("work/.local/state/toolgate/key", &text)?;
+    fs::set_permissions(&file, Permissions::from_mode(0o666))?;
+    let work = site.place.open_folder("work")?;
+    for folder in ["work/.local", "work/.local/state"] {
+        site.place.open_folder(folder)?;
+    }
+    let moves = [work.display().to_string(), "move:.local/state:.local/s2".into(), "move:.local:l2".into()];
+    site.run(Run { write: vec![work.clone()], ..Run::payload("perform", moves) })?;
+    let names = ["l2/s2", ".local/s2", "l2/state", ".local/state"];
+    let tried = names.map(|folder| work.join(folder).join("toolgate/key"));
+    let ran = site.run(Run { write: vec![work], ..Run::payload("read", tried) })?;
     ran.judged(|ran| ran.revealed(&text))
 }
 

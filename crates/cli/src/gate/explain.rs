@@ -42,9 +42,11 @@ pub(crate) async fn explain(arguments: ExplainArguments) -> Result<i32, Trouble>
 }
 
 fn print(explanation: &Explanation, agent: &str) {
-    talk::data(&format!("{}: `{}` for agent `{agent}`", explanation.verdict, explanation.tool));
+    let tool = talk::indented(&contract::show_hidden(&explanation.tool));
+    talk::data(&format!("{}: `{tool}` for agent `{agent}`", explanation.verdict));
     for step in &explanation.trace {
-        talk::data(&format!("  {:<11}{:<6} {}", step.layer, step.says, step.why));
+        let why = talk::indented(&contract::show_hidden(&step.why));
+        talk::data(&format!("  {:<11}{:<6} {why}", step.layer, step.says));
     }
     if let Some(reason) = &explanation.reason {
         talk::data(&format!("  code       {}", reason.code));

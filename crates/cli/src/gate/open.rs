@@ -1,7 +1,7 @@
 //! Opens the gate that a command talks to.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use sandbox::Proofs;
 use tools::Surroundings;
 
 use super::Trouble;
-use crate::config::{self, Meaning};
+use crate::config::{self, Meaning, Source};
 use crate::talk;
 
 /// Which gate: its configuration and its store.
@@ -43,15 +43,15 @@ impl Gate {
     /// Opens the gate for the current directory.
     pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
         let home = home()?;
-        let meaning = self.meaning()?;
+        let (meaning, config) = self.meaning()?;
         let store = self.store_url(&home, &meaning);
         let workspace = std::env::current_dir().context("there is no current directory")?;
-        open_with(&home, &workspace, meaning, store).await
+        open_with(&home, &workspace, meaning, store, config).await
     }
 
     /// The same, for those who look at what has happened: a store that was made this moment has nothing to tell.
     pub(crate) async fn open_existing(&self) -> Result<Opened, Trouble> {
-        let url = self.store_url(&home()?, &self.meaning()?);
+        let url = self.store_url(&home()?, &self.meaning()?.0);
         if let Some(file) = url.strip_prefix("sqlite:").filter(|file| !Path::new(file).exists()) {
             let error = anyhow!("there is no store at `{file}`");
             return Err(Trouble::from(error)
@@ -60,10 +60,15 @@ impl Gate {
         self.open().await
     }
 
-    fn meaning(&self) -> Result<Meaning, Trouble> {
+    /// What the configuration means, and the file that it is.
+    fn meaning(&self) -> Result<(Meaning, Option<PathBuf>), Trouble> {
         let loaded = config::load(self.config.as_deref())?;
         loaded.warnings.iter().for_each(|warning| talk::warning(warning));
-        Ok(loaded.meaning)
+        let file = match loaded.source {
+            Source::File(file) => Some(file),
+            Source::BuiltIn => None,
+        };
+        Ok((loaded.meaning, file))
     }
 
     fn store_url(&self, home: &Path, meaning: &Meaning) -> String {
@@ -77,7 +82,7 @@ impl Gate {
 /// Opens a gate that nothing outside of its own home has a say in.
 pub(crate) async fn open_apart(home: &Path, workspace: &Path) -> Result<Opened, Trouble> {
     let store = format!("sqlite:{}", home.join("toolgate.db").display());
-    open_with(home, workspace, Meaning::default(), store).await
+    open_with(home, workspace, Meaning::default(), store, None).await
 }
 
 async fn open_with(
@@ -85,8 +90,10 @@ async fn open_with(
     workspace: &Path,
     meaning: Meaning,
     store: String,
+    config: Option<PathBuf>,
 ) -> Result<Opened, Trouble> {
     let workspace = workspace.canonicalize().context("cannot find the workspace")?;
+    keep_apart(home, &workspace, &meaning, &store, config.as_deref())?;
     let (settings, warnings) = meaning.settings_in(&workspace);
     warnings.iter().for_each(|warning| talk::warning(warning));
     let clock = Clock::system();
@@ -111,6 +118,36 @@ async fn open_with(
     Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
 }
 
+/// What decides and what remembers must not be where agents write.
+fn keep_apart(
+    home: &Path,
+    workspace: &Path,
+    meaning: &Meaning,
+    store: &str,
+    config: Option<&Path>,
+) -> Result<(), Trouble> {
+    let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
+    let store = store.strip_prefix("sqlite:").map(|file| ("the store", real(Path::new(file))));
+    let config = config.map(|file| ("the configuration", real(file)));
+    let ours = [Some(("Toolgate's home", real(home))), store, config];
+    let workspaces: Vec<PathBuf> =
+        meaning.workspaces.values().map(|path| real(path)).chain([workspace.to_owned()]).collect();
+    for (what, path) in ours.into_iter().flatten() {
+        for workspace in &workspaces {
+            if path.starts_with(workspace) || workspace.starts_with(real(home)) {
+                let error = anyhow!(
+                    "{what} `{}` and the workspace `{}` are one within the other: an agent could change what guards it",
+                    path.display(),
+                    workspace.display()
+                );
+                return Err(Trouble::from(error)
+                    .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store and --config to places outside of it"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Toolgate's home, made for its owner alone if it is not there.
 pub(crate) fn home() -> Result<PathBuf, Trouble> {
     let home = config::state_folder().ok_or_else(|| {
@@ -119,6 +156,11 @@ pub(crate) fn home() -> Result<PathBuf, Trouble> {
     })?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&home);
     made.with_context(|| format!("cannot make `{}`", home.display()))?;
+    let status = fs::metadata(&home).with_context(|| format!("cannot look at `{}`", home.display()))?;
+    if status.uid() != rustix::process::geteuid().as_raw() || status.mode() & 0o022 != 0 {
+        let error = anyhow!("`{}` belongs to, or can be written by, somebody else", home.display());
+        return Err(Trouble::from(error).with_hint("set TOOLGATE_HOME to a directory that is yours alone"));
+    }
     Ok(home)
 }
 

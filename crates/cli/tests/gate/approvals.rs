@@ -93,3 +93,17 @@ fn an_unknown_or_short_id_is_an_error() {
     assert_eq!(place.toolgate(&["approve", "ffffffff"]).code, Some(2));
     assert_eq!(place.toolgate(&["approve", "f"]).code, Some(2));
 }
+
+#[test]
+fn an_agent_cannot_bury_people_in_questions() {
+    let Some(place) = Place::new() else { return };
+    let ask = |number: usize| {
+        let arguments = format!(r#"{{"command":"rm","args":["f{number}"],"profile":"mutate"}}"#);
+        place.call("shell", &arguments)
+    };
+    for number in 0..20 {
+        assert_eq!(ask(number).0, Some(4));
+    }
+    let (code, refused) = ask(20);
+    assert_eq!((code, text(&refused, "/reason/code").as_str()), (Some(3), "rate_limited"), "{refused}");
+}

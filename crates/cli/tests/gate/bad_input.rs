@@ -67,3 +67,42 @@ fn a_read_only_store_runs_nothing() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(!place.work().join("new.txt").exists());
 }
+
+#[test]
+fn what_guards_an_agent_is_not_kept_where_the_agent_writes() {
+    let Some(place) = Place::new() else { return };
+    fs::write(place.work().join("gate.yaml"), "{}").expect("a file can be written");
+    fs::create_dir(place.work().join("state")).expect("a folder can be made");
+    let read = ["call", "fs.read", r#"{"path":"README.md"}"#];
+    for option in [["--store", "sqlite:here.db"], ["--config", "gate.yaml"]] {
+        let ran = place.toolgate(&[&read[..], &option].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("an agent could change what guards it"), "{ran:?}");
+    }
+    let mut command = place.command(&read);
+    command.env("TOOLGATE_HOME", place.work().join("state"));
+    let ran = crate::toolgate::finish(crate::toolgate::start(&mut command));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let mut command = place.command(&read);
+    command.current_dir(place.home());
+    let ran = crate::toolgate::finish(crate::toolgate::start(&mut command));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+#[test]
+fn a_key_for_a_tool_that_takes_none_is_refused() {
+    let Some(place) = Place::new() else { return };
+    let ran = place.toolgate(&["call", "shell", r#"{"command":"ls"}"#, "--key", "k1"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+}
+
+#[test]
+fn a_ledger_that_is_not_there_is_not_made_to_be_verified() {
+    let Some(place) = Place::new() else { return };
+    for arguments in [&["ledger", "verify"][..], &["ledger", "show"], &["receipt", "show", "abcd"]] {
+        let ran = place.toolgate(arguments);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("there is no store"), "{ran:?}");
+    }
+    assert!(!place.home().join("toolgate.db").exists());
+}

@@ -153,3 +153,14 @@ fn the_demo_goes_from_a_call_to_a_verified_ledger() {
     assert!(ran.stdout.contains("ok: "), "{ran:?}");
     assert!(!ran.stdout.contains("not-for-agents"), "{ran:?}");
 }
+
+#[test]
+fn the_demo_touches_nothing_that_is_configured() {
+    let Some(place) = Place::new() else { return };
+    let configuration = format!("agents: {{ default: {{ workspace: {:?} }} }}", place.work());
+    fs::write(place.home().join("toolgate.yaml"), configuration).expect("a file can be written");
+    let ran = place.toolgate(&["demo"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(place.work().join("build/old.o").exists());
+    assert!(!place.home().join("toolgate.db").exists());
+}

@@ -87,10 +87,12 @@ impl<'a> Root<'a> {
         let mut folders = path.ancestors().skip(1);
         let own = folders.next().into_iter().map(|folder| (folder, Some(name)));
         own.chain(folders.map(|folder| (folder, None))).any(|(folder, added)| {
-            ["HEAD", "objects", "refs"].into_iter().all(|part| {
+            let has = |part: &str| {
                 let is_added = added.is_some_and(|name| name.eq_ignore_ascii_case(part));
                 is_added || statat(&self.handle, folder.join(part), AtFlags::SYMLINK_NOFOLLOW).is_ok()
-            })
+            };
+            // With `commondir` the rest is elsewhere.
+            has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
         })
     }
 
