@@ -156,11 +156,17 @@ fn guard_names(
     for way in &directory.between {
         remount(tree, way, Use::ReadWrite).map_err(name(&way.path))?;
     }
-    if directory.access == Access::Write && orders.keeps(Control::ProtectedNames) {
-        let own = directory.pinned.iter().map(|guarded| (guarded, Use::ReadWrite));
-        let read_only = directory.protected.iter().map(|guarded| (guarded, Use::ReadOnly));
-        for (guarded, wanted) in own.chain(read_only) {
-            remount(tree, guarded, wanted).map_err(name(&guarded.path))?;
+    let writes = directory.access == Access::Write;
+    let protects = writes && orders.keeps(Control::ProtectedNames);
+    // Both kinds of names lean on directories that keep theirs.
+    if protects || (writes && orders.keeps(Control::HiddenNames)) {
+        for guarded in &directory.pinned {
+            remount(tree, guarded, Use::ReadWrite).map_err(name(&guarded.path))?;
+        }
+    }
+    if protects {
+        for guarded in &directory.protected {
+            remount(tree, guarded, Use::ReadOnly).map_err(name(&guarded.path))?;
         }
     }
     for covered in &directory.covered {

@@ -169,7 +169,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let by_its_parent = Case::new(
         "named-by-its-parent",
         "a file that is hidden by the name of its directory too stays hidden because that cannot be moved",
-        &[Control::HiddenNames, Control::ProtectedNames],
+        &[Control::HiddenNames],
         moved_by_its_parent,
     );
     SECRETS.iter().map(case).chain([nested, behind_links, in_closed, by_its_parent]).collect()
