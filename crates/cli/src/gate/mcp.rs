@@ -30,6 +30,10 @@ pub(crate) struct McpArguments {
 pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
     let agent = agent(&arguments.agent)?;
     let opened = arguments.gate.open().await?;
+    if !opened.engine.settings().agents.contains_key(&agent) {
+        let error = anyhow::anyhow!("there is no agent `{agent}`");
+        return Err(Trouble::from(error).with_hint("`toolgate agents list` shows who there is"));
+    }
     let patience = Duration::from_secs(arguments.wait.min(3600));
     server::serve_stdio(opened.engine, agent, patience).await?;
     Ok(CODE_DONE)
