@@ -211,7 +211,7 @@ async fn a_question_is_found_by_the_beginning_of_its_id() {
 }
 
 #[tokio::test]
-async fn questions_are_listed_newest_first() {
+async fn questions_that_wait_are_listed_oldest_first_and_all_newest_first() {
     let gate = Gate::open().await;
     for number in 1..=3 {
         gate.record(asking(number)).await;
@@ -221,7 +221,8 @@ async fn questions_are_listed_newest_first() {
         let rows = gate.store.approvals(filter, limit).await.unwrap();
         rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
     };
-    assert_eq!(list(ApprovalFilter::Pending, 10).await, [approval(3), approval(1)]);
+    assert_eq!(list(ApprovalFilter::Pending, 10).await, [approval(1), approval(3)]);
+    assert_eq!(list(ApprovalFilter::Pending, 1).await, [approval(1)], "new ones push nobody out of sight");
     assert_eq!(list(ApprovalFilter::All, 10).await, [approval(3), approval(2), approval(1)]);
     assert_eq!(list(ApprovalFilter::All, 1).await, [approval(3)]);
 }
