@@ -571,6 +571,9 @@ fn approve_alone(stand: &Stand<'_>) -> Try<Effect> {
     let store = gate.engine.store();
     let name = OperatorName::parse("second")?;
     runtime()?.block_on(store.add_operator(&name, Role::Viewer, second.digest(), gate.engine.now()))?;
+    // Somebody who could be the second to approve, and never answers.
+    let (absent, unused) = (OperatorName::parse("absent")?, Credential::presented("of nobody here"));
+    runtime()?.block_on(store.add_operator(&absent, Role::Approver, unused.digest(), gate.engine.now()))?;
     let (call, view) = gate.waits("pay", json!({ "amount": 1 }))?;
     gate.answer(view.id.as_str(), Verdict::Approve)?;
     gate.waits("pay", json!({ "amount": 1 }))?;

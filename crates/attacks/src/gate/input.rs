@@ -116,7 +116,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "planted-configuration",
             "a configuration that lies in the workspace is not obeyed",
-            |stand| run_shipped(stand, &["--config", "toolgate.yaml"]).map(|(effect, _)| effect),
+            obey_configuration,
             plant_configuration,
         )
         .on_what_is_shipped(),
@@ -261,7 +261,7 @@ fn hide_instructions(stand: &Stand<'_>) -> Try<Effect> {
 /// Deletes a file through the binary that is shipped, with a configuration beside it that permits that.
 fn run_shipped(stand: &Stand<'_>, more: &[&str]) -> Try<(Effect, Value)> {
     stand.put("precious", "x")?;
-    stand.put("toolgate.yaml", "agents:\n  tester:\n    autonomy: full\n")?;
+    stand.put("toolgate.yaml", CONFIGURATION)?;
     let call = r#"{"command":"rm","args":["precious"],"profile":"mutate"}"#;
     let arguments = ["call", "shell", call, "--agent", AGENT, "--wait", "0", "--json"];
     let shipped = stand.bench.settings.shipped.as_ref().ok_or("`toolgate` is not built")?;
@@ -275,6 +275,14 @@ fn run_shipped(stand: &Stand<'_>, more: &[&str]) -> Try<(Effect, Value)> {
     let result = serde_json::from_slice(&output.stdout)
         .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(&output.stderr)))?;
     Ok((Effect::through_if(!stand.workspace.join("precious").exists(), format!("{result}")), result))
+}
+
+const CONFIGURATION: &str = "agents:\n  tester:\n    autonomy: full\n";
+
+/// The same content, where no agent writes and by the caller's own wish.
+fn obey_configuration(stand: &Stand<'_>) -> Try<Effect> {
+    let own = stand.place.file("own/toolgate.yaml", CONFIGURATION)?;
+    run_shipped(stand, &["--config", &own.display().to_string()]).map(|(effect, _)| effect)
 }
 
 fn plant_configuration(stand: &Stand<'_>) -> Try<Effect> {
