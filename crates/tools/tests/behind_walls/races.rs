@@ -46,7 +46,7 @@ fn while_swapping(bench: &Bench, one: &str, other: &str, mut call: impl FnMut() 
         let met_both = |calls: usize, found: usize| found > 0 && found < calls;
         while calls < least
             || begun.elapsed() < time
-            || (!met_both(calls, found) && begun.elapsed() < Duration::from_secs(30))
+            || (!met_both(calls, found) && begun.elapsed() < Duration::from_secs(10))
         {
             calls += 1;
             found += usize::from(call());
@@ -101,6 +101,11 @@ fn a_file_that_is_swapped_for_a_link_is_never_followed() {
         assert!(!ran.output.content.contains(SECRET), "read the file outside");
         ran.failure.is_none()
     });
-    assert!(found > 0 && found < calls, "no race was run: {found} of {calls} calls found the file");
+    // A file that is written takes the place of whatever has its name, a link too: then there is none to be met any more.
+    let replaced = ["swap", "link"].iter().all(|name| !bench.workspace.join(name).is_symlink());
+    assert!(
+        found > 0 && (found < calls || replaced),
+        "no race was run: {found} of {calls} calls found the file"
+    );
     bench.outside_is_untouched();
 }
