@@ -28,7 +28,7 @@ pub use class::{
 };
 pub use id::{AgentName, ApprovalId, CallId, IdError, Key, OperatorName, TaskName, ToolName};
 pub use nearest::nearest;
-pub use reason::Reason;
+pub use reason::{Code, Reason};
 pub use receipt::{Approved, Enforced, ReceiptBody, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
 pub use scan::{Finding, is_hidden, scan_description, show_hidden};

@@ -10,86 +10,108 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// A stable name.
-    pub code: String,
+    pub code: Code,
     /// What happened.
     pub message: String,
     /// What could be done about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// After how many milliseconds the same call may fare better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
-/// A constructor for each code there is.
+/// A code for each reason there is, and a constructor for each code.
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident = $code:literal),+ $(,)?) => {
+    ($($(#[$doc:meta])* $code:ident $name:ident = $text:literal),+ $(,)?) => {
+        /// The stable name of a reason. Programs rely on these.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Code {
+            $(
+                $(#[$doc])*
+                #[serde(rename = $text)]
+                $code,
+            )+
+        }
+
+        impl Code {
+            /// Every code there is.
+            pub const ALL: &'static [Code] = &[$(Code::$code),+];
+
+            /// The code as it is written.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$code => $text,)+
+                }
+            }
+        }
+
         impl Reason {
             $(
                 $(#[$doc])*
                 pub fn $name(message: impl Into<String>) -> Reason {
-                    Reason { code: $code.to_owned(), message: message.into(), hint: None }
+                    Reason { code: Code::$code, message: message.into(), hint: None, retry_after_ms: None }
                 }
             )+
-
-            /// Every code there is.
-            pub const CODES: &'static [&'static str] = &[$($code),+];
         }
     };
 }
 
 reasons!(
     /// The request itself is not understood.
-    bad_request = "bad_request",
+    BadRequest bad_request = "bad_request",
     /// There is no such tool, or not for this agent.
-    unknown_tool = "unknown_tool",
+    UnknownTool unknown_tool = "unknown_tool",
     /// The arguments do not fit the tool's schema.
-    bad_arguments = "bad_arguments",
+    BadArguments bad_arguments = "bad_arguments",
     /// There is no such agent.
-    unknown_agent = "unknown_agent",
+    UnknownAgent unknown_agent = "unknown_agent",
     /// The tool is switched off or suspended.
-    tool_disabled = "tool_disabled",
+    ToolDisabled tool_disabled = "tool_disabled",
     /// The agent's own list denies it.
-    denied_by_list = "denied_by_list",
+    DeniedByList denied_by_list = "denied_by_list",
     /// The agent's level does not include it.
-    not_in_level = "not_in_level",
+    NotInLevel not_in_level = "not_in_level",
     /// A constraint of the agent's level forbids it.
-    constrained = "constrained",
+    Constrained constrained = "constrained",
     /// The class of the call demands approval that nobody can give.
-    no_operator = "no_operator",
+    NoOperator no_operator = "no_operator",
     /// A rule of the configuration denies it.
-    denied_by_rule = "denied_by_rule",
+    DeniedByRule denied_by_rule = "denied_by_rule",
     /// The agent is locked.
-    locked = "locked",
+    Locked locked = "locked",
     /// A path is outside of what was granted.
-    outside = "outside",
+    Outside outside = "outside",
     /// A path is secret or protected.
-    protected = "protected",
+    Protected protected = "protected",
     /// The command is not one of the profile's.
-    command_not_allowed = "command_not_allowed",
+    CommandNotAllowed command_not_allowed = "command_not_allowed",
     /// Shell syntax where there is no shell.
-    shell_syntax = "shell_syntax",
+    ShellSyntax shell_syntax = "shell_syntax",
     /// A host is private, or not granted.
-    host_not_allowed = "host_not_allowed",
+    HostNotAllowed host_not_allowed = "host_not_allowed",
     /// What is asked for cannot be enforced here.
-    cannot_enforce = "cannot_enforce",
+    CannotEnforce cannot_enforce = "cannot_enforce",
     /// A person said no.
-    rejected = "rejected",
+    Rejected rejected = "rejected",
     /// Nobody answered in time.
-    expired = "expired",
+    Expired expired = "expired",
     /// The caller went away, or took it back.
-    cancelled = "cancelled",
+    Cancelled cancelled = "cancelled",
     /// The key was used for another call.
-    key_conflict = "key_conflict",
+    KeyConflict key_conflict = "key_conflict",
     /// It may have happened; nobody knows.
-    outcome_unknown = "outcome_unknown",
+    OutcomeUnknown outcome_unknown = "outcome_unknown",
     /// The tool failed.
-    tool_failed = "tool_failed",
+    ToolFailed tool_failed = "tool_failed",
     /// It took too long.
-    timeout = "timeout",
+    Timeout timeout = "timeout",
     /// The tool's answer does not fit its own schema.
-    bad_output = "bad_output",
+    BadOutput bad_output = "bad_output",
     /// Too many calls.
-    rate_limited = "rate_limited",
+    RateLimited rate_limited = "rate_limited",
     /// The gate itself failed.
-    internal = "internal",
+    Internal internal = "internal",
 );
 
 impl Reason {
@@ -97,6 +119,18 @@ impl Reason {
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Reason {
         Reason { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same, with how long to wait before another try.
+    #[must_use]
+    pub fn retry_after(self, milliseconds: u64) -> Reason {
+        Reason { retry_after_ms: Some(milliseconds), ..self }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
     }
 }
 

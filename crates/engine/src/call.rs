@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::{CallId, CallResult, CallStatus, Digest, Idempotency, Reason, RunFacts, ToolName};
+use contract::{CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, ToolName};
 use policy::{Admitted, Decision, Grant, Question, Verdict, decide, may_see};
 use serde_json::json;
 use store::{ApprovalFilter, ApprovalRow, CallRow, NewApproval, NewCall, NewDecision, Recorded};
@@ -295,7 +295,7 @@ impl Engine {
                 }
             }
             // Only whoever holds the token takes a call back.
-            Some(reason) if reason.code == "cancelled" && !cancel.is_cancelled() => {
+            Some(reason) if reason.code == Code::Cancelled && !cancel.is_cancelled() => {
                 Ran { failure: Some(Reason::tool_failed(reason.message.clone())), ..ran }
             }
             Some(_) => ran,

@@ -1,8 +1,8 @@
 //! The end of a call: what is signed, kept and answered.
 
 use contract::{
-    ApprovalView, Approved, Artifact, CallId, CallResult, CallStatus, Digest, Reason, ReceiptBody, RunFacts,
-    ToolName,
+    ApprovalView, Approved, Artifact, CallId, CallResult, CallStatus, Code, Digest, Reason, ReceiptBody,
+    RunFacts, ToolName,
 };
 use store::{ApprovalRow, SettleError, Settlement, StoreError};
 use tools::Ran;
@@ -128,7 +128,7 @@ fn conclude(case: &Case, end: End) -> Concluded {
     });
     let status = match &failure {
         None => CallStatus::Completed,
-        Some(reason) if reason.code == "cancelled" => CallStatus::Cancelled,
+        Some(reason) if reason.code == Code::Cancelled => CallStatus::Cancelled,
         Some(_) => CallStatus::Failed,
     };
     if let (true, Some(reason)) = (text.is_empty(), &failure) {
@@ -153,9 +153,7 @@ fn conclude(case: &Case, end: End) -> Concluded {
 /// What a tool's own code says of its failure is its text, like all it says; and no longer than people read.
 fn clean_reason(reason: Reason) -> Reason {
     let clean = |text: String| clean_text(&text, MAX_REASON).text;
-    let known = Reason::CODES.contains(&reason.code.as_str());
-    let code = if known { reason.code } else { Reason::tool_failed("").code };
-    Reason { code, message: clean(reason.message), hint: reason.hint.map(clean) }
+    Reason { message: clean(reason.message), hint: reason.hint.map(clean), ..reason }
 }
 
 /// An answer for a call that did nothing.

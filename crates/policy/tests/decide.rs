@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use contract::{
-    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, Level,
+    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Code, Digest, EgressClass, Level,
     OperatorName, Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
@@ -150,7 +150,7 @@ fn what_the_default_agent_may_not_do() {
     let no_operator = Facts { operators: 0, ..facts() };
     let pays = call(&row("pay", Communication, "budget:spend", SafetyClass::Financial, Stays));
     let decision = decide(&pays, &no_operator, &Policy::of(settings(Agent::default())));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "no_operator"));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::NoOperator));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn private_and_metadata_addresses_are_denied_whatever_else_allows_them() {
     fetch.facets.hosts = vec!["169.254.169.254".into()];
     let free = Agent { auto_approve: [action("exec:networked")].into(), ..Agent::default() };
     let decision = decide(&fetch, &facts(), &Policy::of(settings(free)));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "host_not_allowed"));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::HostNotAllowed));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn what_needs_a_network_is_refused_where_none_can_be_guarded() {
     let fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
     let decision =
         decide(&fetch, &Facts { egress: false, ..facts() }, &Policy::of(settings(Agent::default())));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "cannot_enforce"));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::CannotEnforce));
 }
 
 #[test]
@@ -178,14 +178,14 @@ fn a_call_that_does_more_than_its_contract_says_is_denied() {
         let mut admitted = call(&FREE[0]);
         change(&mut admitted);
         let decision = decide(&admitted, &facts(), &Policy::of(settings(Agent::default())));
-        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "constrained"));
+        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::Constrained));
     }
 }
 
 #[test]
 fn an_unknown_agent_gets_nothing() {
     let decision = decide(&call(&FREE[0]), &facts(), &Policy::of(Settings::default()));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "unknown_agent"));
+    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::UnknownAgent));
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_disabled_or_suspended_tool_is_denied() {
         let mut admitted = call(&FREE[0]);
         admitted.tool.status = status;
         let decision = decide(&admitted, &facts(), &Policy::of(settings(Agent::default())));
-        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "tool_disabled"));
+        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::ToolDisabled));
     }
 }
 
@@ -292,7 +292,7 @@ fn denied_commands_are_denied_by_name_and_by_path() {
     for command in ["rm", "/bin/rm"] {
         admitted.facets.commands = vec!["ls".into(), command.into()];
         let decision = decide(&admitted, &facts(), &Policy::of(settings.clone()));
-        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == "command_not_allowed"));
+        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::CommandNotAllowed));
     }
     settings.shell.denied.clear();
     settings.shell.allowed = Some(BTreeSet::new());

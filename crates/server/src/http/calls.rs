@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Key, TaskName};
+use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Code, Key, TaskName};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -137,7 +137,8 @@ fn told(result: &CallResult) -> Response {
     let status = status_of(result);
     let mut response = body::json(status, result);
     if status == StatusCode::TOO_MANY_REQUESTS {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let wait = result.reason.as_ref().and_then(|reason| reason.retry_after_ms).unwrap_or(1000);
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.div_ceil(1000)));
     }
     response
 }
@@ -147,11 +148,11 @@ fn status_of(result: &CallResult) -> StatusCode {
         CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled => StatusCode::OK,
         CallStatus::Waiting | CallStatus::Running => StatusCode::ACCEPTED,
         CallStatus::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
-        CallStatus::Refused => match result.reason.as_ref().map(|reason| reason.code.as_str()) {
-            Some("bad_arguments" | "bad_request") => StatusCode::UNPROCESSABLE_ENTITY,
-            Some("unknown_tool") => StatusCode::NOT_FOUND,
-            Some("key_conflict") => StatusCode::CONFLICT,
-            Some("rate_limited") => StatusCode::TOO_MANY_REQUESTS,
+        CallStatus::Refused => match result.reason.as_ref().map(|reason| reason.code) {
+            Some(Code::BadArguments | Code::BadRequest) => StatusCode::UNPROCESSABLE_ENTITY,
+            Some(Code::UnknownTool) => StatusCode::NOT_FOUND,
+            Some(Code::KeyConflict) => StatusCode::CONFLICT,
+            Some(Code::RateLimited) => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::FORBIDDEN,
         },
     }

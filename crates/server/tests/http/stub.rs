@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contract::{
-    AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Contract, Definition, Digest,
+    AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, ToolName,
 };
 use engine::{Credential, Request};
@@ -130,7 +130,8 @@ impl Gate for Stub {
                 std::future::pending::<()>().await;
             }
             if let Some(code) = request.tool.strip_prefix("refused.") {
-                let reason = Reason { code: code.to_owned(), message: "no".to_owned(), hint: None };
+                let code = *Code::ALL.iter().find(|known| known.as_str() == code).unwrap();
+                let reason = Reason { code, ..Reason::internal("no") };
                 return result(CallStatus::Refused, Some(reason));
             }
             result(CallStatus::parse(&request.tool).unwrap_or(CallStatus::Completed), None)
