@@ -393,7 +393,7 @@ mod tests {
         let names = Names::default();
         let line = line.checked(&Guard { names: &names, root: Path::new("/") });
         let all = |stage: Stage| [vec![stage.command], stage.arguments].concat();
-        line.map(|line| line.stages.into_iter().map(all).collect()).map_err(|reason| reason.code)
+        line.map(|line| line.stages.into_iter().map(all).collect()).map_err(|reason| reason.code.to_string())
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
             (facets.commands, facets.hosts),
             (vec!["grep".into(), "wc".into()], vec!["169.254.169.254".into()])
         );
-        assert_eq!(of(command, "-f", "a").unwrap_err().code, "bad_arguments");
+        assert_eq!(of(command, "-f", "a").unwrap_err().code.as_str(), "bad_arguments");
     }
 
     #[test]
@@ -489,7 +489,7 @@ mod tests {
             |exit_code, stdout: &[u8]| CommandOutput { exit_code, stdout: stdout.into(), stderr: Vec::new() };
         assert_eq!(output(0, b"a").success().unwrap(), "a");
         assert_eq!(output(1, b"a").text().unwrap(), "a");
-        assert_eq!(output(1, b"a").success().unwrap_err().code, "tool_failed");
-        assert_eq!(output(0, b"\xff").success().unwrap_err().code, "bad_output");
+        assert_eq!(output(1, b"a").success().unwrap_err().code.as_str(), "tool_failed");
+        assert_eq!(output(0, b"\xff").success().unwrap_err().code.as_str(), "bad_output");
     }
 }

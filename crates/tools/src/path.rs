@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> Option<String> {
-        Beneath::parse(text).err().map(|reason| reason.code)
+        Beneath::parse(text).err().map(|reason| reason.code.to_string())
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Place {
     }
 
     fn code(&self, call: Value) -> String {
-        self.ask(call.clone()).result.err().unwrap_or_else(|| panic!("{call} went well")).code
+        self.ask(call.clone()).result.err().unwrap_or_else(|| panic!("{call} went well")).code.to_string()
     }
 }
 

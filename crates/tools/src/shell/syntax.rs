@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn code(value: serde_json::Value) -> Option<String> {
-        check(&input(value)).err().map(|reason| reason.code)
+        check(&input(value)).err().map(|reason| reason.code.to_string())
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Bench {
             !ran.output.content.contains(SECRET) && !ran.output.structured.to_string().contains(SECRET),
             "{shown}"
         );
-        ran.failure.unwrap_or_else(|| panic!("{shown} went well: {}", ran.output.content)).code
+        ran.failure.unwrap_or_else(|| panic!("{shown} went well: {}", ran.output.content)).code.to_string()
     }
 
     /// The file outside is what it was.

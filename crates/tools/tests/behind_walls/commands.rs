@@ -199,7 +199,7 @@ fn a_timeout_ends_the_whole_tree_and_keeps_the_output() {
     let script = "echo before; setsid sleep 98761 & sleep 98761";
     let ran = bench
         .call("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build", "timeout": 1 }));
-    assert_eq!(ran.failure.unwrap().code, "timeout");
+    assert_eq!(ran.failure.unwrap().code.as_str(), "timeout");
     let output = ran.output.structured;
     assert_eq!((&output["timed_out"], &output["stdout"]), (&json!(true), &json!("before\n")));
     assert!(wait_until(|| !is_running("98761")), "the tree outlived its time");
@@ -215,12 +215,12 @@ fn cancelling_ends_the_whole_tree() {
         cancel.cancel();
         call.join().unwrap()
     });
-    assert_eq!(ran.failure.unwrap().code, "cancelled");
+    assert_eq!(ran.failure.unwrap().code.as_str(), "cancelled");
     assert_eq!(ran.facts.backend, "native", "what ran is told, also when it was taken back");
     assert!(!is_running("98762"));
     // Before it began at all.
     let ran = bench.call_with("shell", json!({ "command": "ls" }), cancel);
-    assert_eq!(ran.failure.unwrap().code, "cancelled");
+    assert_eq!(ran.failure.unwrap().code.as_str(), "cancelled");
 }
 
 fn dropping_the_future_ends_the_whole_tree() {

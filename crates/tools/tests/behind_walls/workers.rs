@@ -194,7 +194,7 @@ fn a_call_that_is_taken_back_ends_its_worker() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let ran = bench.call_with("fs.write", json!({ "path": "f", "content": "y" }), cancel);
-    assert_eq!(ran.failure.unwrap().code, "cancelled");
+    assert_eq!(ran.failure.unwrap().code.as_str(), "cancelled");
     assert_eq!(bench.text("f"), "x");
     bench.done("fs.write", json!({ "path": "f", "content": "z" }));
 }
@@ -233,10 +233,10 @@ fn a_grant_is_good_for_one_call_only() {
     let (granted, other) = (Canonical::of(granted).unwrap(), Canonical::of(other).unwrap());
     let grant = bench.grant(&*tool, &granted).unwrap();
     let ran = runtime().block_on(tool.run(grant, &other, &bench.at, CancellationToken::new()));
-    assert_eq!(ran.failure.unwrap().code, "internal");
+    assert_eq!(ran.failure.unwrap().code.as_str(), "internal");
     let grant = bench.grant(&*tool, &granted).unwrap();
     let write = bench.tool("fs.delete");
     let ran = runtime().block_on(write.run(grant, &granted, &bench.at, CancellationToken::new()));
-    assert_eq!(ran.failure.unwrap().code, "internal");
+    assert_eq!(ran.failure.unwrap().code.as_str(), "internal");
     assert_eq!(bench.text("f"), "x");
 }

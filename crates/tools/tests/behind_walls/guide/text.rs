@@ -70,7 +70,7 @@ mod tests {
 
     fn read(stdout: &str) -> Result<CountOutput, String> {
         let output = CommandOutput { exit_code: 0, stdout: stdout.into(), stderr: Vec::new() };
-        read_counts(&output).map_err(|reason| reason.code)
+        read_counts(&output).map_err(|reason| reason.code.to_string())
     }
 
     #[test]
