@@ -4,7 +4,7 @@ use jail::{Control, Controls, Level, Limit, Outcome, Report};
 
 use crate::Try;
 use crate::bench::{Bench, Need};
-use crate::launch::{Answer, Mode, Site};
+use crate::launch::{Mode, Reply, Site};
 
 /// One attack, and what is promised about it.
 pub(crate) struct Case {
@@ -61,7 +61,7 @@ pub(crate) enum Effect {
 /// One attack that was made.
 pub(crate) struct Attempt {
     pub(crate) effect: Effect,
-    pub(crate) answer: Answer,
+    pub(crate) answer: Reply,
 }
 
 impl Effect {
@@ -140,14 +140,14 @@ impl Case {
         Ok(())
     }
 
-    fn check_trace(&self, bench: &Bench, answer: &Answer) -> Try<()> {
+    fn check_trace(&self, bench: &Bench, answer: &Reply) -> Try<()> {
         if let Trace::Refused(words) = self.trace {
             return match answer {
-                Answer::Refused(why) if why.contains(words) => Ok(()),
+                Reply::Refused(why) if why.contains(words) => Ok(()),
                 other => Err(format!("trace: a refusal with `{words}` was expected, not: {other}").into()),
             };
         }
-        let Answer::Report(report) = answer else {
+        let Reply::Report(report) = answer else {
             return Err(format!("trace: a report was expected, not: {answer}").into());
         };
         for wall in &self.walls {

@@ -124,7 +124,7 @@ impl Run {
 }
 
 /// What came back.
-pub(crate) enum Answer {
+pub(crate) enum Reply {
     Report(Box<Report>),
     /// Nothing was executed; the error and its causes.
     Refused(String),
@@ -134,13 +134,13 @@ pub(crate) enum Answer {
     Bare(Option<i32>),
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Answer::Report(report) => write!(f, "{:?}", report.outcome),
-            Answer::Refused(why) => write!(f, "refused: {why}"),
-            Answer::Silent(why) => write!(f, "no answer: {why}"),
-            Answer::Bare(code) => write!(f, "exit {code:?}"),
+            Reply::Report(report) => write!(f, "{:?}", report.outcome),
+            Reply::Refused(why) => write!(f, "refused: {why}"),
+            Reply::Silent(why) => write!(f, "no answer: {why}"),
+            Reply::Bare(code) => write!(f, "exit {code:?}"),
         }
     }
 }
@@ -149,7 +149,7 @@ impl fmt::Display for Answer {
 pub(crate) struct Ran {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) answer: Answer,
+    pub(crate) answer: Reply,
 }
 
 impl Site<'_> {
@@ -171,12 +171,12 @@ impl Site<'_> {
             Ok(Response::Report(report)) => Ran {
                 stdout: report.stdout.text(),
                 stderr: report.stderr.text(),
-                answer: Answer::Report(report),
+                answer: Reply::Report(report),
             },
             Ok(Response::Refused { messages, .. }) => {
-                Ran::without_output(Answer::Refused(messages.join(": ")))
+                Ran::without_output(Reply::Refused(messages.join(": ")))
             }
-            Err(error) => Ran::without_output(Answer::Silent(error.to_string())),
+            Err(error) => Ran::without_output(Reply::Silent(error.to_string())),
         })
     }
 
@@ -257,7 +257,7 @@ impl Site<'_> {
 }
 
 impl Ran {
-    fn without_output(answer: Answer) -> Ran {
+    fn without_output(answer: Reply) -> Ran {
         Ran { stdout: String::new(), stderr: String::new(), answer }
     }
 
@@ -265,7 +265,7 @@ impl Ran {
         Ran {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            answer: Answer::Bare(output.status.code()),
+            answer: Reply::Bare(output.status.code()),
         }
     }
 
@@ -301,7 +301,7 @@ impl Ran {
     /// The report, where there must be one.
     pub(crate) fn report(&self) -> Try<&Report> {
         match &self.answer {
-            Answer::Report(report) => Ok(report),
+            Reply::Report(report) => Ok(report),
             other => Err(format!("a report was expected, not: {other}").into()),
         }
     }

@@ -131,7 +131,7 @@ fn bench(options: &Options) -> Result<Outcome> {
     } else {
         report.print();
     }
-    let kept = report.bars().iter().all(|(_, verdict)| !matches!(verdict, Verdict::Missed(_)));
+    let kept = report.bars().iter().all(|(_, verdict)| !matches!(verdict, Standing::Missed(_)));
     let measured = report.median("toolgate").is_some();
     Ok(if !options.check || (kept && measured) { Outcome::BarsKept } else { Outcome::BarMissed })
 }
@@ -348,7 +348,7 @@ struct Report<'a> {
     absent: Vec<Absent>,
 }
 
-enum Verdict {
+enum Standing {
     /// How many times Toolgate's median goes into the peer's.
     Met(f64),
     Missed(f64),
@@ -360,12 +360,12 @@ impl Report<'_> {
         self.starts.iter().find(|start| start.name == name).map(|start| start.percentile(50))
     }
 
-    fn bars(&self) -> [(&Bar, Verdict); 4] {
+    fn bars(&self) -> [(&Bar, Standing); 4] {
         BARS.each_ref().map(|bar| {
             let verdict = match (self.median("toolgate"), self.median(bar.peer)) {
-                (Some(ours), Some(theirs)) if theirs / ours >= bar.share => Verdict::Met(theirs / ours),
-                (Some(ours), Some(theirs)) => Verdict::Missed(theirs / ours),
-                _ => Verdict::NotMeasured,
+                (Some(ours), Some(theirs)) if theirs / ours >= bar.share => Standing::Met(theirs / ours),
+                (Some(ours), Some(theirs)) => Standing::Missed(theirs / ours),
+                _ => Standing::NotMeasured,
             };
             (bar, verdict)
         })
@@ -406,9 +406,9 @@ impl Report<'_> {
         for (Bar { peer, share }, verdict) in self.bars() {
             let bar = format!("toolgate ≤ 1/{share} of {peer}");
             match verdict {
-                Verdict::Met(times) => println!("met     {bar}: 1/{times:.2}"),
-                Verdict::Missed(times) => println!("MISSED  {bar}: 1/{times:.2}"),
-                Verdict::NotMeasured => println!("–       {bar}: not measured"),
+                Standing::Met(times) => println!("met     {bar}: 1/{times:.2}"),
+                Standing::Missed(times) => println!("MISSED  {bar}: 1/{times:.2}"),
+                Standing::NotMeasured => println!("–       {bar}: not measured"),
             }
         }
         println!();
@@ -436,9 +436,9 @@ impl Report<'_> {
         });
         let bars = self.bars().map(|(bar, verdict)| {
             let (word, times) = match verdict {
-                Verdict::Met(times) => ("met", Some(times)),
-                Verdict::Missed(times) => ("missed", Some(times)),
-                Verdict::NotMeasured => ("not measured", None),
+                Standing::Met(times) => ("met", Some(times)),
+                Standing::Missed(times) => ("missed", Some(times)),
+                Standing::NotMeasured => ("not measured", None),
             };
             json!({ "peer": bar.peer, "peer_per_toolgate": times, "at_least": bar.share, "verdict": word })
         });

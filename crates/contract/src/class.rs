@@ -196,13 +196,3 @@ words!(
         Networked = "networked",
     }
 );
-
-impl Category {
-    /// Reads the names used in configuration, those of other systems among them.
-    pub fn parse_any(text: &str) -> Option<Category> {
-        match text {
-            "git" => Some(Category::VersionControl),
-            other => Category::parse(other),
-        }
-    }
-}

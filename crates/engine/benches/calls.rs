@@ -44,7 +44,7 @@ fn settings() -> Settings {
 }
 
 fn time_decisions(count: usize) {
-    let policy = Policy::of(settings());
+    let policy = Policy::of(settings()).unwrap();
     let admitted = Admitted {
         call: CallId::from_random([1; 16]),
         agent: agent(),
@@ -78,14 +78,14 @@ fn time_decisions(count: usize) {
         operators: 1,
         egress: false,
         ask_for: 300_000,
-        answer: None,
+        consent: None,
     };
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
         let begun = Instant::now();
-        let decision = std::hint::black_box(decide(&admitted, &facts, &policy));
+        let ruling = std::hint::black_box(decide(&admitted, &facts, &policy));
         times.push(begun.elapsed());
-        drop(decision);
+        drop(ruling);
     }
     println!("decide          p50 {:>9.1?}  p99 {:>9.1?}", at(&mut times, 0.5), at(&mut times, 0.99));
 }

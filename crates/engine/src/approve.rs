@@ -3,7 +3,7 @@
 use contract::{
     Action, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, Reason, SafetyClass,
 };
-use policy::{Answer, Decision, Verdict, decide};
+use policy::{Consent, Ruling, Verdict, decide};
 use serde::Serialize;
 use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, CallRow, FindError};
 use thiserror::Error;
@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::call::case_of_row;
 use crate::engine::Engine;
+use crate::error::{EngineError, written};
 use crate::operator::Credential;
 use crate::request::Request;
 use crate::settle::End;
-use crate::trouble::{Trouble, written};
 
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
@@ -51,12 +51,12 @@ pub enum AnswerRefused {
     Answer(#[from] AnswerError),
     /// The engine failed.
     #[error(transparent)]
-    Trouble(#[from] Trouble),
+    Engine(#[from] EngineError),
 }
 
 impl Engine {
     /// The questions that wait.
-    pub async fn waiting(&self) -> Result<Vec<Waiting>, Trouble> {
+    pub async fn waiting(&self) -> Result<Vec<Waiting>, EngineError> {
         self.expire_old().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
         Ok(rows.into_iter().map(|row| self.shown(row)).collect())
@@ -66,18 +66,17 @@ impl Engine {
     pub async fn answer(
         &self,
         prefix: &str,
-        verdict: store::Verdict,
+        vote: store::Vote,
         reason: Option<String>,
         credential: &Credential,
         via: &str,
     ) -> Result<ApprovalRow, AnswerRefused> {
         let operator =
-            self.inner.store.operator_by_credential(&credential.digest()).await.map_err(Trouble::from)?;
+            self.inner.store.operator_by_credential(&credential.digest()).await.map_err(EngineError::from)?;
         let operator = operator.ok_or(AnswerRefused::NotAnOperator)?;
         self.expire_old().await?;
         let row = self.inner.store.find_approval(prefix).await?;
-        let answer =
-            store::Answer { verdict, by: operator.name, via: via.to_owned(), reason, now: self.now() };
+        let answer = store::Answer { vote, by: operator.name, via: via.to_owned(), reason, now: self.now() };
         let row = self.inner.store.answer(&row.id, answer).await?;
         if row.state == ApprovalState::Rejected {
             self.settle_rejected(&row).await?;
@@ -90,7 +89,7 @@ impl Engine {
         &self,
         row: CallRow,
         cancel: &CancellationToken,
-    ) -> Result<Option<CallResult>, Trouble> {
+    ) -> Result<Option<CallResult>, EngineError> {
         let Some(approval) = self.approval_of(&row).await? else { return Ok(None) };
         match approval.state {
             ApprovalState::Approved => {}
@@ -104,7 +103,7 @@ impl Engine {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
         };
         // It was approved for another workspace than this gate has; the gate that has it runs it.
-        if request.digest(self.workspace_of(&row.agent)) != row.request {
+        if request.digest(self.workspace_of(&row.agent))? != row.request {
             return Ok(None);
         }
         // ATTACK(changed-while-waiting): the yes is one fact among others, and today's policy decides again.
@@ -112,8 +111,8 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(reason) => return refuse(reason).await,
         };
-        let facts = self.facts(&row.agent, Some(answer_of(&approval))).await?;
-        let Decision { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
+        let facts = self.facts(&row.agent, Some(consent_of(&approval))).await?;
+        let Ruling { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,
@@ -132,7 +131,7 @@ impl Engine {
     }
 
     /// Questions past their time are closed, and so are the calls that waited for them.
-    pub(crate) async fn expire_old(&self) -> Result<(), Trouble> {
+    pub(crate) async fn expire_old(&self) -> Result<(), EngineError> {
         for row in self.inner.store.expire(self.now()).await? {
             let reason =
                 Reason::expired("nobody answered in time").with_hint("make the call again to ask anew");
@@ -141,14 +140,14 @@ impl Engine {
         Ok(())
     }
 
-    async fn settle_rejected(&self, row: &ApprovalRow) -> Result<CallResult, Trouble> {
+    async fn settle_rejected(&self, row: &ApprovalRow) -> Result<CallResult, EngineError> {
         let who = row.answers.last().map(|answer| answer.by.to_string()).unwrap_or_default();
         let why = row.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         self.settle_unanswered(row, Reason::rejected(format!("`{who}` said no{why}"))).await
     }
 
-    async fn settle_unanswered(&self, row: &ApprovalRow, reason: Reason) -> Result<CallResult, Trouble> {
-        let call = self.inner.store.call(&row.call).await?.ok_or(Trouble::Missing)?;
+    async fn settle_unanswered(&self, row: &ApprovalRow, reason: Reason) -> Result<CallResult, EngineError> {
+        let call = self.inner.store.call(&row.call).await?.ok_or(EngineError::Missing)?;
         Ok(self.settle(&case_of_row(&call), End::Refused(reason), Some(row)).await)
     }
 
@@ -174,7 +173,7 @@ impl Engine {
     }
 
     /// The question that a call waits for.
-    pub async fn question_of(&self, call: &CallId) -> Result<Option<Waiting>, Trouble> {
+    pub async fn question_of(&self, call: &CallId) -> Result<Option<Waiting>, EngineError> {
         Ok(self.approval_of_call(call).await?.map(|row| self.shown(row)))
     }
 }
@@ -183,8 +182,8 @@ pub(crate) fn view_of(row: &ApprovalRow) -> ApprovalView {
     ApprovalView { id: row.id.clone(), why: row.why.join("; "), expires_at: row.expires_at }
 }
 
-fn answer_of(row: &ApprovalRow) -> Answer {
-    Answer {
+fn consent_of(row: &ApprovalRow) -> Consent {
+    Consent {
         approval: row.id.clone(),
         by: row.approvers.clone(),
         agent: row.agent.clone(),

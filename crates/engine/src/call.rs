@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use contract::{CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, ToolName};
-use policy::{Admitted, Decision, Grant, Question, Verdict, decide, may_see};
+use policy::{Admitted, Grant, Question, Ruling, Verdict, decide, may_see};
 use serde_json::json;
-use store::{ApprovalFilter, ApprovalRow, CallRow, NewApproval, NewCall, NewDecision, Recorded};
+use store::{ApprovalFilter, ApprovalRow, CallRow, Course, NewApproval, NewCall, Recorded};
 use tokio_util::sync::CancellationToken;
 use tools::{Owner, Ran};
 
 use crate::approve::view_of;
 use crate::engine::Engine;
+use crate::error::{EngineError, written};
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};
-use crate::trouble::{Trouble, written};
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
@@ -26,31 +26,28 @@ impl Engine {
     ///
     /// `cancel` ends the call if it runs; one that waits stays, to be joined by the same call.
     pub async fn call(&self, request: Request, patience: Duration, cancel: CancellationToken) -> CallResult {
-        let id = match random_id() {
-            Ok(id) => id,
-            Err(trouble) => {
-                let case = self.case_of(CallId::from_random([0; 16]), &request, None);
-                return not_recorded(&case, &trouble.to_string());
-            }
+        let tool = ToolName::parse(&request.tool).unwrap_or_else(|_| unnamed());
+        // Fail closed: what cannot be named or recorded does not run.
+        let id = match random_bytes() {
+            Ok(bytes) => CallId::from_random(bytes),
+            Err(error) => return not_recorded(&CallId::from_random([0; 16]), &tool, &error.to_string()),
         };
-        let admitted = self.admit(id.clone(), &request);
-        let contract = self.inner.catalogue.find(&request.tool).map(|listed| listed.facts.hash);
-        let case = self.case_of(id, &request, contract);
-        match self.take(&case, &request, admitted, patience, cancel).await {
+        match self.take(id.clone(), &tool, &request, patience, cancel).await {
             Ok(result) => result,
-            // Fail closed: what cannot be recorded does not run.
-            Err(error) => not_recorded(&case, &error.to_string()),
+            Err(error) => not_recorded(&id, &tool, &error.to_string()),
         }
     }
 
     async fn take(
         &self,
-        case: &Case,
+        id: CallId,
+        tool: &ToolName,
         request: &Request,
-        admitted: Result<Admitted, Reason>,
         patience: Duration,
         cancel: CancellationToken,
-    ) -> Result<CallResult, Trouble> {
+    ) -> Result<CallResult, EngineError> {
+        let admitted = self.admit(id.clone(), request);
+        let case = &self.case_of(id, tool, request)?;
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(reason) => return self.refuse(case, request, reason, json!([])).await,
@@ -63,7 +60,7 @@ impl Engine {
             return self.join(row, patience, cancel).await;
         }
         let facts = self.facts(&case.agent, None).await?;
-        let Decision { verdict, trace } = decide(&admitted, &facts, &self.inner.policy);
+        let Ruling { verdict, trace } = decide(&admitted, &facts, &self.inner.policy);
         let trace = written("trace", &trace)?;
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
@@ -71,7 +68,7 @@ impl Engine {
             Verdict::Allow(grant) => {
                 let authority = written("grant", grant.authority())?;
                 let claim = self.claim_of(request, case);
-                let planned = self.new_call(case, request, trace, claim, NewDecision::Run { authority });
+                let planned = self.new_call(case, request, trace, claim, Course::Run { authority });
                 match store.record_call(planned).await? {
                     Recorded::New { .. } => {
                         Ok(self.see_run(case.clone(), request.clone(), grant, None, cancel).await)
@@ -127,13 +124,13 @@ impl Engine {
         request: &Request,
         reason: Reason,
         trace: serde_json::Value,
-    ) -> Result<CallResult, Trouble> {
-        let planned = self.new_call(case, request, trace, None, NewDecision::Refuse);
+    ) -> Result<CallResult, EngineError> {
+        let planned = self.new_call(case, request, trace, None, Course::Refuse);
         self.inner.store.record_call(planned).await?;
         Ok(self.settle(case, End::Refused(reason), None).await)
     }
 
-    async fn key_conflict(&self, case: &Case, request: &Request) -> Result<CallResult, Trouble> {
+    async fn key_conflict(&self, case: &Case, request: &Request) -> Result<CallResult, EngineError> {
         let reason = Reason::key_conflict("the key was used before, for another call")
             .with_hint("use a new key, or repeat the first call unchanged");
         self.refuse(case, request, reason, json!([])).await
@@ -147,7 +144,7 @@ impl Engine {
         trace: serde_json::Value,
         patience: Duration,
         cancel: CancellationToken,
-    ) -> Result<CallResult, Trouble> {
+    ) -> Result<CallResult, EngineError> {
         // An agent cannot bury another's question, nor the people who answer.
         let open = self.inner.store.approvals(ApprovalFilter::Pending, MOST_QUESTIONS * 8).await?;
         let own = open.iter().filter(|question| question.agent == case.agent).count();
@@ -164,11 +161,11 @@ impl Engine {
             expires_at: question.expires_at,
         };
         let claim = self.claim_of(request, case);
-        let planned = self.new_call(case, request, trace, claim, NewDecision::Ask(approval));
+        let planned = self.new_call(case, request, trace, claim, Course::Ask(approval));
         match self.inner.store.record_call(planned).await? {
             Recorded::New { .. } => match self.inner.store.call(&case.id).await? {
                 Some(row) => self.join(row, patience, cancel).await,
-                None => Err(Trouble::Missing),
+                None => Err(EngineError::Missing),
             },
             Recorded::Existing(row) => self.join(*row, patience, cancel).await,
             Recorded::KeyConflict => self.key_conflict(case, request).await,
@@ -181,7 +178,7 @@ impl Engine {
         row: CallRow,
         patience: Duration,
         cancel: CancellationToken,
-    ) -> Result<CallResult, Trouble> {
+    ) -> Result<CallResult, EngineError> {
         let deadline = tokio::time::Instant::now() + patience;
         loop {
             if let Some(result) = self.look(&row.id, &cancel).await? {
@@ -198,7 +195,7 @@ impl Engine {
     }
 
     /// One look at a call on record: its answer if there is one, after running it if that is due.
-    async fn look(&self, id: &CallId, cancel: &CancellationToken) -> Result<Option<CallResult>, Trouble> {
+    async fn look(&self, id: &CallId, cancel: &CancellationToken) -> Result<Option<CallResult>, EngineError> {
         self.expire_old().await?;
         let Some(row) = self.inner.store.call(id).await? else { return Ok(None) };
         if row.status.is_final() {
@@ -210,8 +207,8 @@ impl Engine {
         self.run_if_approved(row, cancel).await
     }
 
-    async fn still_waiting(&self, id: &CallId) -> Result<CallResult, Trouble> {
-        let Some(row) = self.inner.store.call(id).await? else { return Err(Trouble::Missing) };
+    async fn still_waiting(&self, id: &CallId) -> Result<CallResult, EngineError> {
+        let Some(row) = self.inner.store.call(id).await? else { return Err(EngineError::Missing) };
         let case = case_of_row(&row);
         match self.approval_of(&row).await? {
             Some(approval) if row.status == CallStatus::Waiting => Ok(waiting(&case, view_of(&approval))),
@@ -229,7 +226,7 @@ impl Engine {
         id: &CallId,
         patience: Duration,
         cancel: CancellationToken,
-    ) -> Result<Option<CallResult>, Trouble> {
+    ) -> Result<Option<CallResult>, EngineError> {
         // An agent hears of its own calls only.
         let row = self.inner.store.call(id).await?.filter(|row| row.agent == *agent);
         match row {
@@ -303,14 +300,14 @@ impl Engine {
     }
 
     /// The question about a call, if one was asked.
-    pub(crate) async fn approval_of(&self, row: &CallRow) -> Result<Option<ApprovalRow>, Trouble> {
+    pub(crate) async fn approval_of(&self, row: &CallRow) -> Result<Option<ApprovalRow>, EngineError> {
         match &row.approval {
             Some(id) => Ok(self.inner.store.approval(id).await?),
             None => Ok(None),
         }
     }
 
-    pub(crate) async fn approval_of_call(&self, id: &CallId) -> Result<Option<ApprovalRow>, Trouble> {
+    pub(crate) async fn approval_of_call(&self, id: &CallId) -> Result<Option<ApprovalRow>, EngineError> {
         match self.inner.store.call(id).await? {
             Some(row) => self.approval_of(&row).await,
             None => Ok(None),
@@ -328,18 +325,19 @@ impl Engine {
         }
     }
 
-    fn case_of(&self, id: CallId, request: &Request, contract: Option<Digest>) -> Case {
-        Case {
+    fn case_of(&self, id: CallId, tool: &ToolName, request: &Request) -> Result<Case, EngineError> {
+        let listed = self.inner.catalogue.find(&request.tool);
+        Ok(Case {
             id,
             agent: request.agent.clone(),
             task: request.task.clone(),
             purpose: request.purpose.clone(),
-            tool: ToolName::parse(&request.tool).unwrap_or_else(|_| unnamed()),
-            contract: contract.unwrap_or_else(|| Digest::of(b"")),
-            request: request.digest(self.workspace_of(&request.agent)),
+            tool: tool.clone(),
+            contract: listed.map_or_else(|| Digest::of(b""), |listed| listed.facts.hash),
+            request: request.digest(self.workspace_of(&request.agent))?,
             arguments: request.arguments.digest(),
             asked_at: self.now(),
-        }
+        })
     }
 
     fn new_call(
@@ -348,7 +346,7 @@ impl Engine {
         request: &Request,
         trace: serde_json::Value,
         claim: Option<String>,
-        decision: NewDecision,
+        course: Course,
     ) -> NewCall {
         NewCall {
             id: case.id.clone(),
@@ -364,7 +362,7 @@ impl Engine {
             trace,
             asked_at: case.asked_at,
             claim,
-            decision,
+            course,
         }
     }
 }
@@ -397,12 +395,8 @@ fn printable(name: &str) -> String {
     contract::show_hidden(&name.chars().take(128).collect::<String>())
 }
 
-fn random_bytes() -> Result<[u8; 16], Trouble> {
+fn random_bytes() -> Result<[u8; 16], EngineError> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(Trouble::Random)?;
+    getrandom::fill(&mut bytes).map_err(EngineError::Random)?;
     Ok(bytes)
-}
-
-fn random_id() -> Result<CallId, Trouble> {
-    random_bytes().map(CallId::from_random)
 }

@@ -37,7 +37,7 @@ pub(crate) struct Listed {
 
 /// All tools, by name.
 #[derive(Clone, Default)]
-pub struct Catalogue {
+pub(crate) struct Catalogue {
     listed: BTreeMap<ToolName, Listed>,
 }
 

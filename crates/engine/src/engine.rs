@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, Category, Contract, OperatorName};
+use contract::{AgentName, CallId, CanonicalError, Category, Contract, OperatorName};
 use policy::{Facts, Policy, Settings};
 use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
 use thiserror::Error;
@@ -15,8 +15,8 @@ use tools::{Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
 use crate::clock::Clock;
+use crate::error::EngineError;
 use crate::operator::{Credential, CredentialError};
-use crate::trouble::Trouble;
 
 /// The operator that exists from the first start on: whoever owns Toolgate's home.
 const LOCAL_OPERATOR: &str = "me";
@@ -64,6 +64,9 @@ pub enum OpenError {
     /// A tool cannot be registered.
     #[error("cannot register the tools")]
     Register(#[from] RegisterError),
+    /// Nothing can name the settings, so nothing can be decided by them.
+    #[error("the settings have no canonical form")]
+    Settings(#[source] CanonicalError),
     /// The tools cannot stand beside each other.
     #[error("cannot list the tools")]
     Catalogue(#[from] CatalogueError),
@@ -126,7 +129,7 @@ impl Engine {
         }
         let inner = Inner {
             store,
-            policy: Policy::of(options.settings),
+            policy: Policy::of(options.settings).map_err(OpenError::Settings)?,
             catalogue: Catalogue::new(listed)?,
             surroundings: options.surroundings,
             workspace: options.workspace,
@@ -179,8 +182,8 @@ impl Engine {
     pub(crate) async fn facts(
         &self,
         agent: &AgentName,
-        answer: Option<policy::Answer>,
-    ) -> Result<Facts, Trouble> {
+        consent: Option<policy::Consent>,
+    ) -> Result<Facts, EngineError> {
         let operators = self.inner.store.operators().await?;
         Ok(Facts {
             now: self.now(),
@@ -188,7 +191,7 @@ impl Engine {
             operators: operators.iter().filter(|operator| operator.role >= Role::Approver).count(),
             egress: false,
             ask_for: self.settings().ask_for,
-            answer,
+            consent,
         })
     }
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 use contract::{CallId, Reason};
 
 use crate::engine::Engine;
+use crate::error::EngineError;
 use crate::request::Request;
-use crate::trouble::Trouble;
 
 /// A decision that nobody acts on.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ pub struct Explanation {
 
 impl Engine {
     /// The decision for a request, with its trace. Runs nothing and records nothing.
-    pub async fn explain(&self, request: &Request) -> Result<Explanation, Trouble> {
+    pub async fn explain(&self, request: &Request) -> Result<Explanation, EngineError> {
         let policy = self.inner.policy.hash();
         let nothing = Explanation {
             verdict: "deny",
@@ -49,10 +49,10 @@ impl Engine {
             }
         };
         let facts = self.facts(&request.agent, None).await?;
-        let decision = decide(&admitted, &facts, &self.inner.policy);
+        let ruling = decide(&admitted, &facts, &self.inner.policy);
         let mut explanation =
-            Explanation { verdict: decision.verdict.as_str(), trace: decision.trace, ..nothing };
-        match decision.verdict {
+            Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
+        match ruling.verdict {
             Verdict::Allow(grant) => explanation.authority = Some(grant.authority().clone()),
             Verdict::Ask(question) => explanation.question = Some(question),
             Verdict::Deny(reason) => explanation.reason = Some(reason),

@@ -5,6 +5,8 @@ use std::path::Path;
 use contract::{AgentName, Canonical, Digest, Key, TaskName};
 use serde_json::{Value, json};
 
+use crate::error::EngineError;
+
 /// One call, as it was asked for. The caller is authenticated; nothing else about it is known to be good.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -33,7 +35,7 @@ impl Request {
     }
 
     /// What makes two requests the same: who, for what task, where, which tool, which arguments.
-    pub(crate) fn digest(&self, workspace: &Path) -> Digest {
+    pub(crate) fn digest(&self, workspace: &Path) -> Result<Digest, EngineError> {
         let whole = json!({
             "agent": self.agent,
             "task": self.task,
@@ -42,8 +44,6 @@ impl Request {
             "tool": self.tool,
             "arguments": self.arguments.value(),
         });
-        // The arguments are canonical already, and names always are.
-        Canonical::of(whole)
-            .map_or_else(|_| Digest::of(self.arguments.text().as_bytes()), |text| text.digest())
+        Ok(Canonical::of(whole)?.digest())
     }
 }

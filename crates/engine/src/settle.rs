@@ -9,7 +9,7 @@ use tools::Ran;
 
 use crate::clean::{MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
-use crate::trouble::{Trouble, written};
+use crate::error::{EngineError, written};
 
 /// The longest message or hint of a tool's own, and the longest name of something it left, in bytes.
 const MAX_REASON: usize = 4096;
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// The answer that is on record for a call.
-    pub(crate) async fn recorded(&self, call: &CallId) -> Result<Option<CallResult>, Trouble> {
+    pub(crate) async fn recorded(&self, call: &CallId) -> Result<Option<CallResult>, EngineError> {
         let value = self.inner.store.result(call).await?;
         let read =
             |value| serde_json::from_value(value).map_err(|_| StoreError::Unreadable { what: "result" });
@@ -104,7 +104,7 @@ struct Concluded {
 fn conclude(case: &Case, end: End) -> Concluded {
     let ran = match end {
         End::Refused(reason) => {
-            let result = without_effect(case, CallStatus::Refused, reason);
+            let result = without_effect(&case.id, &case.tool, CallStatus::Refused, reason);
             return Concluded { result, facts: None, artifacts: Vec::new() };
         }
         End::Lost(reason) => {
@@ -136,16 +136,11 @@ fn conclude(case: &Case, end: End) -> Concluded {
     }
     let structured = (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured));
     let result = CallResult {
-        call_id: case.id.clone(),
-        tool: case.tool.clone(),
-        status,
-        content: text,
         is_error: ran.output.is_error || failure.is_some(),
         structured,
         artifacts: listed.collect(),
         reason: failure,
-        approval: None,
-        receipt: None,
+        ..answer(&case.id, &case.tool, status, text)
     };
     Concluded { result, facts: Some(ran.facts), artifacts }
 }
@@ -156,24 +151,30 @@ fn clean_reason(reason: Reason) -> Reason {
     Reason { message: clean(reason.message), hint: reason.hint.map(clean), ..reason }
 }
 
-/// An answer for a call that did nothing.
-pub(crate) fn without_effect(case: &Case, status: CallStatus, reason: Reason) -> CallResult {
-    // Refusals quote what they refuse, and that is the agent's.
-    let reason = clean_reason(reason);
-    let hint = reason.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+/// The answer to a call, as far as every answer goes. All others begin with it.
+fn answer(call: &CallId, tool: &ToolName, status: CallStatus, content: String) -> CallResult {
     CallResult {
-        call_id: case.id.clone(),
-        tool: case.tool.clone(),
+        call_id: call.clone(),
+        tool: tool.clone(),
         status,
-        content: clean_text(&format!("refused ({}): {}{hint}", reason.code, reason.message), MAX_CONTENT)
-            .text,
-        is_error: true,
+        content,
+        is_error: false,
         structured: None,
         artifacts: Vec::new(),
-        reason: Some(reason),
+        reason: None,
         approval: None,
         receipt: None,
     }
+}
+
+/// An answer that is a reason.
+fn without_effect(call: &CallId, tool: &ToolName, status: CallStatus, reason: Reason) -> CallResult {
+    // Refusals quote what they refuse, and that is the agent's.
+    let reason = clean_reason(reason);
+    let hint = reason.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let content = format!("refused ({}): {}{hint}", reason.code, reason.message);
+    let content = clean_text(&content, MAX_CONTENT).text;
+    CallResult { is_error: true, reason: Some(reason), ..answer(call, tool, status, content) }
 }
 
 /// An answer for a call that waits for people.
@@ -183,38 +184,25 @@ pub(crate) fn waiting(case: &Case, view: ApprovalView) -> CallResult {
          or ask `call_status` for it; do not look for another way.",
         view.why, case.id, view.id
     );
-    CallResult {
-        call_id: case.id.clone(),
-        tool: case.tool.clone(),
-        status: CallStatus::Waiting,
-        content,
-        is_error: false,
-        structured: None,
-        artifacts: Vec::new(),
-        reason: None,
-        approval: Some(view),
-        receipt: None,
-    }
+    CallResult { approval: Some(view), ..answer(&case.id, &case.tool, CallStatus::Waiting, content) }
 }
 
 /// An answer for a call that has begun and has no end yet.
 pub(crate) fn still_running(case: &Case) -> CallResult {
-    let reason = Reason::internal("it still runs");
-    let content = format!("call {} still runs", case.id);
-    CallResult { content, is_error: false, reason: None, ..without_effect(case, CallStatus::Running, reason) }
+    answer(&case.id, &case.tool, CallStatus::Running, format!("call {} still runs", case.id))
 }
 
 /// An answer for a call that could not be recorded, and so did not run.
-pub(crate) fn not_recorded(case: &Case, why: &str) -> CallResult {
+pub(crate) fn not_recorded(call: &CallId, tool: &ToolName, why: &str) -> CallResult {
     let reason = Reason::internal(format!("the call could not be recorded, so nothing ran: {why}"));
-    CallResult { status: CallStatus::Failed, ..without_effect(case, CallStatus::Failed, reason) }
+    without_effect(call, tool, CallStatus::Failed, reason)
 }
 
 /// An answer for a call that may have happened: it began, and its end is not on record.
 pub(crate) fn lost(case: &Case, reason: Reason) -> CallResult {
     let content =
         format!("unknown: {}; it may have happened, and is not tried again by itself", reason.message);
-    CallResult { content, ..without_effect(case, CallStatus::Unknown, reason) }
+    CallResult { content, ..without_effect(&case.id, &case.tool, CallStatus::Unknown, reason) }
 }
 
 /// The same where the store does not have it.

@@ -272,7 +272,7 @@ const INSPECTED: &[Inspected] = &[
 
 /// What a call number leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum Leaf {
     Return(u32),
     Inspect(usize),
 }
@@ -280,7 +280,7 @@ enum Answer {
 /// A run of call numbers with one answer; it reaches to the start of the next.
 struct Run {
     first: u32,
-    answer: Answer,
+    leaf: Leaf,
 }
 
 fn compile() -> Vec<sock_filter> {
@@ -295,29 +295,29 @@ fn compile() -> Vec<sock_filter> {
     program.0
 }
 
-/// The answers of all call numbers, neighbours with the same answer joined.
+/// Where all call numbers lead, neighbours with the same leaf joined.
 fn runs() -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (number, answer) in (0..).zip(answers()) {
-        if runs.last().is_none_or(|run| run.answer != answer) {
-            runs.push(Run { first: number, answer });
+    for (number, leaf) in (0..).zip(leaves()) {
+        if runs.last().is_none_or(|run| run.leaf != leaf) {
+            runs.push(Run { first: number, leaf });
         }
     }
     runs
 }
 
-/// The answer of every call number up to the first that no list names. Numbers beyond answer like the last.
-fn answers() -> [Answer; NUMBERS] {
-    let mut answers = [Answer::Return(ENOSYS); NUMBERS];
-    let mut set = |number: libc::c_long, answer| {
-        if let Some(slot) = usize::try_from(number).ok().and_then(|number| answers.get_mut(number)) {
-            *slot = answer;
+/// Where every call number leads up to the first that no list names. Numbers beyond lead where the last does.
+fn leaves() -> [Leaf; NUMBERS] {
+    let mut leaves = [Leaf::Return(ENOSYS); NUMBERS];
+    let mut set = |number: libc::c_long, leaf| {
+        if let Some(slot) = usize::try_from(number).ok().and_then(|number| leaves.get_mut(number)) {
+            *slot = leaf;
         }
     };
-    ALLOWED.iter().for_each(|number| set(*number, Answer::Return(ALLOW)));
-    REFUSED.iter().for_each(|number| set(*number, Answer::Return(EPERM)));
-    (0..).zip(INSPECTED).for_each(|(index, inspected)| set(inspected.call, Answer::Inspect(index)));
-    answers
+    ALLOWED.iter().for_each(|number| set(*number, Leaf::Return(ALLOW)));
+    REFUSED.iter().for_each(|number| set(*number, Leaf::Return(EPERM)));
+    (0..).zip(INSPECTED).for_each(|(index, inspected)| set(inspected.call, Leaf::Inspect(index)));
+    leaves
 }
 
 struct Program(Vec<sock_filter>);
@@ -328,7 +328,7 @@ impl Program {
     fn search(&mut self, runs: &[Run]) {
         let (lower, upper) = runs.split_at(runs.len() / 2);
         match (lower, upper) {
-            ([], [only]) => self.leaf(only.answer),
+            ([], [only]) => self.leaf(only.leaf),
             (_, [first, ..]) => {
                 self.jump(BPF_JGE, first.first, 0, 1);
                 let past = self.long_jump();
@@ -340,10 +340,10 @@ impl Program {
         }
     }
 
-    fn leaf(&mut self, answer: Answer) {
-        match answer {
-            Answer::Return(value) => self.answer(value),
-            Answer::Inspect(index) => match INSPECTED.get(index) {
+    fn leaf(&mut self, leaf: Leaf) {
+        match leaf {
+            Leaf::Return(value) => self.answer(value),
+            Leaf::Inspect(index) => match INSPECTED.get(index) {
                 Some(inspected) => self.inspect(inspected.checks, inspected.otherwise),
                 None => self.answer(ENOSYS),
             },
@@ -498,7 +498,7 @@ mod tests {
     #[test]
     fn the_table_is_longer_than_the_lists() {
         assert!(ALLOWED.iter().chain(REFUSED).all(|number| (*number as usize) < NUMBERS - 1));
-        assert_eq!(answers().last(), Some(&Answer::Return(ENOSYS)));
+        assert_eq!(leaves().last(), Some(&Leaf::Return(ENOSYS)));
     }
 
     #[test]

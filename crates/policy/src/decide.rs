@@ -5,14 +5,14 @@ use contract::{
 };
 
 use crate::address::is_special_host;
-use crate::facts::{Admitted, Answer, Facts, ToolFacts};
+use crate::facts::{Admitted, Consent, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::settings::{Agent, Policy, RuleEffect, Settings};
-use crate::verdict::{Decision, Question, Step, Verdict};
+use crate::verdict::{Question, Ruling, Step, Verdict};
 
 /// Decides one call. Runs nothing, and says how it came to its answer.
-pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Decision {
+pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     let settings = policy.settings();
     let mut hearing =
         Hearing { call, facts, policy, settings, trace: Vec::new(), asks: Vec::new(), quorum: 1 };
@@ -21,7 +21,7 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Decision {
         Err(reason) => Verdict::Deny(reason),
         Ok(()) => hearing.conclude(),
     };
-    Decision { verdict, trace: hearing.trace }
+    Ruling { verdict, trace: hearing.trace }
 }
 
 /// Whether an agent may use a tool at all, whatever the arguments: it is not even shown the others.
@@ -259,13 +259,13 @@ impl Hearing<'_> {
         if self.asks.is_empty() {
             return Verdict::Allow(self.grant(None));
         }
-        match &self.facts.answer {
-            Some(answer) => match self.why_not_good(answer) {
+        match &self.facts.consent {
+            Some(consent) => match self.why_not_good(consent) {
                 None => {
-                    let by: Vec<&str> = answer.by.iter().map(contract::OperatorName::as_str).collect();
+                    let by: Vec<&str> = consent.by.iter().map(contract::OperatorName::as_str).collect();
                     let why = format!("approved by {}", by.join(", "));
                     self.say("approval", "allow", why);
-                    Verdict::Allow(self.grant(Some(answer)))
+                    Verdict::Allow(self.grant(Some(consent)))
                 }
                 Some(why) => {
                     self.say("approval", "-", why.to_owned());
@@ -276,22 +276,22 @@ impl Hearing<'_> {
         }
     }
 
-    /// An answer is good for the very call it was given to, and no other.
-    fn why_not_good(&self, answer: &Answer) -> Option<&'static str> {
+    /// A consent is good for the very call it was given to, and no other.
+    fn why_not_good(&self, consent: &Consent) -> Option<&'static str> {
         let call = self.call;
-        if answer.agent != call.agent || answer.arguments != call.arguments {
+        if consent.agent != call.agent || consent.arguments != call.arguments {
             return Some("the approval was given to another call");
         }
-        if answer.contract != call.tool.hash {
+        if consent.contract != call.tool.hash {
             return Some("the tool has changed since it was approved");
         }
-        if answer.policy != self.policy.hash() {
+        if consent.policy != self.policy.hash() {
             return Some("the policy has changed since it was approved");
         }
-        if answer.expires_at <= self.facts.now {
+        if consent.expires_at <= self.facts.now {
             return Some("the approval has expired");
         }
-        if answer.by.len() < self.quorum {
+        if consent.by.len() < self.quorum {
             return Some("more people must approve");
         }
         None
@@ -306,7 +306,7 @@ impl Hearing<'_> {
     }
 
     /// What was asked for, within the limits of the contract.
-    fn grant(&self, answer: Option<&Answer>) -> Grant {
+    fn grant(&self, consent: Option<&Consent>) -> Grant {
         let call = self.call;
         let limits = call.tool.limits;
         let milliseconds = i64::try_from(limits.timeout.as_millis()).unwrap_or(i64::MAX);
@@ -316,7 +316,7 @@ impl Hearing<'_> {
             contract: call.tool.hash,
             arguments: call.arguments,
             policy: self.policy.hash(),
-            approval: answer.map(|answer| answer.approval.clone()),
+            approval: consent.map(|consent| consent.approval.clone()),
             workspace: self.facts.workspace.clone(),
             access: call.facets.access,
             profile: call.facets.profile,

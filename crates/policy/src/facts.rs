@@ -83,13 +83,13 @@ pub struct Facts {
     pub egress: bool,
     /// How long a question waits, in milliseconds.
     pub ask_for: i64,
-    /// What people have answered to this very call.
-    pub answer: Option<Answer>,
+    /// The yes that people have given to this very call, if they have.
+    pub consent: Option<Consent>,
 }
 
 /// A yes, and what it was a yes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Consent {
     /// Which question.
     pub approval: ApprovalId,
     /// Who said so.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::{Action, AgentName, Autonomy, Canonical, Category, Digest, Level, ToolName};
+use contract::{Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, ToolName};
 use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
@@ -137,10 +137,10 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Puts settings in force.
-    pub fn of(settings: Settings) -> Policy {
-        let hash = settings.hash();
-        Policy { settings, hash }
+    /// Puts settings in force, if they can be named.
+    pub fn of(settings: Settings) -> Result<Policy, CanonicalError> {
+        let hash = settings.hash()?;
+        Ok(Policy { settings, hash })
     }
 
     /// What decides.
@@ -155,11 +155,11 @@ impl Policy {
 }
 
 impl Settings {
-    /// The hash by which decisions name these settings.
-    pub fn hash(&self) -> Digest {
-        let canonical = serde_json::to_value(self).ok().and_then(|value| Canonical::of(value).ok());
-        // Whatever has no canonical form still has one of its own.
-        canonical.map_or_else(|| Digest::of(format!("{self:?}").as_bytes()), |text| text.digest())
+    /// The hash by which decisions name these settings. Numbers that not everybody reads the same have none.
+    pub fn hash(&self) -> Result<Digest, CanonicalError> {
+        let value =
+            serde_json::to_value(self).map_err(|error| CanonicalError::Json { why: error.to_string() })?;
+        Ok(Canonical::of(value)?.digest())
     }
 
     /// What an agent's level means for it.
@@ -257,7 +257,13 @@ mod tests {
     #[test]
     fn every_change_of_the_settings_changes_their_hash() {
         let settings = Settings::default();
-        assert_eq!(settings.hash(), Settings::default().hash());
-        assert_ne!(settings.hash(), Settings { ask_for: 1, ..Settings::default() }.hash());
+        assert_eq!(settings.hash().unwrap(), Settings::default().hash().unwrap());
+        assert_ne!(settings.hash().unwrap(), Settings { ask_for: 1, ..Settings::default() }.hash().unwrap());
+    }
+
+    #[test]
+    fn settings_that_nothing_can_name_are_not_put_in_force() {
+        let unreadable = Settings { ask_for: i64::MAX, ..Settings::default() };
+        assert!(matches!(Policy::of(unreadable), Err(CanonicalError::Number { .. })));
     }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::grant::Grant;
 
-/// A decision with everything that led to it.
+/// A verdict with everything that led to it.
 #[derive(Debug)]
-pub struct Decision {
+pub struct Ruling {
     /// The answer.
     pub verdict: Verdict,
     /// Each layer that had a say, in order.

@@ -9,7 +9,7 @@ use contract::{
     OperatorName, Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Answer, ApprovalRule, Facets, Facts, GrantLimits, Policy, RuleEffect, Settings,
+    Admitted, Agent, ApprovalRule, Consent, Facets, Facts, GrantLimits, Policy, RuleEffect, Settings,
     ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
 };
 
@@ -25,6 +25,10 @@ fn settings(agent: Agent) -> Settings {
     Settings { agents: [(agent_name(), agent)].into(), ..Settings::default() }
 }
 
+fn policy_of(settings: Settings) -> Policy {
+    Policy::of(settings).unwrap()
+}
+
 fn facts() -> Facts {
     Facts {
         now: 1_000,
@@ -32,7 +36,7 @@ fn facts() -> Facts {
         operators: 1,
         egress: true,
         ask_for: 300_000,
-        answer: None,
+        consent: None,
     }
 }
 
@@ -86,7 +90,7 @@ fn call(row: &Row) -> Admitted {
 }
 
 fn verdict(row: &Row, agent: Agent) -> &'static str {
-    decide(&call(row), &facts(), &Policy::of(settings(agent))).verdict.as_str()
+    decide(&call(row), &facts(), &policy_of(settings(agent))).verdict.as_str()
 }
 
 use Category::{CodeExecution, Communication, Database, FileSystem, Memory, Terminal, VersionControl, Web};
@@ -149,8 +153,8 @@ fn what_the_default_agent_may_not_do() {
     deny(row("mcp_files_read", Category::Mcp, "mcp:call", Network, Stays));
     let no_operator = Facts { operators: 0, ..facts() };
     let pays = call(&row("pay", Communication, "budget:spend", SafetyClass::Financial, Stays));
-    let decision = decide(&pays, &no_operator, &Policy::of(settings(Agent::default())));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::NoOperator));
+    let ruling = decide(&pays, &no_operator, &policy_of(settings(Agent::default())));
+    assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::NoOperator));
 }
 
 #[test]
@@ -158,16 +162,15 @@ fn private_and_metadata_addresses_are_denied_whatever_else_allows_them() {
     let mut fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
     fetch.facets.hosts = vec!["169.254.169.254".into()];
     let free = Agent { auto_approve: [action("exec:networked")].into(), ..Agent::default() };
-    let decision = decide(&fetch, &facts(), &Policy::of(settings(free)));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::HostNotAllowed));
+    let ruling = decide(&fetch, &facts(), &policy_of(settings(free)));
+    assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::HostNotAllowed));
 }
 
 #[test]
 fn what_needs_a_network_is_refused_where_none_can_be_guarded() {
     let fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
-    let decision =
-        decide(&fetch, &Facts { egress: false, ..facts() }, &Policy::of(settings(Agent::default())));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::CannotEnforce));
+    let ruling = decide(&fetch, &Facts { egress: false, ..facts() }, &policy_of(settings(Agent::default())));
+    assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::CannotEnforce));
 }
 
 #[test]
@@ -177,15 +180,15 @@ fn a_call_that_does_more_than_its_contract_says_is_denied() {
     }] {
         let mut admitted = call(&FREE[0]);
         change(&mut admitted);
-        let decision = decide(&admitted, &facts(), &Policy::of(settings(Agent::default())));
-        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::Constrained));
+        let ruling = decide(&admitted, &facts(), &policy_of(settings(Agent::default())));
+        assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::Constrained));
     }
 }
 
 #[test]
 fn an_unknown_agent_gets_nothing() {
-    let decision = decide(&call(&FREE[0]), &facts(), &Policy::of(Settings::default()));
-    assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::UnknownAgent));
+    let ruling = decide(&call(&FREE[0]), &facts(), &policy_of(Settings::default()));
+    assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::UnknownAgent));
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn rules_ask_and_deny_and_the_strictest_wins() {
         place: "toolgate.yaml:3".into(),
     };
     let with = |rules| Settings { rules, ..settings(Agent::default()) };
-    let verdict = |rules| decide(&call(&FREE[0]), &facts(), &Policy::of(with(rules))).verdict.as_str();
+    let verdict = |rules| decide(&call(&FREE[0]), &facts(), &policy_of(with(rules))).verdict.as_str();
     assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Prompt)]), "ask");
     assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Approve), rule("fs.read", RuleEffect::Deny)]), "deny");
     assert_eq!(verdict(vec![rule("fs.read", RuleEffect::Approve), rule("*", RuleEffect::Prompt)]), "ask");
@@ -237,33 +240,36 @@ fn rules_ask_and_deny_and_the_strictest_wins() {
 fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
     let asked = call(&ASK[0]);
     let settings = settings(Agent::default());
-    let answer = Answer {
+    let consent = Consent {
         approval: ApprovalId::from_random([2; 16]),
         by: vec![OperatorName::parse("me").unwrap()],
         agent: agent_name(),
         contract: asked.tool.hash,
         arguments: asked.arguments,
-        policy: settings.hash(),
+        policy: settings.hash().unwrap(),
         expires_at: 2_000,
     };
-    let with = |answer| {
-        decide(&asked, &Facts { answer: Some(answer), ..facts() }, &Policy::of(settings.clone())).verdict
+    let with = |consent| {
+        decide(&asked, &Facts { consent: Some(consent), ..facts() }, &policy_of(settings.clone())).verdict
     };
     let other = Digest::of(b"other");
-    assert_eq!(with(Answer { arguments: other, ..answer.clone() }).as_str(), "ask");
-    assert_eq!(with(Answer { contract: other, ..answer.clone() }).as_str(), "ask");
-    assert_eq!(with(Answer { policy: other, ..answer.clone() }).as_str(), "ask");
-    assert_eq!(with(Answer { expires_at: 1_000, ..answer.clone() }).as_str(), "ask");
-    assert_eq!(with(Answer { by: Vec::new(), ..answer.clone() }).as_str(), "ask");
-    assert_eq!(with(Answer { agent: AgentName::parse("other").unwrap(), ..answer.clone() }).as_str(), "ask");
-    let Verdict::Allow(grant) = with(answer.clone()) else { panic!("a good answer allows") };
-    assert_eq!(grant.authority().approval, Some(answer.approval));
+    assert_eq!(with(Consent { arguments: other, ..consent.clone() }).as_str(), "ask");
+    assert_eq!(with(Consent { contract: other, ..consent.clone() }).as_str(), "ask");
+    assert_eq!(with(Consent { policy: other, ..consent.clone() }).as_str(), "ask");
+    assert_eq!(with(Consent { expires_at: 1_000, ..consent.clone() }).as_str(), "ask");
+    assert_eq!(with(Consent { by: Vec::new(), ..consent.clone() }).as_str(), "ask");
+    assert_eq!(
+        with(Consent { agent: AgentName::parse("other").unwrap(), ..consent.clone() }).as_str(),
+        "ask"
+    );
+    let Verdict::Allow(grant) = with(consent.clone()) else { panic!("a good consent allows") };
+    assert_eq!(grant.authority().approval, Some(consent.approval));
 }
 
 #[test]
 fn a_grant_covers_its_own_arguments_until_it_expires() {
     let admitted = call(&FREE[0]);
-    let Verdict::Allow(grant) = decide(&admitted, &facts(), &Policy::of(settings(Agent::default()))).verdict
+    let Verdict::Allow(grant) = decide(&admitted, &facts(), &policy_of(settings(Agent::default()))).verdict
     else {
         panic!("it is free")
     };
@@ -279,8 +285,8 @@ fn a_disabled_or_suspended_tool_is_denied() {
     for status in [ToolStatus::Disabled, ToolStatus::Suspended] {
         let mut admitted = call(&FREE[0]);
         admitted.tool.status = status;
-        let decision = decide(&admitted, &facts(), &Policy::of(settings(Agent::default())));
-        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::ToolDisabled));
+        let ruling = decide(&admitted, &facts(), &policy_of(settings(Agent::default())));
+        assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::ToolDisabled));
     }
 }
 
@@ -291,18 +297,18 @@ fn denied_commands_are_denied_by_name_and_by_path() {
     settings.shell.denied = BTreeSet::from(["rm".to_owned()]);
     for command in ["rm", "/bin/rm"] {
         admitted.facets.commands = vec!["ls".into(), command.into()];
-        let decision = decide(&admitted, &facts(), &Policy::of(settings.clone()));
-        assert!(matches!(decision.verdict, Verdict::Deny(reason) if reason.code == Code::CommandNotAllowed));
+        let ruling = decide(&admitted, &facts(), &policy_of(settings.clone()));
+        assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::CommandNotAllowed));
     }
     settings.shell.denied.clear();
     settings.shell.allowed = Some(BTreeSet::new());
-    let decision = decide(&admitted, &facts(), &Policy::of(settings.clone()));
-    assert!(matches!(decision.verdict, Verdict::Deny(_)), "an empty list means none, never all");
+    let ruling = decide(&admitted, &facts(), &policy_of(settings.clone()));
+    assert!(matches!(ruling.verdict, Verdict::Deny(_)), "an empty list means none, never all");
 }
 
 #[test]
-fn every_decision_says_how_it_was_come_by() {
-    let decision = decide(&call(&ASK[0]), &facts(), &Policy::of(settings(Agent::default())));
-    let layers: Vec<&str> = decision.trace.iter().map(|step| step.layer).collect();
+fn every_ruling_says_how_it_was_come_by() {
+    let ruling = decide(&call(&ASK[0]), &facts(), &policy_of(settings(Agent::default())));
+    let layers: Vec<&str> = ruling.trace.iter().map(|step| step.layer).collect();
     assert_eq!(layers, ["permission", "level", "class", "action", "autonomy"]);
 }

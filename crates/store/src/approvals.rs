@@ -155,7 +155,8 @@ pub struct AnswerRow {
     /// Who.
     pub by: OperatorName,
     /// What.
-    pub verdict: Verdict,
+    #[serde(rename = "verdict")]
+    pub vote: Vote,
     /// By which way.
     pub via: String,
     /// Why, in their words.
@@ -167,23 +168,24 @@ pub struct AnswerRow {
 /// Yes or no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Vote {
     /// Yes.
     Approve,
     /// No.
+    #[serde(alias = "deny")]
     Reject,
 }
 
-impl Verdict {
+impl Vote {
     fn as_str(self) -> &'static str {
         match self {
-            Verdict::Approve => "approve",
-            Verdict::Reject => "reject",
+            Vote::Approve => "approve",
+            Vote::Reject => "reject",
         }
     }
 
-    fn parse(text: &str) -> Option<Verdict> {
-        [Verdict::Approve, Verdict::Reject].into_iter().find(|verdict| verdict.as_str() == text)
+    fn parse(text: &str) -> Option<Vote> {
+        [Vote::Approve, Vote::Reject].into_iter().find(|vote| vote.as_str() == text)
     }
 }
 
@@ -191,7 +193,7 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Yes or no.
-    pub verdict: Verdict,
+    pub vote: Vote,
     /// Who says so: an operator that was added, who is an approver or an admin.
     pub by: OperatorName,
     /// By which way.
@@ -346,16 +348,16 @@ impl Store {
         let query = sqlx::query(ANSWER)
             .bind(id.as_str())
             .bind(answer.by.as_str())
-            .bind(answer.verdict.as_str())
+            .bind(answer.vote.as_str())
             .bind(&answer.via)
             .bind(answer.reason.as_deref())
             .bind(answer.now);
         query.execute(write.connection()).await.map_err(StoreError::from)?;
         let approved = row.approvers.len() + 1 >= usize::try_from(row.quorum).unwrap_or(usize::MAX);
-        let state = match answer.verdict {
-            Verdict::Reject => ApprovalState::Rejected,
-            Verdict::Approve if approved => ApprovalState::Approved,
-            Verdict::Approve => ApprovalState::Pending,
+        let state = match answer.vote {
+            Vote::Reject => ApprovalState::Rejected,
+            Vote::Approve if approved => ApprovalState::Approved,
+            Vote::Approve => ApprovalState::Pending,
         };
         if state != ApprovalState::Pending {
             let usable = (state == ApprovalState::Approved).then(|| answer.now.saturating_add(USABLE_MS));
@@ -364,7 +366,7 @@ impl Store {
         let body = json!({
             "approval": id,
             "call": row.call,
-            "verdict": answer.verdict,
+            "verdict": answer.vote,
             "by": answer.by,
             "via": answer.via,
             "reason": answer.reason,
@@ -442,7 +444,7 @@ async fn whole(
         let mut approval = approval_row(row)?;
         let answers = sqlx::query(ANSWERS).bind(approval.id.as_str()).fetch_all(&mut *connection).await?;
         approval.answers = answers.iter().map(answer_row).collect::<Result<_, _>>()?;
-        let approves = |answer: &&AnswerRow| answer.verdict == Verdict::Approve;
+        let approves = |answer: &&AnswerRow| answer.vote == Vote::Approve;
         approval.approvers =
             approval.answers.iter().filter(approves).map(|answer| answer.by.clone()).collect();
         approvals.push(approval);
@@ -453,7 +455,7 @@ async fn whole(
 fn answer_row(row: &SqliteRow) -> Result<AnswerRow, StoreError> {
     Ok(AnswerRow {
         by: parsed(row, "operator", |text| OperatorName::parse(text).ok())?,
-        verdict: parsed(row, "verdict", Verdict::parse)?,
+        vote: parsed(row, "verdict", Vote::parse)?,
         via: row.try_get("via")?,
         reason: row.try_get("reason")?,
         at: row.try_get("answered_at")?,

@@ -89,12 +89,12 @@ pub struct NewCall {
     /// The idempotency key, scoped by the caller of this function.
     pub claim: Option<String>,
     /// What was decided.
-    pub decision: NewDecision,
+    pub course: Course,
 }
 
 /// What was decided about a call.
 #[derive(Clone, Debug, PartialEq)]
-pub enum NewDecision {
+pub enum Course {
     /// It runs at once.
     Run {
         /// With this authority.
@@ -195,18 +195,16 @@ pub struct CallRow {
 impl Store {
     /// Records a call and what was decided about it, in one transaction; durable when it returns.
     pub async fn record_call(&self, call: NewCall) -> Result<Recorded, RecordError> {
-        if let NewDecision::Ask(question) = &call.decision
+        if let Course::Ask(question) = &call.course
             && (question.quorum == 0 || question.expires_at <= call.asked_at)
         {
             return Err(RecordError::Unanswerable);
         }
-        if call.decision != NewDecision::Refuse
-            && Digest::of(call.arguments_json.as_bytes()) != call.arguments
-        {
+        if call.course != Course::Refuse && Digest::of(call.arguments_json.as_bytes()) != call.arguments {
             return Err(RecordError::ArgumentsDiffer);
         }
         let mut write = self.write().await?;
-        let claim = if call.decision == NewDecision::Refuse { None } else { call.claim.as_deref() };
+        let claim = if call.course == Course::Refuse { None } else { call.claim.as_deref() };
         if let Some(claim) = claim
             && let Some(holder) = holder(write.connection(), claim, call.asked_at).await?
         {
@@ -336,10 +334,10 @@ async fn holder(
 
 /// Writes the call, and the ledger entries that tell of it.
 async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> {
-    let (decision, status) = match &call.decision {
-        NewDecision::Run { .. } => ("run", "running"),
-        NewDecision::Ask(_) => ("ask", "waiting"),
-        NewDecision::Refuse => ("refuse", "planned"),
+    let (decision, status) = match &call.course {
+        Course::Run { .. } => ("run", "running"),
+        Course::Ask(_) => ("ask", "waiting"),
+        Course::Refuse => ("refuse", "planned"),
     };
     let planned = json!({
         "call": call.id,
@@ -373,13 +371,13 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         .bind(status)
         .execute(write.connection())
         .await?;
-    match &call.decision {
-        NewDecision::Run { authority } => {
+    match &call.course {
+        Course::Run { authority } => {
             let body = json!({ "call": call.id, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
         }
-        NewDecision::Ask(question) => ask(write, call, question).await?,
-        NewDecision::Refuse => {}
+        Course::Ask(question) => ask(write, call, question).await?,
+        Course::Refuse => {}
     }
     Ok(seq)
 }

@@ -25,10 +25,9 @@ mod settle;
 mod write;
 
 pub use approvals::{
-    Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError,
-    Verdict,
+    Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError, Vote,
 };
-pub use calls::{CLAIM_KEPT_MS, CallRow, NewApproval, NewCall, NewDecision, RecordError, Recorded};
+pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
 pub use error::StoreError;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
 pub use ledger::{

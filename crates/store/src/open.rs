@@ -274,7 +274,7 @@ mod tests {
     use sqlx::Executor;
 
     use super::*;
-    use crate::calls::{NewCall, NewDecision, RecordError};
+    use crate::calls::{Course, NewCall, RecordError};
 
     fn home() -> (tempfile::TempDir, Keys, String) {
         let home = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ mod tests {
             trace: json!([]),
             asked_at: 1,
             claim: None,
-            decision: NewDecision::Run { authority: json!({}) },
+            course: Course::Run { authority: json!({}) },
         }
     }
 

@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::facts::not_enforced;
 use crate::inside::{Trade, WORKER_ARGUMENT};
 use crate::surroundings::{Owner, Surroundings};
-use crate::wire::{Answer, Question, length_of};
+use crate::wire::{WorkerRequest, WorkerResponse, length_of};
 
 /// How long a worker waits for a next call.
 const IDLE: Duration = Duration::from_secs(30);
@@ -36,13 +36,17 @@ const LIFE: Duration = Duration::from_secs(600);
 
 /// An answer, and what held whoever gave it.
 pub(crate) struct Asked {
-    pub(crate) answer: Answer,
+    pub(crate) answer: WorkerResponse,
     pub(crate) enforcement: Enforcement,
 }
 
 impl Surroundings {
     /// Asks a worker. Dropping the future ends the worker.
-    pub(crate) async fn ask(&self, access: WorkspaceAccess, question: &Question) -> Result<Asked, Reason> {
+    pub(crate) async fn ask(
+        &self,
+        access: WorkspaceAccess,
+        question: &WorkerRequest,
+    ) -> Result<Asked, Reason> {
         let bytes = serde_json::to_vec(question).map_err(|error| Reason::internal(error.to_string()))?;
         let key = self.owner().and_then(|owner| Key::of(owner, &question.root, access));
         let kept = key.as_ref().and_then(|key| self.pool().take(key));
@@ -166,7 +170,7 @@ impl Worker {
         Ok(Worker { kept, channel: UnixStream::from_std(channel)?, begun: Instant::now() })
     }
 
-    async fn ask(&mut self, question: &[u8]) -> Result<Answer, Silence> {
+    async fn ask(&mut self, question: &[u8]) -> Result<WorkerResponse, Silence> {
         let mut frame = (question.len() as u64).to_le_bytes().to_vec();
         frame.extend_from_slice(question);
         self.channel.write_all(&frame).await.map_err(|_| Silence::Unsent)?;

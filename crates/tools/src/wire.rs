@@ -15,7 +15,7 @@ pub(crate) const MAX_FRAME: usize = 64 * 1024 * 1024;
 
 /// What a worker for files is asked.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub(crate) struct WorkerRequest {
     /// The workspace.
     pub(crate) root: PathBuf,
     /// Names it must not touch, whatever the sandbox covers.
@@ -39,7 +39,7 @@ pub(crate) enum Links {
 
 /// What a worker for files answers.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct WorkerResponse {
     /// What came of it.
     pub(crate) result: Result<FileResult, Reason>,
     /// What it changed, whatever came of it.

@@ -11,7 +11,7 @@ use contract::{
 use engine::{AnswerRefused, Credential, Waiting};
 use policy::{Agent, ApprovalRule, RuleEffect, Settings, ToolGlob};
 use serde_json::{Value, json};
-use store::{AnswerError, CallRow, Role, Settlement, Verdict};
+use store::{AnswerError, CallRow, Role, Settlement, Vote};
 use tokio_util::sync::CancellationToken;
 
 use crate::Try;
@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 // Nor by asking for it again, nor by asking how it is.
                 gate.waits("shell", remove("precious"))?;
                 status(&gate, AGENT, &call)?;
-                end(&gate, &call, Verdict::Reject, "rejected")?;
+                end(&gate, &call, Vote::Reject, "rejected")?;
                 deleted(stand, "precious")
             },
         )
@@ -77,7 +77,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 // The second answer, if it were the first.
                 let gate = furnished(stand)?;
                 let (_, view) = gate.waits("shell", remove("build"))?;
-                gate.answer(view.id.as_str(), Verdict::Approve)?;
+                gate.answer(view.id.as_str(), Vote::Approve)?;
                 gate.call("shell", remove("build"), Ending::Done)?;
                 deleted(stand, "build")
             },
@@ -91,7 +91,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 let gate = furnished(stand)?;
                 let (_, view) = gate.waits("shell", remove("build"))?;
                 let credential = Credential::load_or_create(&stand.home())?;
-                let taken = answered(&gate, view.id.as_str(), Verdict::Approve, &credential)?;
+                let taken = answered(&gate, view.id.as_str(), Vote::Approve, &credential)?;
                 Ok(Effect::through_if(taken.is_ok(), format!("{taken:?}")))
             },
             answer_as_nobody,
@@ -156,7 +156,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 // Where one is enough, one is enough.
                 let gate = paying(stand, SafetyClass::Financial, Idempotency::None)?;
                 let (_, view) = gate.waits("pay", json!({ "amount": 1 }))?;
-                gate.answer(view.id.as_str(), Verdict::Approve)?;
+                gate.answer(view.id.as_str(), Vote::Approve)?;
                 gate.call("pay", json!({ "amount": 1 }), Ending::Done)?;
                 paid(stand, 1)
             },
@@ -234,9 +234,9 @@ fn status(gate: &Gate<'_>, agent: &str, call: &CallId) -> Try<Option<CallStatus>
 }
 
 /// Answers what a call waits for, and has it end so.
-fn end(gate: &Gate<'_>, call: &CallId, verdict: Verdict, code: &'static str) -> Try<()> {
+fn end(gate: &Gate<'_>, call: &CallId, vote: Vote, code: &'static str) -> Try<()> {
     let row = row(gate, call)?;
-    gate.answer(row.approval.ok_or("the call waits for nothing")?.as_str(), verdict)?;
+    gate.answer(row.approval.ok_or("the call waits for nothing")?.as_str(), vote)?;
     gate.expect(call, Ending::Refused(code));
     Ok(())
 }
@@ -251,7 +251,7 @@ fn row(gate: &Gate<'_>, call: &CallId) -> Try<CallRow> {
 fn control_another_call(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     let (_, view) = gate.waits("shell", remove("precious"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     gate.call("shell", remove("precious"), Ending::Done)?;
     deleted(stand, "precious")
 }
@@ -259,7 +259,7 @@ fn control_another_call(stand: &Stand<'_>) -> Try<Effect> {
 fn use_for_another_call(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     let (_, view) = gate.waits("shell", remove("build"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     let mut others = vec![remove("precious")];
     for (key, value) in [("cwd", json!(".")), ("env", json!({ "A": "b" })), ("timeout", json!(5))] {
         let mut call = remove("build");
@@ -268,12 +268,12 @@ fn use_for_another_call(stand: &Stand<'_>) -> Try<Effect> {
     }
     for other in others {
         let (call, _) = gate.waits("shell", other)?;
-        end(&gate, &call, Verdict::Reject, "rejected")?;
+        end(&gate, &call, Vote::Reject, "rejected")?;
     }
     // For another task it is another call.
     let request = engine::Request { task: None, ..gate.request("shell", remove("build"))? };
     let result = gate.send(request)?;
-    end(&gate, &result.call_id, Verdict::Reject, "rejected")?;
+    end(&gate, &result.call_id, Vote::Reject, "rejected")?;
     let gone = deleted(stand, "build")?;
     Ok(if matches!(gone, Effect::Through(_)) { gone } else { deleted(stand, "precious")? })
 }
@@ -288,7 +288,7 @@ fn control_twice(stand: &Stand<'_>) -> Try<Effect> {
 fn use_twice(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     let (_, view) = gate.waits("shell", remove("build"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     gate.call("shell", remove("build"), Ending::Done)?;
     if !matches!(deleted(stand, "build")?, Effect::Through(_)) {
         return Err("the approved call did not run".into());
@@ -301,14 +301,14 @@ fn use_twice(stand: &Stand<'_>) -> Try<Effect> {
     if started || again.id == view.id {
         return Ok(Effect::Through("the same yes was taken again".to_owned()));
     }
-    end(&gate, &call, Verdict::Reject, "rejected")?;
+    end(&gate, &call, Vote::Reject, "rejected")?;
     deleted(stand, "build")
 }
 
 fn control_changed(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     let (_, view) = gate.waits("shell", remove("build"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     // The same policy: it runs.
     furnished(stand)?.call("shell", remove("build"), Ending::Done)?;
     deleted(stand, "build")
@@ -328,7 +328,7 @@ fn change_while_waiting(stand: &Stand<'_>) -> Try<Effect> {
     for (changed, code) in changes {
         let gate = furnished(stand)?;
         let (call, view) = gate.waits("shell", remove("build"))?;
-        gate.answer(view.id.as_str(), Verdict::Approve)?;
+        gate.answer(view.id.as_str(), Vote::Approve)?;
         let later = stand.gate(changed)?;
         later.send(later.request("shell", remove("build"))?)?;
         later.expect(&call, Ending::Refused(code));
@@ -344,14 +344,14 @@ fn run_elsewhere(stand: &Stand<'_>) -> Try<Effect> {
     let other = stand.place.folder("other")?;
     stand.place.file("other/build/x", "x")?;
     let (call, view) = gate.waits("shell", remove("build"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     let elsewhere = stand.open(Opening { workspace: Some(other.clone()), ..Opening::with(standard()) })?;
     let result = elsewhere.send(elsewhere.request("shell", remove("build"))?)?;
     status(&elsewhere, AGENT, &call)?;
     if !other.join("build").exists() {
         return Ok(Effect::Through(format!("it ran in the other workspace: {}", result.content)));
     }
-    end(&elsewhere, &result.call_id, Verdict::Reject, "rejected")?;
+    end(&elsewhere, &result.call_id, Vote::Reject, "rejected")?;
     // Where it was asked for, it still runs.
     gate.call("shell", remove("build"), Ending::Done)?;
     Ok(Effect::through_if(stand.workspace.join("build").exists(), "it did not run where it was approved"))
@@ -363,7 +363,7 @@ fn run_elsewhere(stand: &Stand<'_>) -> Try<Effect> {
 fn control_complete(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     let (call, view) = gate.waits("shell", remove("build"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     let done = start(&gate, &call, &view.id)? && complete(&gate, &call)?;
     Ok(Effect::through_if(done, "it was completed, and nothing has run"))
 }
@@ -393,7 +393,7 @@ fn complete_unasked(stand: &Stand<'_>) -> Try<Effect> {
     if complete(&gate, &call)? || start(&gate, &call, &view.id)? {
         return Ok(Effect::Through("a waiting call was completed or started".to_owned()));
     }
-    end(&gate, &call, Verdict::Reject, "rejected")?;
+    end(&gate, &call, Vote::Reject, "rejected")?;
     if complete(&gate, &call)? || start(&gate, &call, &view.id)? {
         return Ok(Effect::Through("a rejected call was completed or started".to_owned()));
     }
@@ -426,25 +426,25 @@ fn forged(row: &CallRow) -> ReceiptBody {
 fn answered(
     gate: &Gate<'_>,
     id: &str,
-    verdict: Verdict,
+    vote: Vote,
     credential: &Credential,
 ) -> Try<Result<(), AnswerRefused>> {
-    Ok(runtime()?.block_on(gate.engine.answer(id, verdict, None, credential, "attack")).map(drop))
+    Ok(runtime()?.block_on(gate.engine.answer(id, vote, None, credential, "attack")).map(drop))
 }
 
 fn decide_twice(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     let credential = Credential::load_or_create(&stand.home())?;
-    for first in [Verdict::Reject, Verdict::Approve] {
+    for first in [Vote::Reject, Vote::Approve] {
         let (call, view) = gate.waits("shell", remove("build"))?;
         gate.answer(view.id.as_str(), first)?;
-        for second in [Verdict::Approve, Verdict::Reject] {
+        for second in [Vote::Approve, Vote::Reject] {
             match answered(&gate, view.id.as_str(), second, &credential)? {
                 Err(AnswerRefused::Answer(AnswerError::Decided { .. })) => {}
                 other => return Ok(Effect::Through(format!("{second:?} after {first:?}: {other:?}"))),
             }
         }
-        if first == Verdict::Reject {
+        if first == Vote::Reject {
             gate.expect(&call, Ending::Refused("rejected"));
             if matches!(deleted(stand, "build")?, Effect::Through(_)) {
                 return Ok(Effect::Through("it ran after a no".to_owned()));
@@ -462,13 +462,13 @@ fn answer_as_nobody(stand: &Stand<'_>) -> Try<Effect> {
     let longer = format!("{true_one}0");
     let digest = Credential::presented(&true_one).digest().to_string();
     for text in ["", "x", "me", "admin", &shorter, &longer, &true_one.to_uppercase(), &digest] {
-        match answered(&gate, view.id.as_str(), Verdict::Approve, &Credential::presented(text))? {
+        match answered(&gate, view.id.as_str(), Vote::Approve, &Credential::presented(text))? {
             Err(AnswerRefused::NotAnOperator) => {}
             other => return Ok(Effect::Through(format!("`{text}` was taken: {other:?}"))),
         }
     }
     gate.waits("shell", remove("build"))?;
-    end(&gate, &call, Verdict::Reject, "rejected")?;
+    end(&gate, &call, Vote::Reject, "rejected")?;
     deleted(stand, "build")
 }
 
@@ -495,7 +495,7 @@ fn answer_late(stand: &Stand<'_>) -> Try<Effect> {
     let (call, view) = gate.waits("shell", remove("precious"))?;
     std::thread::sleep(Duration::from_millis(120));
     let credential = Credential::load_or_create(&stand.home())?;
-    if answered(&gate, view.id.as_str(), Verdict::Approve, &credential)?.is_ok() {
+    if answered(&gate, view.id.as_str(), Vote::Approve, &credential)?.is_ok() {
         return Ok(Effect::Through("the answer was taken".to_owned()));
     }
     gate.expect(&call, Ending::Refused("expired"));
@@ -513,14 +513,14 @@ fn use_anothers(stand: &Stand<'_>) -> Try<Effect> {
     settings.agents.insert(AgentName::parse("other")?, Agent::default());
     let gate = stand.gate(settings)?;
     let (call, view) = gate.waits("shell", remove("precious"))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     if status(&gate, "other", &call)?.is_some() {
         return Ok(Effect::Through("another agent sees the call".to_owned()));
     }
     let request =
         engine::Request { agent: AgentName::parse("other")?, ..gate.request("shell", remove("precious"))? };
     let result = gate.send(request)?;
-    end(&gate, &result.call_id, Verdict::Reject, "rejected")?;
+    end(&gate, &result.call_id, Vote::Reject, "rejected")?;
     deleted(stand, "precious")
 }
 
@@ -532,7 +532,7 @@ fn guess(stand: &Stand<'_>) -> Try<Effect> {
     let upper = id.to_uppercase();
     let short: String = id.chars().take(3).collect();
     for text in ["", "%", "_", "*", "' OR 1=1 --", &short, &upper, &format!("{id}0"), &format!("{short}%")] {
-        if answered(&gate, text, Verdict::Approve, &credential)?.is_ok() && *text != upper {
+        if answered(&gate, text, Vote::Approve, &credential)?.is_ok() && *text != upper {
             return Ok(Effect::Through(format!("`{text}` is enough")));
         }
     }
@@ -544,7 +544,7 @@ fn guess(stand: &Stand<'_>) -> Try<Effect> {
     if begins.len() != ids.len() || ids.iter().any(|id| id.as_str().len() != 32) {
         return Ok(Effect::Through(format!("ids are not random: {ids:?}")));
     }
-    end(&gate, &call, Verdict::Reject, "rejected")?;
+    end(&gate, &call, Vote::Reject, "rejected")?;
     deleted(stand, "precious")
 }
 
@@ -575,11 +575,11 @@ fn approve_alone(stand: &Stand<'_>) -> Try<Effect> {
     let (absent, unused) = (OperatorName::parse("absent")?, Credential::presented("of nobody here"));
     runtime()?.block_on(store.add_operator(&absent, Role::Approver, unused.digest(), gate.engine.now()))?;
     let (call, view) = gate.waits("pay", json!({ "amount": 1 }))?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     gate.waits("pay", json!({ "amount": 1 }))?;
     let own = Credential::load_or_create(&stand.home())?;
-    let twice = answered(&gate, view.id.as_str(), Verdict::Approve, &own)?;
-    let viewer = answered(&gate, view.id.as_str(), Verdict::Approve, &second)?;
+    let twice = answered(&gate, view.id.as_str(), Vote::Approve, &own)?;
+    let viewer = answered(&gate, view.id.as_str(), Vote::Approve, &second)?;
     if twice.is_ok() || viewer.is_ok() {
         return Ok(Effect::Through(format!("{twice:?} {viewer:?}")));
     }
@@ -635,7 +635,7 @@ fn show_in_part(stand: &Stand<'_>) -> Try<Effect> {
     let waiting = runtime()?.block_on(gate.engine.waiting())?;
     let question = waiting.iter().find(|question| question.approval.call == call).ok_or("nobody is asked")?;
     let shown = seen_by_people(question);
-    end(&gate, &call, Verdict::Reject, "rejected")?;
+    end(&gate, &call, Vote::Reject, "rejected")?;
     let missing: Vec<&str> = ["touch", "rm", "PRECIOUS", "SUB", "VARIABLE", "VALUE"]
         .into_iter()
         .filter(|word| !shown.contains(word))
@@ -675,7 +675,7 @@ fn run_at_two_gates(stand: &Stand<'_>) -> Try<Effect> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
         let credential = Credential::load_or_create(&stand.home())?;
-        gate.engine.answer(view.id.as_str(), Verdict::Approve, None, &credential, "attack").await?;
+        gate.engine.answer(view.id.as_str(), Vote::Approve, None, &credential, "attack").await?;
         let answers = running.join_all().await;
         match answers.iter().find(|answer| answer.call_id != call || answer.status != CallStatus::Completed) {
             Some(odd) => Err(format!("one gate heard something else: {odd:?}").into()),

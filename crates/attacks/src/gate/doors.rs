@@ -12,7 +12,7 @@ use engine::Credential;
 use policy::Agent;
 use serde_json::{Value, json};
 use server::{HttpOptions, HttpReady, serve_http};
-use store::Verdict;
+use store::Vote;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Try;
@@ -34,7 +34,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 let agent = bearer(TESTER);
                 let nobody: [&[&str]; 4] =
                     [&[], &["Authorization: Bearer "], &["Authorization: Bearer x"], &[&agent]];
-                let tried: Vec<Answer> =
+                let tried: Vec<Response> =
                     nobody.iter().map(|headers| door.decide(headers)).collect::<Try<_>>()?;
                 // With both, it is the agent who asks, or nobody.
                 let both = door.decide(&[&agent, &bearer(&door.operator)])?;
@@ -183,7 +183,7 @@ struct Door<'a> {
 }
 
 /// What came back.
-struct Answer {
+struct Response {
     status: u16,
     head: String,
     body: String,
@@ -193,7 +193,7 @@ fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}")
 }
 
-fn opened(answer: Answer) -> Effect {
+fn opened(answer: Response) -> Effect {
     Effect::through_if((200..300).contains(&answer.status), format!("{} {}", answer.status, answer.body))
 }
 
@@ -243,16 +243,16 @@ impl<'a> Door<'a> {
         format!("/v1/approvals/{}/decision", self.approval)
     }
 
-    fn decide(&self, headers: &[&str]) -> Try<Answer> {
+    fn decide(&self, headers: &[&str]) -> Try<Response> {
         self.ask("POST", &self.decision_path(), headers, YES)
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Try<Answer> {
+    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Try<Response> {
         self.send(method, path, &self.address.to_string(), headers, body)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
-    fn send(&self, method: &str, path: &str, host: &str, headers: &[&str], body: &str) -> Try<Answer> {
+    fn send(&self, method: &str, path: &str, host: &str, headers: &[&str], body: &str) -> Try<Response> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
@@ -271,7 +271,7 @@ impl<'a> Door<'a> {
         stream.read_to_string(&mut text)?;
         let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
-        Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
+        Ok(Response { status, head: head.to_owned(), body: body.to_owned() })
     }
 
     /// Uses the sign-in link: the headers that a page of ours sends from then on.
@@ -290,12 +290,12 @@ impl<'a> Door<'a> {
     }
 
     /// Every attempt was turned away, and the call still waits. It is ended in order, for the ledger.
-    fn finish(&self, tried: Vec<Answer>) -> Try<Effect> {
+    fn finish(&self, tried: Vec<Response>) -> Try<Effect> {
         if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
             return Ok(Effect::Through(format!("{} {}", answer.status, answer.body)));
         }
         self.gate.waits("shell", remove())?;
-        self.gate.answer(&self.approval, Verdict::Reject)?;
+        self.gate.answer(&self.approval, Vote::Reject)?;
         self.gate.expect(&self.call, Ending::Refused("rejected"));
         Ok(Effect::through_if(!self.stand.workspace.join("precious").exists(), "what was asked about"))
     }

@@ -270,9 +270,9 @@ impl Gate<'_> {
     }
 
     /// The local operator says yes or no.
-    pub(crate) fn answer(&self, id: &str, verdict: store::Verdict) -> Try<()> {
+    pub(crate) fn answer(&self, id: &str, vote: store::Vote) -> Try<()> {
         let credential = Credential::load_or_create(&self.stand.home())?;
-        runtime()?.block_on(self.engine.answer(id, verdict, None, &credential, "attack"))?;
+        runtime()?.block_on(self.engine.answer(id, vote, None, &credential, "attack"))?;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Trace};
-use crate::launch::{Answer, Run, Site};
+use crate::launch::{Reply, Run, Site};
 use crate::payload::{Payload, argument, held, tell, through};
 use crate::raw;
 
@@ -156,7 +156,7 @@ fn grant_much(site: &Site<'_>) -> Try<Attempt> {
     let limits = Limits { timeout: Duration::from_millis(1), ..Limits::default() };
     let read = vec![site.place.path("granted")];
     let ran = site.run(Run { read, limits, ..Run::payload("spin", ["0"]) })?;
-    let effect = Effect::through_if(matches!(ran.answer, Answer::Report(_)), "it was searched and run");
+    let effect = Effect::through_if(matches!(ran.answer, Reply::Report(_)), "it was searched and run");
     Ok(ran.attempt(effect))
 }
 

@@ -13,7 +13,7 @@ use sandbox::{Host, Native, PlanRequest, Profile, Proofs, Refusal};
 use crate::Try;
 use crate::bench::{Bench, Need};
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Answer, Launcher, Mode, Run, Site};
+use crate::launch::{Launcher, Mode, Reply, Run, Site};
 use crate::payload::ATTACK_ARGUMENT;
 use crate::place::token;
 use crate::stage::Stage;
@@ -149,7 +149,7 @@ fn swap_while_read(proofs: &Proofs, file: &Path, theirs: &Path) -> Try<Effect> {
 }
 
 fn not_believed(effect: Effect) -> Attempt {
-    Attempt { effect, answer: Answer::Refused("not believed".to_owned()) }
+    Attempt { effect, answer: Reply::Refused("not believed".to_owned()) }
 }
 
 /// A real proof of this host, as it is kept. Made once.

@@ -15,7 +15,7 @@ use super::processes::Victim;
 use crate::Try;
 use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Answer, Launcher, Mode, Run, Site};
+use crate::launch::{Launcher, Mode, Reply, Run, Site};
 use crate::payload::{ATTACK_ARGUMENT, Payload, argument, held, say, tell, through};
 use crate::place::token;
 
@@ -189,7 +189,7 @@ pub(crate) fn ask_for_variable(site: &Site<'_>, name: &str) -> Try<Attempt> {
         Ok(ran) => Ok(ran.attempt(Effect::Through(format!("{name} was accepted")))),
         Err(error) => match error.downcast_ref::<PlanError>() {
             Some(PlanError::DeniedVariable { .. }) => {
-                let answer = Answer::Refused(error.to_string());
+                let answer = Reply::Refused(error.to_string());
                 Ok(Attempt { effect: Effect::Held("refused".to_owned()), answer })
             }
             _ => Err(error),

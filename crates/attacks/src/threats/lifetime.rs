@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, setsid};
 use super::processes::processes_with;
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Answer, Launcher, Mode, Run, Site, command_of};
+use crate::launch::{Launcher, Mode, Reply, Run, Site, command_of};
 use crate::payload::{ATTACK_ARGUMENT, Payload, argument, tell};
 use crate::place::token;
 
@@ -115,7 +115,7 @@ fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
     // One second is promised; it is over much sooner.
     std::thread::sleep(Duration::from_millis(100));
     let lives = still_beats(&beats)?;
-    let Answer::Silent(_) = ran.answer else { return Err("the launcher was not killed".into()) };
+    let Reply::Silent(_) = ran.answer else { return Err("the launcher was not killed".into()) };
     // Nobody was left to make a report: what the same plan reports otherwise is the trace.
     let answer = site.run(Run::payload("wait", ["0"]))?.answer;
     Ok(Attempt { effect: Effect::through_if(lives, "the sandbox lives on"), answer })

@@ -16,7 +16,7 @@ use super::network::Canary;
 use crate::Try;
 use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Answer, Mode, Run, Site, command_of};
+use crate::launch::{Mode, Reply, Run, Site, command_of};
 use crate::payload::{ATTACK_ARGUMENT, Payload, argument, held, tell};
 
 pub(crate) const PAYLOADS: &[Payload] = &[("from-memory", from_memory), ("strike", strike)];
@@ -80,7 +80,7 @@ fn run_several(site: &Site<'_>) -> Try<Attempt> {
         let ran = site.run(Run::payload("wait", ["0"]))?;
         return Ok(ran.attempt(Effect::Through("one scratch space for all".to_owned())));
     }
-    let one = |number: usize| -> Try<Answer> {
+    let one = |number: usize| -> Try<Reply> {
         let made = work.join(format!("made{number}"));
         let ran = site.run(Run { write: vec![work.clone()], ..Run::payload("make", [&made]) })?;
         match ran.report()?.outcome {
@@ -88,13 +88,13 @@ fn run_several(site: &Site<'_>) -> Try<Attempt> {
             _ => Err(ran.said_nothing()),
         }
     };
-    let results: Vec<Try<Answer>> = std::thread::scope(|scope| {
+    let results: Vec<Try<Reply>> = std::thread::scope(|scope| {
         let worker = |first: usize| (first..IN_ALL).step_by(AT_ONCE).map(one).collect::<Vec<_>>();
         let workers: Vec<_> = (0..AT_ONCE).map(|first| scope.spawn(move || worker(first))).collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()).flatten().collect()
     });
     let count = results.len();
-    let mut answers = results.into_iter().collect::<Try<Vec<Answer>>>()?;
+    let mut answers = results.into_iter().collect::<Try<Vec<Reply>>>()?;
     let answer = answers.pop().filter(|_| count == IN_ALL).ok_or("a worker panicked")?;
     Ok(Attempt { effect: Effect::Held(format!("{count} runs, none failed")), answer })
 }

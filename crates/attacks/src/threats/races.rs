@@ -10,7 +10,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth};
-use crate::launch::{Answer, Run, Site};
+use crate::launch::{Reply, Run, Site};
 use crate::place::token;
 
 /// How often a sandbox is built while things are swapped.
@@ -169,13 +169,13 @@ fn build_and_look(site: &Site<'_>, granted: &Path, tried: &[PathBuf], secret: &s
     for _ in 0..ROUNDS {
         let ran = site.run(Run { read: vec![granted.to_owned()], ..Run::payload("read", tried) })?;
         match &ran.answer {
-            Answer::Report(_) => {
+            Reply::Report(_) => {
                 if let effect @ Effect::Through(_) = ran.revealed(secret)? {
                     return Ok(ran.attempt(effect));
                 }
                 last = Some(ran);
             }
-            Answer::Refused { .. } => {}
+            Reply::Refused { .. } => {}
             _ => return Err(ran.said_nothing()),
         }
     }

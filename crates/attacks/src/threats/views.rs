@@ -9,7 +9,7 @@ use jail::{Caller, Control};
 use crate::Try;
 use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Answer, Launcher, Mode, Ran, Run, Site};
+use crate::launch::{Launcher, Mode, Ran, Reply, Run, Site};
 use crate::payload::{Payload, argument, held, say, tell, through};
 use crate::place::token;
 use crate::raw::{self, Segment};
@@ -164,7 +164,7 @@ fn grant_a_window(site: &Site<'_>) -> Try<Attempt> {
     let window = site.place.folder("window")?;
     let launcher = Launcher { stages: vec![Stage::Window(window.clone())], ..Launcher::default() };
     let ran = site.run(Run { read: vec![window.clone()], launcher, ..Run::payload("list", [window]) })?;
-    let effect = Effect::through_if(matches!(ran.answer, Answer::Report(_)), "it was granted");
+    let effect = Effect::through_if(matches!(ran.answer, Reply::Report(_)), "it was granted");
     Ok(ran.attempt(effect))
 }
 

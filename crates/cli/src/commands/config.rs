@@ -99,7 +99,7 @@ fn check(file: Option<&Path>, json: bool) -> i32 {
         loaded.warnings.iter().for_each(|warning| talk::warning(warning));
         let agents = loaded.meaning.settings.agents.len();
         let rules = loaded.meaning.settings.rules.len();
-        let hash = loaded.meaning.settings.hash();
+        let hash = named(&loaded.meaning.settings);
         talk::data(&format!(
             "{}: valid, {}, {}, policy {hash}",
             file.as_deref().unwrap_or("built-in defaults"),
@@ -269,7 +269,7 @@ impl<'a> Shown<'a> {
             |level: &Level| (*level, settings.constraints_of(&Agent { level: *level, ..Agent::default() }));
         Shown {
             source: source_name(source).map_or(json!("built in"), Value::String),
-            policy: settings.hash().to_string(),
+            policy: named(settings),
             agents: settings.agents.iter().map(agent).collect(),
             levels: Level::ALL.iter().map(level).collect(),
             rules: &settings.rules,
@@ -291,4 +291,9 @@ impl<'a> Shown<'a> {
             warnings,
         }
     }
+}
+
+/// The name of the policy; settings without one are refused when they are read.
+fn named(settings: &Settings) -> String {
+    settings.hash().map_or_else(|error| error.to_string(), |hash| hash.to_string())
 }

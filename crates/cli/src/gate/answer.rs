@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::Args;
 use engine::{AnswerRefused, Credential, Waiting};
-use store::{AnswerError, Verdict};
+use store::{AnswerError, Vote};
 
 use super::open::Gate;
 use super::{CODE_DONE, Trouble};
@@ -112,17 +112,17 @@ pub(crate) async fn approve(arguments: ApproveArguments) -> Result<i32, Trouble>
         let error = anyhow!("there is no scope `{}`", arguments.scope);
         return Err(Trouble::from(error).with_hint("this version has `once`"));
     }
-    decide(&arguments.gate, &arguments.id, Verdict::Approve, None).await
+    decide(&arguments.gate, &arguments.id, Vote::Approve, None).await
 }
 
 pub(crate) async fn deny(arguments: DenyArguments) -> Result<i32, Trouble> {
-    decide(&arguments.gate, &arguments.id, Verdict::Reject, arguments.reason).await
+    decide(&arguments.gate, &arguments.id, Vote::Reject, arguments.reason).await
 }
 
-async fn decide(gate: &Gate, id: &str, verdict: Verdict, reason: Option<String>) -> Result<i32, Trouble> {
+async fn decide(gate: &Gate, id: &str, vote: Vote, reason: Option<String>) -> Result<i32, Trouble> {
     let opened = gate.open().await?;
     let credential = Credential::load_or_create(&opened.home)?;
-    let answered = opened.engine.answer(id.trim_end_matches('…'), verdict, reason, &credential, "cli").await;
+    let answered = opened.engine.answer(id.trim_end_matches('…'), vote, reason, &credential, "cli").await;
     let row = answered.map_err(|error| match error {
         refused @ (AnswerRefused::NotAnOperator | AnswerRefused::Answer(_)) => {
             let hint = match &refused {
@@ -141,7 +141,7 @@ async fn decide(gate: &Gate, id: &str, verdict: Verdict, reason: Option<String>)
         talk::json(&row);
     } else {
         talk::say(&format!("{}: `{}` of agent `{}`", row.state.as_str(), row.tool, row.agent));
-        if verdict == Verdict::Approve {
+        if vote == Vote::Approve {
             talk::say("hint: it runs as soon as its caller waits for it, or makes the same call again");
         }
     }

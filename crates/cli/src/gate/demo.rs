@@ -8,7 +8,7 @@ use clap::Args;
 use contract::CallResult;
 use engine::Credential;
 use serde_json::json;
-use store::Verdict;
+use store::Vote;
 
 use super::call::{Who, make};
 use super::open::{Opened, open_apart};
@@ -79,7 +79,7 @@ async fn tour(place: &Place) -> Result<i32, Trouble> {
     if let Some(approval) = &waiting.approval {
         talk::data(&format!("   $ toolgate approve {}", approval.id.short()));
         let credential = Credential::load_or_create(&place.home())?;
-        opened.engine.answer(approval.id.as_str(), Verdict::Approve, None, &credential, "demo").await?;
+        opened.engine.answer(approval.id.as_str(), Vote::Approve, None, &credential, "demo").await?;
     }
     let removed = step(&opened, "shell", arguments).await?;
     expect(&removed, "completed")?;

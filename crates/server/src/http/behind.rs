@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
-    Question, Say,
+    Question,
 };
 
 /// How many calls are looked at to find those of one agent, and how many at a time.
@@ -94,12 +94,8 @@ impl Gate for Engine {
         via: &'static str,
     ) -> Pending<'a, Result<Answered, DecideError>> {
         Box::pin(async move {
-            let verdict = match decision.verdict {
-                Say::Approve => store::Verdict::Approve,
-                Say::Deny => store::Verdict::Reject,
-            };
-            let row =
-                self.answer(id.as_str(), verdict, decision.reason, credential, via).await.map_err(refused)?;
+            let answered = self.answer(id.as_str(), decision.vote, decision.reason, credential, via).await;
+            let row = answered.map_err(refused)?;
             Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
         })
     }
@@ -273,7 +269,7 @@ fn refused(error: AnswerRefused) -> DecideError {
             error @ (AnswerError::SameOperator { .. } | AnswerError::NotAllowed { .. }),
         ) => DecideError::Forbidden { why: error.to_string() },
         AnswerRefused::Answer(AnswerError::Store(error)) => DecideError::Gate(trouble(error)),
-        AnswerRefused::Trouble(error) => DecideError::Gate(trouble(error)),
+        AnswerRefused::Engine(error) => DecideError::Gate(trouble(error)),
     }
 }
 

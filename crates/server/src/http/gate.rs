@@ -13,6 +13,7 @@ use contract::{
 use engine::{Credential, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use store::Vote;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -127,22 +128,13 @@ pub enum DecideError {
     Gate(#[from] GateError),
 }
 
-/// A person's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Say {
-    /// Yes, this once.
-    Approve,
-    /// No.
-    Deny,
-}
-
 /// A person's answer, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
     /// Yes or no.
-    pub verdict: Say,
+    #[serde(rename = "verdict")]
+    pub vote: Vote,
     /// Why; whoever asked will read it.
     #[serde(default)]
     pub reason: Option<String>,

@@ -41,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 pub use caller::{TokenBook, Who};
 pub use gate::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
-    Question, Say,
+    Question,
 };
 pub use routes::ROUTES;
 

@@ -73,17 +73,17 @@ impl Wish {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
-    pub(crate) fn read(text: &str) -> Answer {
+impl Response {
+    pub(crate) fn read(text: &str) -> Response {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        Response { status, head: head.to_owned(), body: body.to_owned() }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
@@ -108,11 +108,11 @@ impl Answer {
     }
 }
 
-pub(crate) async fn exchange(address: SocketAddr, text: &str) -> Answer {
+pub(crate) async fn exchange(address: SocketAddr, text: &str) -> Response {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // A server that refuses early may close before all is written.
     let _ = stream.write_all(text.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
-    Answer::read(&String::from_utf8_lossy(&answer))
+    Response::read(&String::from_utf8_lossy(&answer))
 }

@@ -28,7 +28,7 @@ async fn each_end_of_a_call_has_its_status_and_always_the_whole_answer() {
         ("refused.denied_by_list", 403),
         ("refused.rejected", 403),
         ("refused.expired", 403),
-        ("refused.some_new_code", 403),
+        ("refused.locked", 403),
         ("refused.unknown_tool", 404),
         ("refused.key_conflict", 409),
         ("refused.bad_arguments", 422),
@@ -150,7 +150,7 @@ async fn a_decision_says_how_it_was_taken() {
         answer.problem();
     }
     let asked = server.gate.asked();
-    assert_eq!(asked.first().unwrap(), "decide 02020202 Deny reason=not now operator=true via=http");
+    assert_eq!(asked.first().unwrap(), "decide 02020202 Reject reason=not now operator=true via=http");
     let before = asked.len();
     for body in [
         r#"{}"#,

@@ -14,13 +14,14 @@ use engine::{Credential, Request};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
-    Pending, Question, Say, serve_gate,
+    Pending, Question, serve_gate,
 };
+use store::Vote;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Answer, Wish, exchange};
+use crate::client::{Response, Wish, exchange};
 
 pub(crate) const OPERATOR: &str = "operator-credential";
 pub(crate) const AGENT: &str = "agent-token-of-builder";
@@ -198,10 +199,10 @@ impl Gate for Stub {
         self.note(format!(
             "decide {} {:?} reason={} operator={known} via={via}",
             id.short(),
-            decision.verdict,
+            decision.vote,
             decision.reason.as_deref().unwrap_or("-"),
         ));
-        let state = if decision.verdict == Say::Approve { "approved" } else { "rejected" };
+        let state = if decision.vote == Vote::Approve { "approved" } else { "rejected" };
         // The reason says how the gate takes it.
         ready(match decision.reason.as_deref() {
             _ if *id != approval_id() => Err(DecideError::Unknown),
@@ -318,7 +319,7 @@ impl Server {
         Server { gate, address: ready.address, sign_in_url: ready.sign_in_url, shutdown, running }
     }
 
-    pub(crate) async fn ask(&self, wish: Wish) -> Answer {
+    pub(crate) async fn ask(&self, wish: Wish) -> Response {
         exchange(self.address, &wish.written(&self.address.to_string())).await
     }
 

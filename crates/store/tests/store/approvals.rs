@@ -1,8 +1,8 @@
 use contract::{ApprovalId, CallStatus, Digest};
 use serde_json::json;
 use store::{
-    AddOperatorError, Answer, AnswerError, ApprovalFilter, ApprovalState, CancelError, FindError, NewCall,
-    NewDecision, RecordError, Role,
+    AddOperatorError, Answer, AnswerError, ApprovalFilter, ApprovalState, CancelError, Course, FindError,
+    NewCall, RecordError, Role,
 };
 
 use crate::gate::{Gate, LATER, NOW, approval, asking, asking_for, call_id, no, operator, running, yes};
@@ -175,11 +175,11 @@ async fn the_end_of_a_call_is_the_end_of_its_question() {
 #[tokio::test]
 async fn a_question_that_nobody_could_answer_is_not_asked() {
     let gate = Gate::open().await;
-    let expired = match asking(1).decision {
-        NewDecision::Ask(question) => store::NewApproval { expires_at: NOW, ..question },
+    let expired = match asking(1).course {
+        Course::Ask(question) => store::NewApproval { expires_at: NOW, ..question },
         other => panic!("{other:?}"),
     };
-    let expired = NewCall { decision: NewDecision::Ask(expired), ..running(1) };
+    let expired = NewCall { course: Course::Ask(expired), ..running(1) };
     for call in [asking_for(1, 0), expired] {
         assert!(matches!(gate.store.record_call(call).await, Err(RecordError::Unanswerable)));
     }
@@ -189,9 +189,9 @@ async fn a_question_that_nobody_could_answer_is_not_asked() {
 async fn a_question_is_found_by_the_beginning_of_its_id() {
     let gate = Gate::open().await;
     let with_id = |number: u8, id: [u8; 16]| {
-        let NewDecision::Ask(question) = asking(number).decision else { panic!() };
+        let Course::Ask(question) = asking(number).course else { panic!() };
         let question = store::NewApproval { id: ApprovalId::from_random(id), ..question };
-        NewCall { decision: NewDecision::Ask(question), ..running(number) }
+        NewCall { course: Course::Ask(question), ..running(number) }
     };
     let mut id = [0xff; 16];
     gate.record(with_id(1, id)).await;

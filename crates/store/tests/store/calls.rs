@@ -1,8 +1,6 @@
 use contract::{AgentName, CallId, CallStatus, Digest, TaskName};
 use serde_json::json;
-use store::{
-    CLAIM_KEPT_MS, NewCall, NewDecision, Receipt, RecordError, Recorded, SettleError, verify_receipt,
-};
+use store::{CLAIM_KEPT_MS, Course, NewCall, Receipt, RecordError, Recorded, SettleError, verify_receipt};
 
 use crate::gate::{Gate, LATER, NOW, approval, asking, call_id, no, refused, running, settlement, yes};
 
@@ -190,10 +188,10 @@ async fn a_call_is_settled_once_and_only_in_ways_there_are() {
     let gate = Gate::open().await;
     use CallStatus::{Cancelled, Completed, Failed, Refused, Running, Unknown, Waiting};
     let all = [Waiting, Running, Completed, Failed, Refused, Cancelled, Unknown];
-    let ends = |call: &NewCall| match call.decision {
-        NewDecision::Refuse => vec![Refused],
-        NewDecision::Ask(_) => vec![Refused, Cancelled],
-        NewDecision::Run { .. } => vec![Completed, Failed, Cancelled, Unknown],
+    let ends = |call: &NewCall| match call.course {
+        Course::Refuse => vec![Refused],
+        Course::Ask(_) => vec![Refused, Cancelled],
+        Course::Run { .. } => vec![Completed, Failed, Cancelled, Unknown],
     };
     for (number, status) in (0..).step_by(3).zip(all) {
         for call in [refused(number), asking(number + 1), running(number + 2)] {

@@ -5,7 +5,7 @@ use contract::{
 };
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
-use store::{Answer, Keys, NewApproval, NewCall, NewDecision, Recorded, Role, Settlement, Store, Verdict};
+use store::{Answer, Course, Keys, NewApproval, NewCall, Recorded, Role, Settlement, Store, Vote};
 
 pub(crate) const NOW: i64 = 1_790_000_000_000;
 pub(crate) const LATER: i64 = NOW + 300_000;
@@ -131,7 +131,7 @@ pub(crate) fn running(number: u8) -> NewCall {
         trace: json!([{ "layer": "level", "found": "allowed" }]),
         asked_at: NOW + i64::from(number),
         claim: None,
-        decision: NewDecision::Run { authority: json!({ "workspace": "read_write" }) },
+        course: Course::Run { authority: json!({ "workspace": "read_write" }) },
     }
 }
 
@@ -143,23 +143,23 @@ pub(crate) fn asking(number: u8) -> NewCall {
 pub(crate) fn asking_for(number: u8, quorum: u32) -> NewCall {
     let why = vec!["it deletes".to_owned()];
     let question = NewApproval { id: approval(number), why, quorum, expires_at: LATER };
-    NewCall { decision: NewDecision::Ask(question), ..running(number) }
+    NewCall { course: Course::Ask(question), ..running(number) }
 }
 
 pub(crate) fn refused(number: u8) -> NewCall {
-    NewCall { decision: NewDecision::Refuse, ..running(number) }
+    NewCall { course: Course::Refuse, ..running(number) }
 }
 
 pub(crate) fn yes(by: &str) -> Answer {
-    answer(by, Verdict::Approve)
+    answer(by, Vote::Approve)
 }
 
 pub(crate) fn no(by: &str) -> Answer {
-    answer(by, Verdict::Reject)
+    answer(by, Vote::Reject)
 }
 
-fn answer(by: &str, verdict: Verdict) -> Answer {
-    Answer { verdict, by: operator(by), via: "cli".into(), reason: Some("because".into()), now: NOW + 1000 }
+fn answer(by: &str, vote: Vote) -> Answer {
+    Answer { vote, by: operator(by), via: "cli".into(), reason: Some("because".into()), now: NOW + 1000 }
 }
 
 pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {

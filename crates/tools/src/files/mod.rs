@@ -26,7 +26,7 @@ use crate::path::Guard;
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};
-use crate::wire::{Answer, Links, Question};
+use crate::wire::{Links, WorkerRequest, WorkerResponse};
 use verb::Verb;
 
 /// The largest file whatever the settings say: as base64 it must fit into a frame.
@@ -110,14 +110,19 @@ impl FileTool {
         Ok(())
     }
 
-    fn prepare(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Question, Reason> {
+    fn prepare(
+        &self,
+        grant: &Grant,
+        arguments: &Canonical,
+        at: &Surroundings,
+    ) -> Result<WorkerRequest, Reason> {
         check_grant(grant, &self.contract, arguments, at.now())?;
         if grant.authority().access < self.verb.access() {
             return Err(Reason::internal("the grant does not permit this access to the workspace"));
         }
         let call = self.verb.parse(arguments.value())?;
         self.refuse_what_can_never_be(&call, &self.settings)?;
-        Ok(Question {
+        Ok(WorkerRequest {
             root: grant.workspace().to_owned(),
             names: at.names().clone(),
             max_bytes: self.settings.max_bytes.min(MOST_BYTES),
@@ -129,7 +134,7 @@ impl FileTool {
     async fn ask(
         &self,
         grant: &Grant,
-        question: Question,
+        question: WorkerRequest,
         at: &Surroundings,
         cancel: &CancellationToken,
     ) -> Ran {
@@ -161,7 +166,7 @@ impl FileTool {
         }
     }
 
-    fn conclude(&self, answer: Answer, mut facts: RunFacts) -> Ran {
+    fn conclude(&self, answer: WorkerResponse, mut facts: RunFacts) -> Ran {
         facts.cpu_micros = answer.cpu_micros;
         facts.peak_memory = answer.peak_memory;
         facts.files_changed_complete = answer.changed.more == 0;

@@ -20,7 +20,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 pub(crate) use pipeline::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd};
 
 use crate::files::{FileCall, FileResult};
-use crate::wire::{Answer, Changed, Question, read_frame, write_frame};
+use crate::wire::{Changed, WorkerRequest, WorkerResponse, read_frame, write_frame};
 use contract::Reason;
 use root::Root;
 
@@ -71,18 +71,23 @@ fn serve_files() -> io::Result<()> {
     close_to_neighbours()?;
     let (input, output) = (io::stdin(), io::stdout());
     while let Some(bytes) = read_frame(input.lock())? {
-        let question: Question = serde_json::from_slice(&bytes)?;
+        let question: WorkerRequest = serde_json::from_slice(&bytes)?;
         let answer = answer(&question);
         write_frame(output.lock(), &serde_json::to_vec(&answer)?)?;
     }
     Ok(())
 }
 
-fn answer(question: &Question) -> Answer {
+fn answer(question: &WorkerRequest) -> WorkerResponse {
     let before = cpu_micros();
     let mut changed = Changed::default();
     let result = Root::open(question).and_then(|root| perform(&root, &question.call, &mut changed));
-    Answer { result, changed, cpu_micros: cpu_micros().saturating_sub(before), peak_memory: peak_memory() }
+    WorkerResponse {
+        result,
+        changed,
+        cpu_micros: cpu_micros().saturating_sub(before),
+        peak_memory: peak_memory(),
+    }
 }
 
 fn perform(root: &Root<'_>, call: &FileCall, changed: &mut Changed) -> Result<FileResult, Reason> {

@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinka
 use rustix::io::Errno;
 
 use crate::path::{Beneath, Guard, Guarded, shown};
-use crate::wire::{Links, Question};
+use crate::wire::{Links, WorkerRequest};
 
 /// Links that are followed in one path.
 const MAX_LINKS: usize = 40;
@@ -46,7 +46,7 @@ pub(super) struct Place {
 }
 
 impl<'a> Root<'a> {
-    pub(super) fn open(question: &'a Question) -> Result<Root<'a>, Reason> {
+    pub(super) fn open(question: &'a WorkerRequest) -> Result<Root<'a>, Reason> {
         let path = question.root.as_path();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(rustix::fs::CWD, path, flags, Mode::empty())

@@ -34,9 +34,9 @@ impl Place {
         fs::write(path, content).unwrap();
     }
 
-    fn ask(&self, call: Value) -> Answer {
+    fn ask(&self, call: Value) -> WorkerResponse {
         let call: FileCall = serde_json::from_value(call).unwrap();
-        answer(&Question {
+        answer(&WorkerRequest {
             root: self.root(),
             names: Names::default(),
             max_bytes: 1000,

@@ -140,9 +140,9 @@ impl Bench {
             operators: 1,
             egress: false,
             ask_for: 1000,
-            answer: None,
+            consent: None,
         };
-        match decide(&call, &facts, &policy::Policy::of(self.settings.clone())).verdict {
+        match decide(&call, &facts, &policy::Policy::of(self.settings.clone()).unwrap()).verdict {
             Verdict::Allow(grant) => Ok(grant),
             Verdict::Deny(reason) => Err(reason),
             Verdict::Ask(question) => panic!("asked: {question:?}"),

@@ -19,6 +19,9 @@ use crate::config::word::RuleAction;
 /// A day: no call takes longer.
 const MOST_CALL_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
 
+/// A tebibyte: no file that is read or written at once is larger.
+const MOST_FILE_BYTES: u64 = 1 << 40;
+
 /// Thirty days: no question waits longer.
 const MOST_QUESTION_SECONDS: u64 = 30 * 24 * 60 * 60;
 
@@ -50,7 +53,9 @@ impl Reader {
         FileSettings {
             read_only: files.read_only.get().copied().unwrap_or(built_in.read_only),
             delete: files.delete.get().copied().unwrap_or(built_in.delete),
-            max_bytes: files.max_file_size.get().copied().unwrap_or(built_in.max_bytes),
+            max_bytes: self
+                .amount("max_file_size", &files.max_file_size, MOST_FILE_BYTES)
+                .unwrap_or(built_in.max_bytes),
             follow_links: built_in.follow_links,
         }
     }

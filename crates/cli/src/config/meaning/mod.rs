@@ -75,6 +75,10 @@ impl Meaning {
     pub(crate) fn of(tree: &File, path: &Path) -> Result<(Meaning, Vec<Problem>), Vec<Problem>> {
         let mut reader = Reader::new(path);
         let meaning = reader.read(tree);
+        // Decisions name the settings by their hash, so they must have one.
+        if let Err(error) = meaning.settings.hash() {
+            reader.refuse(Place::START, error.to_string());
+        }
         if !reader.problems.is_empty() {
             return Err(reader.problems);
         }

@@ -1,5 +1,6 @@
-//! What keeps the engine from doing its work. A refusal is no trouble: it is an answer.
+//! What keeps the engine from doing its work. A refusal is no error: it is an answer.
 
+use contract::CanonicalError;
 use serde::Serialize;
 use serde_json::Value;
 use store::{RecordError, StoreError};
@@ -7,7 +8,7 @@ use thiserror::Error;
 
 /// Why the engine could not do its work.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub enum EngineError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -22,6 +23,9 @@ pub enum Trouble {
         /// Why.
         source: serde_json::Error,
     },
+    /// A request has no canonical form, so nothing can name it.
+    #[error("the request has no canonical form")]
+    Nameless(#[from] CanonicalError),
     /// There are no random bytes for an id.
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
@@ -31,6 +35,6 @@ pub enum Trouble {
 }
 
 /// A value as it is recorded.
-pub(crate) fn written(what: &'static str, value: &impl Serialize) -> Result<Value, Trouble> {
-    serde_json::to_value(value).map_err(|source| Trouble::Unwritable { what, source })
+pub(crate) fn written(what: &'static str, value: &impl Serialize) -> Result<Value, EngineError> {
+    serde_json::to_value(value).map_err(|source| EngineError::Unwritable { what, source })
 }
