@@ -25,7 +25,7 @@ const LOCAL_OPERATOR: &str = "me";
 pub struct Options {
     /// Toolgate's home: keys, and the credential of the local operator.
     pub home: PathBuf,
-    /// The store, as `sqlite:PATH`.
+    /// The store, as `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
     pub store: String,
     /// What the configuration means.
     pub settings: Settings,

@@ -7,14 +7,14 @@
 use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, TaskName, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::operators::Role;
-use crate::read::{digest, parsed, parsed_if_any};
+use crate::read::{digest, number, parsed, parsed_if_any};
 
 /// How long an approval may be used after it was given.
 const USABLE_MS: i64 = 60 * 60 * 1000;
@@ -297,7 +297,7 @@ impl Store {
             ApprovalFilter::Pending => PENDING,
             ApprovalFilter::All => ALL,
         };
-        let rows = sqlx::query(sql).bind(limit).fetch_all(&mut *read).await?;
+        let rows = sqlx::query(sql).bind(i64::from(limit)).fetch_all(&mut *read).await?;
         whole(&mut read, rows).await
     }
 
@@ -414,7 +414,7 @@ impl Store {
 }
 
 async fn decide(
-    connection: &mut SqliteConnection,
+    connection: &mut AnyConnection,
     id: &ApprovalId,
     state: ApprovalState,
     now: i64,
@@ -427,7 +427,7 @@ async fn decide(
 }
 
 async fn read_approval(
-    connection: &mut SqliteConnection,
+    connection: &mut AnyConnection,
     id: &ApprovalId,
 ) -> Result<Option<ApprovalRow>, StoreError> {
     let row = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(&mut *connection).await?;
@@ -435,10 +435,7 @@ async fn read_approval(
 }
 
 /// Rows with the answers that belong to them.
-async fn whole(
-    connection: &mut SqliteConnection,
-    rows: Vec<SqliteRow>,
-) -> Result<Vec<ApprovalRow>, StoreError> {
+async fn whole(connection: &mut AnyConnection, rows: Vec<AnyRow>) -> Result<Vec<ApprovalRow>, StoreError> {
     let mut approvals = Vec::new();
     for row in &rows {
         let mut approval = approval_row(row)?;
@@ -452,7 +449,7 @@ async fn whole(
     Ok(approvals)
 }
 
-fn answer_row(row: &SqliteRow) -> Result<AnswerRow, StoreError> {
+fn answer_row(row: &AnyRow) -> Result<AnswerRow, StoreError> {
     Ok(AnswerRow {
         by: parsed(row, "operator", |text| OperatorName::parse(text).ok())?,
         vote: parsed(row, "verdict", Vote::parse)?,
@@ -462,7 +459,7 @@ fn answer_row(row: &SqliteRow) -> Result<AnswerRow, StoreError> {
     })
 }
 
-fn approval_row(row: &SqliteRow) -> Result<ApprovalRow, StoreError> {
+fn approval_row(row: &AnyRow) -> Result<ApprovalRow, StoreError> {
     Ok(ApprovalRow {
         id: parsed(row, "id", |text| ApprovalId::parse(text).ok())?,
         call: parsed(row, "call", |text| CallId::parse(text).ok())?,
@@ -476,7 +473,7 @@ fn approval_row(row: &SqliteRow) -> Result<ApprovalRow, StoreError> {
         policy: digest(row, "policy")?,
         purpose: row.try_get("purpose")?,
         why: parsed(row, "why", |text| serde_json::from_str(text).ok())?,
-        quorum: row.try_get("quorum")?,
+        quorum: number(row, "quorum")?,
         answers: Vec::new(),
         approvers: Vec::new(),
         state: parsed(row, "state", ApprovalState::parse)?,

@@ -6,8 +6,8 @@
 
 use contract::{AgentName, ApprovalId, CallId, CallStatus, Digest, TaskName, ToolName};
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::error::StoreError;
@@ -278,8 +278,8 @@ impl Store {
     /// The latest calls, newest first; those before a given one, if one is given.
     pub async fn calls(&self, limit: u32, before: Option<&CallId>) -> Result<Vec<CallRow>, StoreError> {
         let query = match before {
-            None => sqlx::query(LATEST).bind(limit),
-            Some(id) => sqlx::query(LATEST_BEFORE).bind(limit).bind(id.as_str()),
+            None => sqlx::query(LATEST).bind(i64::from(limit)),
+            Some(id) => sqlx::query(LATEST_BEFORE).bind(i64::from(limit)).bind(id.as_str()),
         };
         let rows = query.fetch_all(&mut *self.read().await?).await?;
         rows.iter().map(call_row).collect()
@@ -287,7 +287,7 @@ impl Store {
 
     /// Calls that have no end yet, oldest first: after a crash, those whose outcome has to be found out.
     pub async fn unsettled(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
-        let rows = sqlx::query(UNSETTLED).bind(limit).fetch_all(&mut *self.read().await?).await?;
+        let rows = sqlx::query(UNSETTLED).bind(i64::from(limit)).fetch_all(&mut *self.read().await?).await?;
         rows.iter().map(call_row).collect()
     }
 
@@ -322,7 +322,7 @@ impl Store {
 
 /// The call that holds a claim, after claims that have had their time are let go.
 async fn holder(
-    connection: &mut SqliteConnection,
+    connection: &mut AnyConnection,
     claim: &str,
     now: i64,
 ) -> Result<Option<CallRow>, StoreError> {
@@ -387,7 +387,7 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
         .bind(question.id.as_str())
         .bind(call.id.as_str())
         .bind(json!(question.why).to_string())
-        .bind(question.quorum)
+        .bind(i64::from(question.quorum))
         .bind(call.asked_at)
         .bind(question.expires_at)
         .execute(write.connection())
@@ -410,14 +410,14 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
 
 /// Reads a call inside a transaction.
 pub(crate) async fn read_call(
-    connection: &mut SqliteConnection,
+    connection: &mut AnyConnection,
     id: &CallId,
 ) -> Result<Option<CallRow>, StoreError> {
     let row = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(connection).await?;
     row.as_ref().map(call_row).transpose()
 }
 
-fn call_row(row: &SqliteRow) -> Result<CallRow, StoreError> {
+fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
     let status = |text: &str| match text {
         "planned" => Some(CallStatus::Refused),
         other => CallStatus::parse(other),

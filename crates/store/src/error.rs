@@ -1,6 +1,7 @@
 //! What can go wrong with any statement.
 
 use contract::CanonicalError;
+use sqlx::postgres::PgDatabaseError;
 use thiserror::Error;
 
 /// Why the database did not do what it was asked.
@@ -15,6 +16,9 @@ pub enum StoreError {
     /// It cannot be written to.
     #[error("the store is read-only")]
     ReadOnly(#[source] sqlx::Error),
+    /// The server does not answer, or has gone away.
+    #[error("the database server cannot be reached")]
+    Unreachable(#[source] sqlx::Error),
     /// The file is damaged.
     #[error("the store is damaged")]
     Damaged(#[source] sqlx::Error),
@@ -40,20 +44,72 @@ pub enum StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
-        // The primary result codes of SQLite.
-        match sqlite_code(&error) {
-            Some(5 | 6) => StoreError::Locked(error),
-            Some(8) => StoreError::ReadOnly(error),
-            Some(11 | 26) => StoreError::Damaged(error),
-            Some(13) => StoreError::Full(error),
-            _ if matches!(error, sqlx::Error::PoolTimedOut) => StoreError::Locked(error),
-            _ => StoreError::Database(error),
+        match Says::of(&error) {
+            Says::Locked => StoreError::Locked(error),
+            Says::ReadOnly => StoreError::ReadOnly(error),
+            Says::Damaged | Says::NotADatabase => StoreError::Damaged(error),
+            Says::Full => StoreError::Full(error),
+            Says::Unreachable | Says::SignIn | Says::NoDatabase => StoreError::Unreachable(error),
+            Says::CannotOpen | Says::Other => StoreError::Database(error),
         }
     }
 }
 
-/// The primary code of what SQLite said.
-pub(crate) fn sqlite_code(error: &sqlx::Error) -> Option<u32> {
-    let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
-    Some(code & 0xff)
+/// What either database says, in one language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    Locked,
+    ReadOnly,
+    CannotOpen,
+    NotADatabase,
+    Damaged,
+    Full,
+    Unreachable,
+    SignIn,
+    NoDatabase,
+    Other,
+}
+
+impl Says {
+    pub(crate) fn of(error: &sqlx::Error) -> Says {
+        match error {
+            sqlx::Error::PoolTimedOut => Says::Locked,
+            sqlx::Error::Io(_) | sqlx::Error::Tls(_) => Says::Unreachable,
+            sqlx::Error::Database(error) => match error.try_downcast_ref::<PgDatabaseError>() {
+                Some(error) => Says::of_postgres(error.code()),
+                None => error.code().and_then(|code| code.parse().ok()).map_or(Says::Other, Says::of_sqlite),
+            },
+            _ => Says::Other,
+        }
+    }
+
+    /// By the primary result code, which is the lowest byte.
+    fn of_sqlite(code: u32) -> Says {
+        match code & 0xff {
+            5 | 6 => Says::Locked,
+            8 => Says::ReadOnly,
+            11 => Says::Damaged,
+            13 => Says::Full,
+            14 => Says::CannotOpen,
+            26 => Says::NotADatabase,
+            _ => Says::Other,
+        }
+    }
+
+    /// By SQLSTATE, whose first two characters are its class.
+    fn of_postgres(code: &str) -> Says {
+        match code {
+            // No lock in time, no end in time, a deadlock, a snapshot that is too old.
+            "55P03" | "57014" | "40001" | "40P01" => Says::Locked,
+            "25006" => Says::ReadOnly,
+            "53100" => Says::Full,
+            "3D000" | "3F000" => Says::NoDatabase,
+            "XX001" | "XX002" => Says::Damaged,
+            // Too many connections; the server stops, has crashed, or starts.
+            "53300" | "57P01" | "57P02" | "57P03" | "57P05" => Says::Unreachable,
+            _ if code.starts_with("08") => Says::Unreachable,
+            _ if code.starts_with("28") => Says::SignIn,
+            _ => Says::Other,
+        }
+    }
 }

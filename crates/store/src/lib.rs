@@ -17,8 +17,10 @@ mod file;
 mod keys;
 mod ledger;
 mod lookup;
+mod migrations;
 mod open;
 mod operators;
+mod place;
 mod read;
 mod registry;
 mod settle;
@@ -35,7 +37,7 @@ pub use ledger::{
     NoteError, ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
 };
 pub use lookup::FindCallError;
-pub use open::{OpenError, Store};
+pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, OperatorRow, Role};
 pub use registry::{NewTool, RegisterError, ToolRow};
 pub use settle::{Receipt, SettleError, Settlement};

@@ -1,25 +1,25 @@
-//! Opens a store: finds the file, brings its schema up to date, and checks whose it is.
+//! Opens a store: finds it, brings its schema up to date, and checks whose it is.
 //!
 //! # Invariants
 //! - A store is opened whole or not at all; a schema that this program does not know is left alone.
 //! - A store belongs to one signing key, from its first opening on.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers};
 use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Connection, Row, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection, Row, Transaction};
 use thiserror::Error;
 
 use crate::durable::Disk;
-use crate::error::{StoreError, sqlite_code};
-use crate::file::place;
+use crate::error::{Says, StoreError};
 use crate::keys::Keys;
 use crate::ledger::Tail;
+use crate::migrations::{self, Stop};
+use crate::place::{Database, Place, Purpose};
 
 /// How long a statement waits for another process.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,37 +27,30 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Connections that only read. One more writes.
 const READERS: u32 = 4;
 
-/// The schema, step by step. A step that was released is never changed.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/sqlite/0001_store.sql")];
-
-const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY)";
-const VERSION: &str = "SELECT coalesce(max(version), 0) AS version FROM schema_version";
-const SET_VERSION: &str = "INSERT INTO schema_version (version) VALUES ($1)";
-const OTHER_TABLES: &str = "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'";
-const OUR_TABLES: &str =
-    "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name = 'schema_version'";
 const KEY: &str = "SELECT public_key FROM gate";
 const SET_KEY: &str = "INSERT INTO gate (one, public_key) VALUES (1, $1)";
 
 /// A gate's memory. Cheap to clone; all clones are one.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// One connection: writers queue here in turn, instead of racing for the file's lock.
-    pub(crate) writer: SqlitePool,
-    readers: SqlitePool,
+    pub(crate) database: Database,
+    /// One connection: writers queue here in turn, instead of racing for the database's lock.
+    pub(crate) writer: AnyPool,
+    readers: AnyPool,
     keys: Keys,
     /// Where the ledger ended when this process last wrote.
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
-    pub(crate) disk: Arc<Disk>,
+    /// The disk under a file; a server sees to its own.
+    pub(crate) disk: Option<Arc<Disk>>,
 }
 
 /// Why a store cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// Another kind of database.
-    #[error("`{url}` is not a store: give `sqlite:PATH`")]
+    #[error("`{url}` is not a store: give `sqlite:PATH` or `postgres://USER@HOST/DATABASE`")]
     UnsupportedUrl {
-        /// What was given.
+        /// What was given, without a password.
         url: String,
     },
     /// The file cannot be made there.
@@ -76,49 +69,69 @@ pub enum OpenError {
         /// Why not.
         source: io::Error,
     },
+    /// The server does not answer.
+    #[error("cannot reach the database server of `{place}`")]
+    Unreachable {
+        /// Which server and database.
+        place: String,
+        /// What was found instead.
+        source: StoreError,
+    },
+    /// The server lets nobody in by that name.
+    #[error("the database server refuses the user or the password for `{place}`")]
+    SignIn {
+        /// Which server and database.
+        place: String,
+    },
+    /// The server has no such database.
+    #[error("the database server has no database for `{place}`: make one")]
+    NoDatabase {
+        /// Which server and database.
+        place: String,
+    },
     /// Nothing can be written to the file or beside it.
-    #[error("`{}` or its folder is read-only, and a gate that cannot record cannot work", path.display())]
+    #[error("`{place}` or its folder is read-only, and a gate that cannot record cannot work")]
     ReadOnly {
-        /// Which file.
-        path: PathBuf,
+        /// Where.
+        place: String,
     },
     /// Another process holds it.
-    #[error("`{}` is locked by another process", path.display())]
+    #[error("`{place}` is locked by another process")]
     Locked {
-        /// Which file.
-        path: PathBuf,
+        /// Where.
+        place: String,
     },
     /// It is something else.
-    #[error("`{}` is not a store of Toolgate", path.display())]
+    #[error("`{place}` is not a store of Toolgate")]
     NotAStore {
-        /// Which file.
-        path: PathBuf,
+        /// Where.
+        place: String,
     },
     /// A newer program made it.
-    #[error("`{}` has schema {found}, and this program knows {known}: use a newer one", path.display())]
+    #[error("`{place}` has schema {found}, and this program knows {known}: use a newer one")]
     Newer {
-        /// Which file.
-        path: PathBuf,
+        /// Where.
+        place: String,
         /// Its schema.
         found: i64,
         /// The newest that is known.
         known: i64,
     },
     /// It was made with another key.
-    #[error("`{}` belongs to the key `{expected}`, not `{found}`", path.display())]
+    #[error("`{place}` belongs to the key `{expected}`, not `{found}`")]
     OtherKey {
-        /// Which file.
-        path: PathBuf,
+        /// Where.
+        place: String,
         /// The key it was made with.
         expected: String,
         /// The key it was opened with.
         found: String,
     },
     /// Anything else that the database says.
-    #[error("cannot open the store `{}`", path.display())]
+    #[error("cannot open the store `{place}`")]
     Store {
-        /// Which file.
-        path: PathBuf,
+        /// Where.
+        place: String,
         /// What it says.
         source: StoreError,
     },
@@ -132,36 +145,46 @@ impl Store {
 
     /// Opens a store, and waits only so long for others who hold it.
     pub(crate) async fn open_within(url: &str, keys: Keys, patience: Duration) -> Result<Store, OpenError> {
-        let path = path_of(url)?;
-        touch(&path)?;
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
-            .busy_timeout(patience)
-            .foreign_keys(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            // What is committed survives a power cut: `Disk` sees to it, for many at once.
-            .synchronous(SqliteSynchronous::Normal);
-        let explain = |error: sqlx::Error| explain(&path, error);
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(patience.saturating_mul(6))
-            .test_before_acquire(false)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_with(options.clone())
-            .await
-            .map_err(explain)?;
-        let mut connection = writer.acquire().await.map_err(explain)?;
-        prepare(&mut connection, &path, &keys).await?;
-        drop(connection);
-        let disk = Arc::new(Disk::under(&path));
-        disk.wait().await.map_err(|source| OpenError::Store { path: path.clone(), source })?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(patience.saturating_mul(6))
-            .test_before_acquire(false)
-            .connect_lazy_with(options.pragma("query_only", "ON"));
-        Ok(Store { writer, readers, keys, tail: Arc::default(), disk })
+        let place = Place::parse(url)?;
+        let options = place.options()?;
+        let mut connection = connect(&place, &options, patience).await?;
+        let prepared = prepare(&mut connection, &place, &keys).await;
+        // It has done its work; the pools make their own.
+        let _ = connection.close().await;
+        prepared?;
+        let disk = match &place {
+            Place::File(path) => {
+                let disk = Arc::new(Disk::under(path));
+                disk.wait().await.map_err(|source| OpenError::Store { place: place.to_string(), source })?;
+                Some(disk)
+            }
+            Place::Server { .. } => None,
+        };
+        let pool = |purpose, connections| {
+            let settings = place.settings(purpose, patience);
+            AnyPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(patience.saturating_mul(6))
+                // A file does not go away; a server may.
+                .test_before_acquire(place.database() == Database::Postgres)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .after_connect(move |connection, _| {
+                    let settings = settings.clone();
+                    Box::pin(async move {
+                        sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await.map(drop)
+                    })
+                })
+                .connect_lazy_with(options.clone())
+        };
+        Ok(Store {
+            database: place.database(),
+            writer: pool(Purpose::Write, 1),
+            readers: pool(Purpose::Read, READERS),
+            keys,
+            tail: Arc::default(),
+            disk,
+        })
     }
 
     /// The keys it signs with.
@@ -175,72 +198,60 @@ impl Store {
         self.writer.close().await;
     }
 
-    pub(crate) async fn read(&self) -> Result<PoolConnection<Sqlite>, StoreError> {
+    pub(crate) async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
         Ok(self.readers.acquire().await?)
     }
 
     /// A view that stays the same, however much others write.
-    pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        Ok(self.readers.begin().await?)
+    pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        Ok(match self.database {
+            Database::Sqlite => self.readers.begin().await?,
+            Database::Postgres => {
+                self.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?
+            }
+        })
     }
 }
 
-fn path_of(url: &str) -> Result<PathBuf, OpenError> {
-    let unsupported = || OpenError::UnsupportedUrl { url: url.to_owned() };
-    let path = url.strip_prefix("sqlite:").ok_or_else(unsupported)?;
-    let path = path.strip_prefix("//").unwrap_or(path);
-    // Memory is forgotten; the rest would be read as options by SQLite, not as a name.
-    if path.is_empty() || path.starts_with(':') || path.starts_with("file:") || path.contains('\0') {
-        return Err(unsupported());
+/// What takes away what it should keep, for those who return to an older program, and for tests.
+pub mod danger {
+    use super::*;
+
+    /// Takes the schema of a store back to a version; what only the newer one remembers is gone. 0 removes all.
+    pub async fn revert(url: &str, version: i64) -> Result<(), OpenError> {
+        let place = Place::parse(url)?;
+        let mut connection = connect(&place, &place.options()?, PATIENCE).await?;
+        let explain = |error: sqlx::Error| explain(&place, error);
+        let mut write = connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
+        migrations::down(&mut write, place.database(), version)
+            .await
+            .map_err(|stop| stopped(&place, stop))?;
+        write.commit().await.map_err(explain)
     }
-    Ok(PathBuf::from(path))
 }
 
-/// Makes the file, for its owner alone; SQLite gives the files beside it the same permissions.
-///
-/// One that is there is looked at, never opened: to close it would let go of every lock that SQLite holds on it for
-/// another store of this process.
-fn touch(path: &Path) -> Result<(), OpenError> {
-    let failed = |source| OpenError::File { path: path.to_owned(), source };
-    match fs::metadata(path) {
-        // Also for root, who could write it all the same: somebody has protected it.
-        Ok(metadata) if metadata.is_file() && metadata.permissions().readonly() => {
-            Err(OpenError::ReadOnly { path: path.to_owned() })
-        }
-        Ok(metadata) if metadata.is_file() => Ok(()),
-        Ok(_) => Err(OpenError::NotAStore { path: path.to_owned() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => place(path, &[], 0o600)
-            .map(drop)
-            .map_err(|source| OpenError::Folder { path: path.to_owned(), source }),
-        Err(error) => Err(failed(error)),
-    }
+/// One connection outside of any pool: what is wrong with it is told at once.
+async fn connect(
+    place: &Place,
+    options: &AnyConnectOptions,
+    patience: Duration,
+) -> Result<AnyConnection, OpenError> {
+    install_default_drivers();
+    let settings = place.settings(Purpose::Write, patience);
+    let connected = tokio::time::timeout(patience.saturating_mul(6), async {
+        let mut connection = AnyConnection::connect_with(options).await?;
+        sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut connection).await?;
+        Ok(connection)
+    });
+    connected.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(|error| explain(place, error))
 }
 
 /// Brings the schema up to date, and checks the key. One transaction: of several that start at once, one does it.
-async fn prepare(connection: &mut SqliteConnection, path: &Path, keys: &Keys) -> Result<(), OpenError> {
-    let explain = |error: sqlx::Error| explain(path, error);
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(explain)?;
-    let count = async |transaction: &mut SqliteConnection, sql| -> Result<i64, sqlx::Error> {
-        sqlx::query(sql).fetch_one(transaction).await?.try_get("tables")
-    };
-    let others = count(&mut transaction, OTHER_TABLES).await.map_err(explain)?;
-    let ours = count(&mut transaction, OUR_TABLES).await.map_err(explain)?;
-    if others > 0 && ours == 0 {
-        return Err(OpenError::NotAStore { path: path.to_owned() });
-    }
-    sqlx::query(VERSIONS).execute(&mut *transaction).await.map_err(explain)?;
-    let row = sqlx::query(VERSION).fetch_one(&mut *transaction).await.map_err(explain)?;
-    let found: i64 = row.try_get("version").map_err(explain)?;
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    if found > known {
-        return Err(OpenError::Newer { path: path.to_owned(), found, known });
-    }
-    for (version, migration) in (1..).zip(MIGRATIONS) {
-        if version > found {
-            sqlx::raw_sql(migration).execute(&mut *transaction).await.map_err(explain)?;
-            sqlx::query(SET_VERSION).bind(version).execute(&mut *transaction).await.map_err(explain)?;
-        }
-    }
+async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> Result<(), OpenError> {
+    let explain = |error: sqlx::Error| explain(place, error);
+    let mut transaction =
+        connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
+    migrations::up(&mut transaction, place.database()).await.map_err(|stop| stopped(place, stop))?;
     let key = keys.public().to_string();
     match sqlx::query(KEY).fetch_optional(&mut *transaction).await.map_err(explain)? {
         None => {
@@ -249,21 +260,35 @@ async fn prepare(connection: &mut SqliteConnection, path: &Path, keys: &Keys) ->
         Some(row) => {
             let expected: String = row.try_get("public_key").map_err(explain)?;
             if expected != key {
-                return Err(OpenError::OtherKey { path: path.to_owned(), expected, found: key });
+                return Err(OpenError::OtherKey { place: place.to_string(), expected, found: key });
             }
         }
     }
     transaction.commit().await.map_err(explain)
 }
 
-fn explain(path: &Path, error: sqlx::Error) -> OpenError {
-    let path = path.to_owned();
-    match sqlite_code(&error) {
-        Some(5 | 6) => OpenError::Locked { path },
+fn stopped(place: &Place, stop: Stop) -> OpenError {
+    match stop {
+        Stop::NotAStore => OpenError::NotAStore { place: place.to_string() },
+        Stop::Newer { found } => {
+            OpenError::Newer { place: place.to_string(), found, known: migrations::newest() }
+        }
+        Stop::Failed(error) => explain(place, error),
+    }
+}
+
+fn explain(place: &Place, error: sqlx::Error) -> OpenError {
+    let says = Says::of(&error);
+    let place = place.to_string();
+    match says {
+        Says::Locked => OpenError::Locked { place },
         // Cannot open: the file is there, so it is the ones beside it that cannot be made.
-        Some(8 | 14) => OpenError::ReadOnly { path },
-        Some(26) => OpenError::NotAStore { path },
-        _ => OpenError::Store { path, source: error.into() },
+        Says::ReadOnly | Says::CannotOpen => OpenError::ReadOnly { place },
+        Says::NotADatabase => OpenError::NotAStore { place },
+        Says::SignIn => OpenError::SignIn { place },
+        Says::NoDatabase => OpenError::NoDatabase { place },
+        Says::Unreachable => OpenError::Unreachable { place, source: error.into() },
+        _ => OpenError::Store { place, source: error.into() },
     }
 }
 
@@ -325,10 +350,11 @@ mod tests {
     async fn a_call_counts_as_recorded_only_when_the_disk_has_it() {
         let (_home, keys, url) = home();
         let store = Store::open(&url, keys).await.unwrap();
-        let before = store.disk.tickets();
+        let disk = store.disk.clone().unwrap();
+        let before = disk.tickets();
         store.record_call(call(0)).await.unwrap();
-        assert_eq!(store.disk.tickets(), before + 1);
-        store.disk.fail();
+        assert_eq!(disk.tickets(), before + 1);
+        disk.fail();
         let error = store.record_call(call(1)).await.unwrap_err();
         assert!(matches!(error, RecordError::Store(StoreError::NotDurable { .. })), "{error}");
         assert_eq!(store.calls(9, None).await.unwrap().len(), 1);

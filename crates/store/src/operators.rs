@@ -4,7 +4,7 @@ use contract::{Digest, OperatorName};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 use thiserror::Error;
 
 use crate::error::StoreError;
@@ -114,7 +114,7 @@ impl Store {
     }
 }
 
-fn operator(row: &SqliteRow) -> Result<OperatorRow, StoreError> {
+fn operator(row: &AnyRow) -> Result<OperatorRow, StoreError> {
     Ok(OperatorRow {
         name: parsed(row, "name", |text| OperatorName::parse(text).ok())?,
         role: parsed(row, "role", Role::parse)?,

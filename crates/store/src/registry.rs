@@ -7,12 +7,12 @@ use contract::{
 };
 use serde_json::{Value, json};
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::open::Store;
-use crate::read::{digest, json as json_of, parsed};
+use crate::read::{digest, flag, json as json_of, parsed};
 use crate::write::Write;
 
 const ALL: &str = "SELECT * FROM tools ORDER BY name";
@@ -275,8 +275,8 @@ async fn add(
         .bind(tool.input_schema.to_string())
         .bind(tool.output_schema.to_string())
         .bind(&tool.auth)
-        .bind(tool.requires_approval)
-        .bind(tool.is_dangerous)
+        .bind(i64::from(tool.requires_approval))
+        .bind(i64::from(tool.is_dangerous))
         .bind(tool.status.as_str())
         .bind(tool.egress.as_str())
         .bind(tool.safety.as_str())
@@ -301,8 +301,8 @@ async fn change(
         .bind(tool.input_schema.to_string())
         .bind(tool.output_schema.to_string())
         .bind(&tool.auth)
-        .bind(tool.requires_approval)
-        .bind(tool.is_dangerous)
+        .bind(i64::from(tool.requires_approval))
+        .bind(i64::from(tool.is_dangerous))
         .bind(tool.egress.as_str())
         .bind(tool.safety.as_str())
         .bind(tool.hash.to_string())
@@ -328,7 +328,7 @@ async fn tell(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(), Sto
     Ok(())
 }
 
-fn tool_row(row: &SqliteRow) -> Result<ToolRow, StoreError> {
+fn tool_row(row: &AnyRow) -> Result<ToolRow, StoreError> {
     Ok(ToolRow {
         key: row.try_get("key")?,
         name: parsed(row, "name", |text| ToolName::parse(text).ok())?,
@@ -336,8 +336,8 @@ fn tool_row(row: &SqliteRow) -> Result<ToolRow, StoreError> {
         input_schema: json_of(row, "input_schema")?,
         output_schema: json_of(row, "output_schema")?,
         auth: row.try_get("auth")?,
-        requires_approval: row.try_get("requires_approval")?,
-        is_dangerous: row.try_get("is_dangerous")?,
+        requires_approval: flag(row, "requires_approval")?,
+        is_dangerous: flag(row, "is_dangerous")?,
         status: parsed(row, "status", ToolStatus::parse)?,
         egress: parsed(row, "egress", EgressClass::parse)?,
         safety: parsed(row, "safety", SafetyClass::parse)?,

@@ -1,30 +1,40 @@
 //! One transaction that writes: rows and the ledger entries that tell of them, together or not at all.
 
 use serde_json::Value;
-use sqlx::{Sqlite, SqliteConnection, Transaction};
+use sqlx::{Any, AnyConnection, Transaction};
 
 use crate::error::StoreError;
 use crate::ledger::Tail;
+use crate::migrations::begin;
 use crate::open::Store;
+use crate::place::Database;
+
+/// Several gates on one database write in turn: the lock belongs to the table, so each schema has its own.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(4398046511104 + 'ledger'::regclass::oid::bigint)";
 
 /// A transaction that holds the database's one write lock.
 pub(crate) struct Write<'a> {
     store: &'a Store,
-    transaction: Transaction<'static, Sqlite>,
+    transaction: Transaction<'static, Any>,
     tail: Option<Tail>,
 }
 
 impl Store {
     /// Begins to write. The lock is taken at once, so that what is read in it stays true.
     pub(crate) async fn write(&self) -> Result<Write<'_>, StoreError> {
-        self.disk.check()?;
-        let transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        if let Some(disk) = &self.disk {
+            disk.check()?;
+        }
+        let mut transaction = self.writer.begin_with(begin(self.database)).await?;
+        if self.database == Database::Postgres {
+            sqlx::query(LOCK).execute(&mut *transaction).await?;
+        }
         Ok(Write { store: self, transaction, tail: None })
     }
 }
 
 impl Write<'_> {
-    pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
+    pub(crate) fn connection(&mut self) -> &mut AnyConnection {
         &mut self.transaction
     }
 
@@ -49,7 +59,10 @@ impl Write<'_> {
         if let Some(tail) = self.tail {
             self.store.remember(tail);
         }
-        self.store.disk.wait().await
+        match &self.store.disk {
+            Some(disk) => disk.wait().await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Gate {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 
-    /// The store, as sqlite:PATH; else TOOLGATE_STORE, or toolgate.db in TOOLGATE_HOME
+    /// The store, as sqlite:PATH or postgres://USER@HOST/DATABASE; else TOOLGATE_STORE, or toolgate.db in TOOLGATE_HOME
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) store: Option<String>,
 

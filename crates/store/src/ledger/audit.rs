@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use serde_json::json;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
 use super::chain::split;
 use super::export::{ExportError, Header, Line};
@@ -20,6 +20,7 @@ const PAGE: i64 = 128;
 
 const ENTRIES: &str = "SELECT l.seq, l.time, l.kind, l.body, l.prev, l.hashes, r.envelope \
     FROM ledger l LEFT JOIN receipts r ON r.seq = l.seq WHERE l.seq >= $1 ORDER BY l.seq LIMIT $2";
+const NEXT: &str = "SELECT min(seq) AS seq FROM ledger WHERE seq >= $1";
 const HEAD: &str = "SELECT size, note FROM head";
 const CHECKPOINTS: &str = "SELECT size, note FROM checkpoints ORDER BY size";
 /// What belongs to an entry that is not there.
@@ -47,19 +48,28 @@ impl Store {
         let head = head(&mut read, key).await?;
         checkpoints.extend(head.clone());
         let mut verifier = Verifier::new(key, checkpoints);
-        let mut from = i64::MIN;
+        let (mut from, mut limit) = (i64::MIN, PAGE);
         loop {
-            let rows = page(&mut read, from).await?;
+            let rows = match page(&mut read, from, limit).await {
+                Ok(rows) => rows,
+                // One value that is no text spoils the page: from here on one by one, until it is found.
+                Err(error) if is_unreadable(&error) && limit > 1 => {
+                    limit = 1;
+                    continue;
+                }
+                Err(error) if is_unreadable(&error) => {
+                    return Err(unreadable(next(&mut read, from).await?, &error.into()));
+                }
+                Err(error) => return Err(StoreError::from(error).into()),
+            };
             let Some(last) = rows.last() else { break };
             from = seq_of(last)?.saturating_add(1);
             for row in &rows {
-                let seq = seq_of(row)?;
-                let unreadable = |error: StoreError| {
-                    let why = std::error::Error::source(&error)
-                        .map_or_else(|| error.to_string(), ToString::to_string);
-                    VerifyError::broken(seq, Fault::Unreadable { why })
-                };
-                verifier.feed(&kept_of(row).map_err(unreadable)?)?;
+                let kept = kept_of(row).map_err(|error| match seq_of(row) {
+                    Ok(seq) => unreadable(seq, &error),
+                    Err(error) => error.into(),
+                });
+                verifier.feed(&kept?)?;
             }
         }
         if let Some(seq) = self.orphan(&mut read).await? {
@@ -76,11 +86,11 @@ impl Store {
         }
     }
 
-    async fn orphan(&self, connection: &mut SqliteConnection) -> Result<Option<i64>, StoreError> {
+    async fn orphan(&self, connection: &mut AnyConnection) -> Result<Option<i64>, StoreError> {
         Ok(sqlx::query(ORPHANS).fetch_one(connection).await?.try_get("seq")?)
     }
 
-    async fn check_filing(&self, connection: &mut SqliteConnection) -> Result<(), VerifyError> {
+    async fn check_filing(&self, connection: &mut AnyConnection) -> Result<(), VerifyError> {
         let mut from = 0;
         loop {
             let rows = sqlx::query(FILED).bind(from).bind(PAGE).fetch_all(&mut *connection).await;
@@ -106,7 +116,7 @@ impl Store {
         put(out, &json!(header))?;
         let mut from = 0;
         loop {
-            let rows = page(&mut read, from).await?;
+            let rows = page(&mut read, from, PAGE).await.map_err(StoreError::from)?;
             let Some(last) = rows.last() else { break };
             from = seq_of(last)?.saturating_add(1);
             for row in &rows {
@@ -119,12 +129,12 @@ impl Store {
     }
 }
 
-async fn head(connection: &mut SqliteConnection, key: &PublicKey) -> Result<Option<Checkpoint>, VerifyError> {
+async fn head(connection: &mut AnyConnection, key: &PublicKey) -> Result<Option<Checkpoint>, VerifyError> {
     let row = sqlx::query(HEAD).fetch_optional(connection).await.map_err(StoreError::from)?;
     row.map(|row| checkpoint_of(&row, key)).transpose()
 }
 
-fn checkpoint_of(row: &SqliteRow, key: &PublicKey) -> Result<Checkpoint, VerifyError> {
+fn checkpoint_of(row: &AnyRow, key: &PublicKey) -> Result<Checkpoint, VerifyError> {
     let size: i64 = row.try_get("size").map_err(StoreError::from)?;
     let note: String = row.try_get("note").map_err(StoreError::from)?;
     let size = u64::try_from(size).unwrap_or_default();
@@ -137,15 +147,30 @@ fn put(out: &mut impl Write, value: &serde_json::Value) -> Result<(), ExportErro
     writeln!(out, "{}", canonical.text()).map_err(ExportError::Write)
 }
 
-async fn page(connection: &mut SqliteConnection, from: i64) -> Result<Vec<SqliteRow>, StoreError> {
-    Ok(sqlx::query(ENTRIES).bind(from).bind(PAGE).fetch_all(connection).await?)
+async fn page(connection: &mut AnyConnection, from: i64, limit: i64) -> Result<Vec<AnyRow>, sqlx::Error> {
+    sqlx::query(ENTRIES).bind(from).bind(limit).fetch_all(connection).await
 }
 
-fn seq_of(row: &SqliteRow) -> Result<i64, StoreError> {
+/// The place of the first entry from here on.
+async fn next(connection: &mut AnyConnection, from: i64) -> Result<Option<i64>, StoreError> {
+    Ok(sqlx::query(NEXT).bind(from).fetch_one(connection).await?.try_get("seq")?)
+}
+
+/// Whether the database gave a value that is not of its column's kind.
+fn is_unreadable(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. })
+}
+
+fn unreadable(seq: impl Into<Option<i64>>, error: &StoreError) -> VerifyError {
+    let why = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    VerifyError::broken(seq, Fault::Unreadable { why })
+}
+
+fn seq_of(row: &AnyRow) -> Result<i64, StoreError> {
     Ok(row.try_get("seq")?)
 }
 
-fn kept_of(row: &SqliteRow) -> Result<Kept, StoreError> {
+fn kept_of(row: &AnyRow) -> Result<Kept, StoreError> {
     let hashes = split(row.try_get("hashes")?).ok_or(StoreError::Unreadable { what: "ledger hash" })?;
     Ok(Kept { entry: entry_of(row)?, hashes, receipt: row.try_get("envelope")? })
 }

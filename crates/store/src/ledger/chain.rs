@@ -2,7 +2,7 @@
 
 use contract::Canonical;
 use serde_json::{Value, json};
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AnyConnection, Row};
 
 use super::entry::{Entry, NOTHING_BEFORE, OPENED};
 use super::note::Checkpoint;
@@ -28,7 +28,7 @@ pub(crate) struct Tail {
 impl Tail {
     /// Reads it, or takes the one that is remembered if nobody has appended since. Only in a transaction that writes.
     pub(crate) async fn load(
-        connection: &mut SqliteConnection,
+        connection: &mut AnyConnection,
         remembered: Option<Tail>,
     ) -> Result<Tail, StoreError> {
         let Some(row) = sqlx::query(LAST).fetch_optional(&mut *connection).await? else {
@@ -48,7 +48,7 @@ impl Tail {
     /// Appends one entry, and before the very first one that which says whose ledger it is.
     pub(crate) async fn append(
         &mut self,
-        connection: &mut SqliteConnection,
+        connection: &mut AnyConnection,
         key: &PublicKey,
         time: i64,
         kind: &str,
@@ -62,11 +62,7 @@ impl Tail {
     }
 
     /// Signs the ledger as it now is.
-    pub(crate) async fn sign(
-        &self,
-        connection: &mut SqliteConnection,
-        keys: &Keys,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn sign(&self, connection: &mut AnyConnection, keys: &Keys) -> Result<(), StoreError> {
         let checkpoint = Checkpoint { size: self.frontier.size(), root: self.frontier.root() };
         let size =
             i64::try_from(checkpoint.size).map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
@@ -80,7 +76,7 @@ impl Tail {
 
     async fn put(
         &mut self,
-        connection: &mut SqliteConnection,
+        connection: &mut AnyConnection,
         time: i64,
         kind: &str,
         body: Value,
@@ -106,7 +102,7 @@ impl Tail {
 }
 
 /// The frontier of the ledger at a size.
-pub(crate) async fn frontier(connection: &mut SqliteConnection, size: u64) -> Result<Frontier, StoreError> {
+pub(crate) async fn frontier(connection: &mut AnyConnection, size: u64) -> Result<Frontier, StoreError> {
     let mut hashes = Vec::new();
     for node in perfect(0, size) {
         hashes.push(node_hash(connection, node).await?);
@@ -115,7 +111,7 @@ pub(crate) async fn frontier(connection: &mut SqliteConnection, size: u64) -> Re
 }
 
 /// The hash of one perfect subtree.
-pub(crate) async fn node_hash(connection: &mut SqliteConnection, node: Node) -> Result<Hash, StoreError> {
+pub(crate) async fn node_hash(connection: &mut AnyConnection, node: Node) -> Result<Hash, StoreError> {
     let unreadable = StoreError::Unreadable { what: "ledger hash" };
     let Ok(seq) = i64::try_from(node.completed_by()) else { return Err(unreadable) };
     let Some(row) = sqlx::query(HASHES).bind(seq).fetch_optional(connection).await? else {

@@ -1,7 +1,7 @@
 //! Checkpoints and proofs out of the database.
 
 use serde::{Deserialize, Serialize};
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use super::chain::{frontier, node_hash};
@@ -164,7 +164,7 @@ impl Store {
     }
 }
 
-pub(crate) async fn size(connection: &mut SqliteConnection) -> Result<u64, StoreError> {
+pub(crate) async fn size(connection: &mut AnyConnection) -> Result<u64, StoreError> {
     let size: i64 = sqlx::query(SIZE).fetch_one(connection).await?.try_get("size")?;
     u64::try_from(size).map_err(|_| StoreError::Unreadable { what: "ledger size" })
 }
@@ -172,17 +172,14 @@ pub(crate) async fn size(connection: &mut SqliteConnection) -> Result<u64, Store
 /// The signed root at a size.
 pub(crate) async fn sign(
     store: &Store,
-    connection: &mut SqliteConnection,
+    connection: &mut AnyConnection,
     size: u64,
 ) -> Result<String, StoreError> {
     let root = frontier(connection, size).await?.root();
     Ok(Checkpoint { size, root }.sign(store.keys()))
 }
 
-async fn fetch(
-    connection: &mut SqliteConnection,
-    ranges: Vec<(u64, u64)>,
-) -> Result<Vec<String>, StoreError> {
+async fn fetch(connection: &mut AnyConnection, ranges: Vec<(u64, u64)>) -> Result<Vec<String>, StoreError> {
     let mut texts = Vec::new();
     for (start, end) in ranges {
         let mut hashes = Vec::new();
@@ -195,7 +192,7 @@ async fn fetch(
     Ok(texts)
 }
 
-pub(crate) fn entry_of(row: &sqlx::sqlite::SqliteRow) -> Result<Entry, StoreError> {
+pub(crate) fn entry_of(row: &sqlx::any::AnyRow) -> Result<Entry, StoreError> {
     let prev: &[u8] = row.try_get("prev")?;
     Ok(Entry {
         seq: row.try_get("seq")?,

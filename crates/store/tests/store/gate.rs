@@ -1,11 +1,17 @@
-//! A store in a folder of its own, and things to put into it.
+//! A store of its own, and things to put into it.
+
+use std::io::Write;
+use std::path::Path;
 
 use contract::{
     AgentName, ApprovalId, CallId, CallStatus, Digest, OperatorName, ReceiptBody, TaskName, ToolName,
 };
 use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection, Executor, Row, SqliteConnection};
+use sqlx::{AnyConnection, AssertSqlSafe, Connection, Executor, Row};
 use store::{Answer, Course, Keys, NewApproval, NewCall, Recorded, Role, Settlement, Store, Vote};
+
+use super::Database;
+use crate::DATABASE;
 
 pub(crate) const NOW: i64 = 1_790_000_000_000;
 pub(crate) const LATER: i64 = NOW + 300_000;
@@ -13,30 +19,67 @@ pub(crate) const LATER: i64 = NOW + 300_000;
 pub(crate) struct Gate {
     pub(crate) home: tempfile::TempDir,
     pub(crate) store: Store,
+    pub(crate) url: String,
 }
 
 impl Gate {
     /// A new store, with the operators `me`, `you` (approvers) and `guest` (a viewer).
     pub(crate) async fn open() -> Gate {
-        let home = tempfile::tempdir().unwrap();
-        let store = open(&home).await;
+        let gate = Gate::open_empty().await;
         for (name, role) in [("me", Role::Admin), ("you", Role::Approver), ("guest", Role::Viewer)] {
-            store.add_operator(&operator(name), role, Digest::of(name.as_bytes()), NOW).await.unwrap();
+            gate.store.add_operator(&operator(name), role, Digest::of(name.as_bytes()), NOW).await.unwrap();
         }
-        Gate { home, store }
+        gate
+    }
+
+    /// A new store in which nothing has happened.
+    pub(crate) async fn open_empty() -> Gate {
+        let home = tempfile::tempdir().unwrap();
+        let url = new_place(home.path()).await;
+        let keys = Keys::load_or_create(home.path()).unwrap();
+        let store = Store::open(&url, keys).await.unwrap();
+        Gate { home, store, url }
     }
 
     /// The same store, as another process has it.
     pub(crate) async fn again(&self) -> Store {
-        open(&self.home).await
+        Store::open(&self.url, self.store.keys().clone()).await.unwrap()
     }
 
-    /// The same file, without us.
+    /// The same database, without us.
     pub(crate) async fn raw(&self) -> Raw {
-        let url = format!("sqlite:{}", self.home.path().join("store.db").display());
-        let mut connection = SqliteConnection::connect(&url).await.unwrap();
-        connection.execute("PRAGMA synchronous = OFF; PRAGMA busy_timeout = 10000").await.unwrap();
-        Raw(connection)
+        Raw::connect(&self.url).await
+    }
+
+    /// All that is in it now, as a store of its own.
+    pub(crate) async fn copy(&self) -> Store {
+        let keys = self.store.keys().clone();
+        if DATABASE == Database::Sqlite {
+            let copy = self.home.path().join("copy.db");
+            self.raw().await.run(&format!("VACUUM INTO '{}'", copy.display())).await.unwrap();
+            return Store::open(&format!("sqlite:{}", copy.display()), keys).await.unwrap();
+        }
+        let url = new_place(self.home.path()).await;
+        let store = Store::open(&url, keys).await.unwrap();
+        let mut raw = Raw::connect(&url).await;
+        raw.drop_rules().await;
+        let schema = |url: &str| url.rsplit_once("%3D").unwrap().1.to_owned();
+        let from = schema(&self.url);
+        raw.run("TRUNCATE gate").await.unwrap();
+        for table in [
+            "gate",
+            "ledger",
+            "head",
+            "checkpoints",
+            "operators",
+            "calls",
+            "approvals",
+            "answers",
+            "receipts",
+        ] {
+            raw.run(&format!("INSERT INTO {table} SELECT * FROM {from}.{table}")).await.unwrap();
+        }
+        store
     }
 
     pub(crate) async fn record(&self, call: NewCall) -> i64 {
@@ -59,23 +102,73 @@ impl Gate {
     }
 }
 
-async fn open(home: &tempfile::TempDir) -> Store {
-    let keys = Keys::load_or_create(home.path()).unwrap();
-    Store::open(&format!("sqlite:{}", home.path().join("store.db").display()), keys).await.unwrap()
+/// Where a store can be that nobody else has: a file in a folder, or a schema of the test server.
+pub(crate) async fn new_place(home: &Path) -> String {
+    if DATABASE == Database::Sqlite {
+        return format!("sqlite:{}", home.join("store.db").display());
+    }
+    let server = server();
+    let schema = format!("t{}", ApprovalId::from_random(random()));
+    Raw::connect(&server).await.run(&format!("CREATE SCHEMA {schema}")).await.unwrap();
+    let mark = if server.contains('?') { '&' } else { '?' };
+    format!("{server}{mark}options=-csearch_path%3D{schema}")
+}
+
+/// The URL of the test server. Without one there is nothing to test: that is said aloud, and fails where
+/// `TOOLGATE_REQUIRE` names `postgres`.
+#[expect(clippy::disallowed_methods, reason = "a test is told by its environment which server it may use")]
+pub(crate) fn server() -> String {
+    if let Some(url) = std::env::var("TOOLGATE_TEST_POSTGRES").ok().filter(|url| !url.is_empty()) {
+        return url;
+    }
+    let required = std::env::var("TOOLGATE_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|name| name == "postgres"), "TOOLGATE_TEST_POSTGRES names no server");
+    // Past the test harness, which would keep it to itself; and for all tests of this file at once.
+    let _ = writeln!(
+        std::io::stderr(),
+        "skipped: the store on PostgreSQL: TOOLGATE_TEST_POSTGRES names no server"
+    );
+    std::process::exit(0)
+}
+
+fn random() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).unwrap();
+    bytes
 }
 
 /// Raw SQL, as someone with a prompt would type it.
-pub(crate) struct Raw(SqliteConnection);
+pub(crate) struct Raw(AnyConnection);
 
 impl Raw {
+    pub(crate) async fn connect(url: &str) -> Raw {
+        sqlx::any::install_default_drivers();
+        let mut connection = AnyConnection::connect(url).await.unwrap();
+        if DATABASE == Database::Sqlite {
+            connection.execute("PRAGMA synchronous = OFF; PRAGMA busy_timeout = 10000").await.unwrap();
+        }
+        Raw(connection)
+    }
+
     pub(crate) async fn run(&mut self, sql: &str) -> Result<(), String> {
         let done = sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut self.0).await;
         done.map(drop).map_err(|error| error.as_database_error().unwrap().message().to_owned())
     }
 
+    /// Runs it, and takes it back.
+    pub(crate) async fn try_out(&mut self, sql: &str) -> Result<(), String> {
+        let done = self.run(&format!("BEGIN; {sql}; ROLLBACK")).await;
+        let _ = self.run("ROLLBACK").await;
+        done
+    }
+
     pub(crate) async fn text(&mut self, sql: &str) -> String {
-        let row = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_one(&mut self.0).await.unwrap();
-        row.try_get::<String, _>(0).unwrap()
+        self.texts(sql).await.pop().unwrap()
+    }
+
+    pub(crate) async fn texts(&mut self, sql: &str) -> Vec<String> {
+        let rows = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_all(&mut self.0).await.unwrap();
+        rows.iter().map(|row| row.try_get(0).unwrap()).collect()
     }
 
     pub(crate) async fn number(&mut self, sql: &str) -> i64 {
@@ -85,20 +178,63 @@ impl Raw {
 
     pub(crate) async fn bytes(&mut self, sql: &str) -> Vec<u8> {
         let row = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_one(&mut self.0).await.unwrap();
-        row.try_get_unchecked(0).unwrap()
+        row.try_get(0).unwrap()
+    }
+
+    pub(crate) async fn drop_rule(&mut self, table: &str, rule: &str) {
+        let sql = match DATABASE {
+            Database::Sqlite => format!("DROP TRIGGER {rule}"),
+            Database::Postgres => format!("DROP TRIGGER {rule} ON {table}"),
+        };
+        self.run(&sql).await.unwrap();
     }
 
     /// Takes away every rule that the database itself enforces.
     pub(crate) async fn drop_rules(&mut self) {
-        self.run("PRAGMA foreign_keys = OFF").await.unwrap();
-        loop {
-            let left = self.number("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'").await;
-            if left == 0 {
-                return;
+        if DATABASE == Database::Postgres {
+            let tables =
+                self.texts("SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()").await;
+            for table in tables {
+                self.run(&format!("ALTER TABLE {table} DISABLE TRIGGER ALL")).await.unwrap();
             }
-            let name = self.text("SELECT name FROM sqlite_schema WHERE type = 'trigger' LIMIT 1").await;
-            self.run(&format!("DROP TRIGGER {name}")).await.unwrap();
+            return;
         }
+        self.run("PRAGMA foreign_keys = OFF").await.unwrap();
+        for rule in self.texts("SELECT name FROM sqlite_schema WHERE type = 'trigger'").await {
+            self.drop_rule("", &rule).await;
+        }
+    }
+}
+
+/// Every way to insert, as what stands before `INTO` and what stands at the end.
+pub(crate) fn insertions() -> &'static [(&'static str, &'static str)] {
+    match DATABASE {
+        Database::Sqlite => {
+            &[("INSERT", ""), ("INSERT OR REPLACE", ""), ("REPLACE", ""), ("INSERT OR IGNORE", "")]
+        }
+        Database::Postgres => &[("INSERT", ""), ("INSERT", " ON CONFLICT DO NOTHING")],
+    }
+}
+
+/// Every way to empty a table.
+pub(crate) fn removals(table: &str) -> Vec<String> {
+    let mut ways = vec![format!("DELETE FROM {table}")];
+    if DATABASE == Database::Postgres {
+        ways.push(format!("TRUNCATE {table} CASCADE"));
+    }
+    ways
+}
+
+/// So many bytes of nothing.
+pub(crate) fn zeros(length: usize) -> String {
+    bytes_in_sql(&vec![0; length])
+}
+
+pub(crate) fn bytes_in_sql(bytes: &[u8]) -> String {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    match DATABASE {
+        Database::Sqlite => format!("x'{hex}'"),
+        Database::Postgres => format!("decode('{hex}', 'hex')"),
     }
 }
 

@@ -3,11 +3,11 @@
 use contract::CallStatus;
 use serde_json::{Value, json};
 use store::{
-    Checkpoint, EventError, ExportError, Fault, InclusionProof, Keys, PublicKey, Store, VerifyError,
-    verify_export,
+    Checkpoint, EventError, ExportError, Fault, InclusionProof, PublicKey, Store, VerifyError, verify_export,
 };
 
-use crate::gate::{Gate, NOW, Raw, asking, call_id, refused, running};
+use super::Database;
+use crate::gate::{Gate, NOW, Raw, asking, bytes_in_sql, call_id, refused, running};
 
 /// A ledger with entries of all kinds, two of them with receipts.
 async fn ledger() -> Gate {
@@ -71,17 +71,18 @@ async fn an_untouched_ledger_is_valid() {
     let gate = ledger().await;
     let verified = gate.store.verify(None).await.unwrap();
     assert_eq!((verified.entries, verified.receipts), (gate.store.ledger_size().await.unwrap(), 2));
-    let empty = tempfile::tempdir().unwrap();
-    let keys = Keys::load_or_create(empty.path()).unwrap();
-    let url = format!("sqlite:{}", empty.path().join("store.db").display());
-    let store = Store::open(&url, keys).await.unwrap();
-    assert_eq!(store.verify(None).await.unwrap().entries, 0);
+    let empty = Gate::open_empty().await;
+    assert_eq!(empty.store.verify(None).await.unwrap().entries, 0);
 }
 
 /// Sets one value, and returns the statement that sets it back.
 async fn set(raw: &mut Raw, table: &str, seq: i64, column: &str, bytes: &[u8], as_text: bool) {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let value = if as_text { format!("CAST(x'{hex}' AS TEXT)") } else { format!("x'{hex}'") };
+    let value = bytes_in_sql(bytes);
+    let value = match (as_text, crate::DATABASE) {
+        (true, Database::Sqlite) => format!("CAST({value} AS TEXT)"),
+        (true, Database::Postgres) => format!("convert_from({value}, 'UTF8')"),
+        (false, _) => value,
+    };
     raw.run(&format!("UPDATE {table} SET {column} = {value} WHERE seq = {seq}")).await.unwrap();
 }
 
@@ -93,7 +94,12 @@ async fn any_changed_byte_of_any_entry_is_found_and_the_entry_is_named() {
     let size = i64::try_from(gate.store.ledger_size().await.unwrap()).unwrap();
     for seq in 0..size {
         for (column, as_text) in [("kind", true), ("body", true), ("prev", false), ("hashes", false)] {
-            let sql = format!("SELECT CAST({column} AS BLOB) FROM ledger WHERE seq = {seq}");
+            let bytes = match (as_text, crate::DATABASE) {
+                (true, Database::Postgres) => format!("convert_to({column}, 'UTF8')"),
+                (true, Database::Sqlite) => format!("CAST({column} AS BLOB)"),
+                (false, _) => column.to_owned(),
+            };
+            let sql = format!("SELECT {bytes} FROM ledger WHERE seq = {seq}");
             let original = raw.bytes(&sql).await;
             // One in 13, beginning elsewhere in each entry, so that every place is met somewhere.
             let step = if original.len() > 13 { 13 } else { 1 };
@@ -127,6 +133,11 @@ async fn a_value_that_is_not_even_readable_is_a_fault_of_its_entry() {
     let gate = ledger().await;
     let mut raw = gate.raw().await;
     raw.drop_rules().await;
+    if crate::DATABASE == Database::Postgres {
+        let sql = format!("UPDATE ledger SET body = convert_from({}, 'UTF8')", bytes_in_sql(&[0xff]));
+        assert!(raw.run(&sql).await.is_err(), "there it cannot even be written");
+        return;
+    }
     raw.run("UPDATE ledger SET body = CAST(x'ff' AS TEXT) WHERE seq = 5").await.unwrap();
     assert!(matches!(broken(&gate.store, None).await, (Some(5), Fault::Unreadable { .. })));
 }
@@ -238,15 +249,11 @@ async fn a_cut_ledger_is_found_against_a_checkpoint_that_was_kept_elsewhere() {
 #[tokio::test]
 async fn a_fork_is_found_against_a_checkpoint_that_was_kept_elsewhere() {
     let gate = ledger().await;
-    let before = gate.home.path().join("before.db");
-    let mut raw = gate.raw().await;
-    raw.run(&format!("VACUUM INTO '{}'", before.display())).await.unwrap();
+    let fork = gate.copy().await;
     gate.record(running(10)).await;
     let note = gate.store.checkpoint(NOW).await.unwrap();
 
     // The old file comes back, and another history goes on from it with the same key: valid in itself.
-    let url = format!("sqlite:{}", before.display());
-    let fork = Store::open(&url, gate.store.keys().clone()).await.unwrap();
     for number in 11..15 {
         fork.record_call(running(number)).await.unwrap();
     }

@@ -1,30 +1,13 @@
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+//! Opening a store, whichever database keeps it.
 
-use sqlx::{Connection, Executor, SqliteConnection};
 use store::{Keys, OpenError, Store};
 
-use crate::gate::{Gate, running};
+use crate::gate::{Gate, Raw, new_place, running};
 
 fn home() -> (tempfile::TempDir, Keys) {
     let home = tempfile::tempdir().unwrap();
     let keys = Keys::load_or_create(home.path()).unwrap();
     (home, keys)
-}
-
-async fn open(path: &Path, keys: &Keys) -> Result<Store, OpenError> {
-    Store::open(&format!("sqlite:{}", path.display()), keys.clone()).await
-}
-
-#[tokio::test]
-async fn a_new_store_is_for_its_owner_alone() {
-    let gate = Gate::open().await;
-    gate.record(running(1)).await;
-    for name in ["store.db", "store.db-wal", "store.db-shm"] {
-        let mode = fs::metadata(gate.home.path().join(name)).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600, "{name}");
-    }
 }
 
 #[tokio::test]
@@ -38,62 +21,13 @@ async fn what_was_recorded_is_there_when_the_store_is_opened_again() {
 }
 
 #[tokio::test]
-async fn only_files_are_stores() {
-    let (home, keys) = home();
-    for url in ["", "postgres://host/db", "sqlite:", "sqlite::memory:", "/tmp/x", "sqlite:file:x?mode=memory"]
-    {
-        let error = Store::open(url, keys.clone()).await.unwrap_err();
-        assert!(matches!(error, OpenError::UnsupportedUrl { .. }), "{url}: {error}");
-    }
-    let error = open(home.path(), &keys).await.unwrap_err();
-    assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_folder_that_is_missing_or_takes_no_files_is_named() {
-    let (home, keys) = home();
-    for path in [home.path().join("missing/store.db"), "/proc/store.db".into()] {
-        let error = open(&path, &keys).await.unwrap_err();
-        assert!(matches!(error, OpenError::Folder { .. }), "{error}");
-        assert!(error.to_string().contains(&path.display().to_string()));
-    }
-}
-
-#[tokio::test]
-async fn a_read_only_store_is_refused() {
-    let gate = Gate::open().await;
-    gate.store.close().await;
-    let path = gate.home.path().join("store.db");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
-    let error = open(&path, gate.store.keys()).await.unwrap_err();
-    assert!(matches!(error, OpenError::ReadOnly { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn what_is_not_a_store_is_refused_and_left_as_it_is() {
-    let (home, keys) = home();
-    let text = home.path().join("text");
-    let content = "not a database at all, but long enough to be looked at as one\n".repeat(20);
-    fs::write(&text, &content).unwrap();
-    let error = open(&text, &keys).await.unwrap_err();
-    assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
-    assert_eq!(fs::read_to_string(&text).unwrap(), content);
-
-    let other = home.path().join("other.db");
-    let url = format!("sqlite:{}?mode=rwc", other.display());
-    let mut connection = SqliteConnection::connect(&url).await.unwrap();
-    connection.execute("CREATE TABLE accounts (id INTEGER)").await.unwrap();
-    connection.close().await.unwrap();
-    let error = open(&other, &keys).await.unwrap_err();
-    assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
-}
-
-#[tokio::test]
 async fn a_store_of_a_newer_program_is_left_alone() {
     let gate = Gate::open().await;
     gate.store.close().await;
     gate.raw().await.run("INSERT INTO schema_version VALUES (1000)").await.unwrap();
-    let error = open(&gate.home.path().join("store.db"), gate.store.keys()).await.unwrap_err();
+    let error = Store::open(&gate.url, gate.store.keys().clone()).await.unwrap_err();
+    assert!(matches!(error, OpenError::Newer { found: 1000, .. }), "{error}");
+    let error = store::danger::revert(&gate.url, 0).await.unwrap_err();
     assert!(matches!(error, OpenError::Newer { found: 1000, .. }), "{error}");
 }
 
@@ -101,18 +35,33 @@ async fn a_store_of_a_newer_program_is_left_alone() {
 async fn a_store_belongs_to_one_key() {
     let gate = Gate::open().await;
     let (_home, others) = home();
-    let error = open(&gate.home.path().join("store.db"), &others).await.unwrap_err();
+    let error = Store::open(&gate.url, others).await.unwrap_err();
     assert!(matches!(error, OpenError::OtherKey { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn tables_of_others_are_refused_and_left_as_they_are() {
+    let (home, keys) = home();
+    let url = new_place(home.path()).await;
+    if crate::DATABASE == super::Database::Sqlite {
+        std::fs::write(home.path().join("store.db"), "").unwrap();
+    }
+    let mut raw = Raw::connect(&url).await;
+    raw.run("CREATE TABLE accounts (id INTEGER); INSERT INTO accounts VALUES (7)").await.unwrap();
+    let error = Store::open(&url, keys).await.unwrap_err();
+    assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
+    assert_eq!(raw.number("SELECT count(*) FROM accounts").await, 1);
+    assert!(raw.run("SELECT 1 FROM schema_version").await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_that_start_at_once_share_one_store() {
     let (home, keys) = home();
-    let path = home.path().join("store.db");
+    let url = new_place(home.path()).await;
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..12 {
-        let (path, keys) = (path.clone(), keys.clone());
-        starts.spawn(async move { open(&path, &keys).await.map(drop) });
+        let (url, keys) = (url.clone(), keys.clone());
+        starts.spawn(async move { Store::open(&url, keys).await.map(drop) });
     }
     while let Some(opened) = starts.join_next().await {
         opened.unwrap().unwrap();

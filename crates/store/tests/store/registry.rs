@@ -2,7 +2,7 @@ use contract::{Contract, Definition, Digest, EgressClass, SafetyClass, ToolName,
 use serde_json::json;
 use store::{NewTool, RegisterError};
 
-use crate::gate::{Gate, NOW};
+use crate::gate::{Gate, NOW, insertions};
 
 fn definition(name: &str) -> Definition {
     serde_json::from_value(json!({
@@ -63,12 +63,12 @@ async fn a_tool_that_changes_the_outside_asks_people_whatever_its_row_says() {
     assert!(asks("fs.read").await, "after a change of class");
     raw.run("UPDATE tools SET requires_approval = 0, egress = 'write'").await.unwrap();
     assert!(asks("fs.read").await && asks("notify.email").await, "after an update of all");
-    for verb in ["INSERT", "INSERT OR REPLACE"] {
+    for (verb, end) in insertions() {
         let columns = "look, category, input_schema, output_schema, auth, requires_approval, is_dangerous, status, \
             egress, safety, hash, trust, definition, registered_at";
         raw.run(&format!(
             "{verb} INTO tools (name, {columns}) SELECT 'raw.tool', 'raw', category, input_schema, output_schema, \
-             auth, 0, 0, status, 'write', safety, hash, trust, definition, 0 FROM tools WHERE name = 'fs.read'"
+             auth, 0, 0, status, 'write', safety, hash, trust, definition, 0 FROM tools WHERE name = 'fs.read'{end}"
         ))
         .await
         .unwrap();

@@ -4,7 +4,8 @@ use contract::CallStatus;
 use serde_json::json;
 
 use crate::gate::{
-    Gate, LATER, NOW, approval, asking, asking_for, call_id, no, operator, refused, running, yes,
+    Gate, LATER, NOW, approval, asking, asking_for, call_id, insertions, no, operator, refused, removals,
+    running, yes, zeros,
 };
 
 const CALL_STATES: [&str; 8] =
@@ -44,7 +45,7 @@ async fn a_call_takes_no_way_that_is_not_drawn() {
     ];
     // Other rules refuse some of these too; here the state machine is on its own.
     for other in ["calls_end_with_a_receipt", "calls_run_once_approved", "calls_stay_what_was_asked"] {
-        raw.run(&format!("DROP TRIGGER {other}")).await.unwrap();
+        raw.drop_rule("calls", other).await;
     }
     for (number, from) in (0u8..).zip(CALL_STATES) {
         let id = call_id(number);
@@ -53,8 +54,7 @@ async fn a_call_takes_no_way_that_is_not_drawn() {
             assert_eq!(found, from);
             let settled = if ["planned", "waiting", "running"].contains(&to) { "NULL" } else { "1" };
             let sql = format!("UPDATE calls SET status = '{to}', settled_at = {settled} WHERE id = '{id}'");
-            let done = raw.run(&format!("BEGIN; {sql}; ROLLBACK")).await;
-            let _ = raw.run("ROLLBACK").await;
+            let done = raw.try_out(&sql).await;
             let expected = match drawn.contains(&(from, to)) {
                 true => Ok(()),
                 false => Err("a call cannot take this way".to_owned()),
@@ -97,8 +97,7 @@ async fn a_call_begins_where_calls_begin() {
             call_id(9),
             seq - 1
         );
-        let inserted = raw.run(&format!("BEGIN; {sql}; ROLLBACK")).await;
-        let _ = raw.run("ROLLBACK").await;
+        let inserted = raw.try_out(&sql).await;
         let begins = ["planned", "waiting", "running"].contains(&state);
         assert_eq!(inserted.is_ok(), begins, "{state}: {inserted:?}");
     }
@@ -146,8 +145,7 @@ async fn an_approval_takes_no_way_that_is_not_drawn() {
             let found = raw.text(&format!("SELECT state FROM approvals WHERE id = '{id}'")).await;
             assert_eq!(found, from);
             let sql = format!("UPDATE approvals SET state = '{to}' WHERE id = '{id}'");
-            let done = raw.run(&format!("BEGIN; {sql}; ROLLBACK")).await;
-            let _ = raw.run("ROLLBACK").await;
+            let done = raw.try_out(&sql).await;
             let expected = match (from, to) {
                 ("pending", "approved") => Err("too few people have approved".to_owned()),
                 ("pending", "rejected") => Err("nobody has rejected it".to_owned()),
@@ -174,10 +172,10 @@ async fn an_approval_begins_as_a_question_of_a_call_that_waits() {
         assert!(raw.run(&sql).await.is_err(), "{state}");
     }
     for (approval_id, call) in [(approval(1).to_string(), call_id(1)), ("y".into(), call_id(1))] {
-        for verb in ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE"] {
+        for (verb, end) in insertions() {
             let sql = format!(
                 "{verb} INTO approvals (id, call, why, quorum, state, asked_at, expires_at) \
-                 VALUES ('{approval_id}', '{call}', '[]', 1, 'pending', 1, 2)"
+                 VALUES ('{approval_id}', '{call}', '[]', 1, 'pending', 1, 2){end}"
             );
             assert_eq!(raw.run(&sql).await.unwrap_err(), "approvals are never replaced");
         }
@@ -190,15 +188,15 @@ async fn an_answer_comes_from_one_who_may_in_time_and_once() {
     gate.record(asking_for(1, 2)).await;
     gate.store.answer(&approval(1), yes("me")).await.unwrap();
     let mut raw = gate.raw().await;
-    let mut answer = async |verb: &str, by: &str, at: i64| {
+    let mut answer = async |(verb, end): (&str, &str), by: &str, at: i64| {
         let id = approval(1);
         let sql = format!(
             "{verb} INTO answers (approval, operator, verdict, via, answered_at) \
-             VALUES ('{id}', '{by}', 'approve', 'sql', {at})"
+             VALUES ('{id}', '{by}', 'approve', 'sql', {at}){end}"
         );
         raw.run(&sql).await
     };
-    for verb in ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE"] {
+    for &verb in insertions() {
         assert_eq!(answer(verb, "me", NOW).await.unwrap_err(), "one person answers once");
         assert_eq!(answer(verb, "guest", NOW).await.unwrap_err(), "only an approver or an admin answers");
         assert_eq!(answer(verb, "nobody", NOW).await.unwrap_err(), "only an approver or an admin answers");
@@ -209,7 +207,10 @@ async fn an_answer_comes_from_one_who_may_in_time_and_once() {
         .add_operator(&operator("third"), store::Role::Admin, contract::Digest::of(b"3"), NOW)
         .await
         .unwrap();
-    assert_eq!(answer("INSERT", "third", NOW).await.unwrap_err(), "only what is pending can be answered");
+    assert_eq!(
+        answer(("INSERT", ""), "third", NOW).await.unwrap_err(),
+        "only what is pending can be answered"
+    );
     assert!(raw.run("UPDATE answers SET verdict = 'approve'").await.is_err());
     assert!(raw.run("DELETE FROM answers").await.is_err());
 }
@@ -274,9 +275,11 @@ async fn what_only_grows_is_neither_changed_nor_removed_nor_replaced() {
     for table in ["ledger", "receipts", "checkpoints", "gate", "head", "calls", "approvals", "answers"] {
         let before = raw.number(&format!("SELECT count(*) FROM {table}")).await;
         assert!(before > 0, "{table}");
-        assert!(raw.run(&format!("DELETE FROM {table}")).await.is_err(), "{table}");
-        for verb in ["INSERT OR REPLACE", "REPLACE", "INSERT OR IGNORE"] {
-            let sql = format!("{verb} INTO {table} SELECT * FROM {table}");
+        for removal in removals(table) {
+            assert!(raw.run(&removal).await.is_err(), "{removal}");
+        }
+        for (verb, end) in insertions() {
+            let sql = format!("{verb} INTO {table} SELECT * FROM {table}{end}");
             assert!(raw.run(&sql).await.is_err(), "{table}: {verb}");
         }
         assert_eq!(raw.number(&format!("SELECT count(*) FROM {table}")).await, before, "{table}");
@@ -290,18 +293,20 @@ async fn the_ledger_has_no_gaps_and_no_other_kinds_of_values() {
     gate.record(running(1)).await;
     let mut raw = gate.raw().await;
     let next = raw.number("SELECT max(seq) + 1 FROM ledger").await;
-    let sql = |seq: i64| {
+    let sql = |seq: i64, hashes: usize| {
         format!(
             "INSERT INTO ledger (seq, time, kind, body, prev, hashes) \
-             VALUES ({seq}, 1, 'x', '{{}}', zeroblob(32), zeroblob(32))"
+             VALUES ({seq}, 1, 'x', '{{}}', {}, {})",
+            zeros(32),
+            zeros(hashes)
         )
     };
     for seq in [-1, 0, next - 1, next + 1] {
-        assert!(raw.run(&sql(seq)).await.is_err(), "{seq}");
+        assert!(raw.run(&sql(seq, 32)).await.is_err(), "{seq}");
     }
-    assert!(raw.run(&sql(next).replace("zeroblob(32))", "zeroblob(33))")).await.is_err());
-    assert!(raw.run(&sql(next).replace("1, 'x'", "'now', 'x'")).await.is_err());
-    assert!(raw.run(&format!("BEGIN; {}; ROLLBACK", sql(next))).await.is_ok(), "the control");
+    assert!(raw.run(&sql(next, 33)).await.is_err());
+    assert!(raw.run(&sql(next, 32).replace("1, 'x'", "'now', 'x'")).await.is_err());
+    assert!(raw.try_out(&sql(next, 32)).await.is_ok(), "the control");
 }
 
 #[tokio::test]
@@ -311,8 +316,8 @@ async fn a_claim_is_taken_once_and_kept_while_its_call_is_open() {
     gate.record(claiming(1)).await;
     gate.record(running(2)).await;
     let mut raw = gate.raw().await;
-    for verb in ["INSERT", "INSERT OR REPLACE"] {
-        let sql = format!("{verb} INTO claims VALUES ('key', '{}', '', 0)", call_id(2));
+    for (verb, end) in insertions() {
+        let sql = format!("{verb} INTO claims VALUES ('key', '{}', '', 0){end}", call_id(2));
         assert_eq!(raw.run(&sql).await.unwrap_err(), "the claim is taken");
     }
     assert!(raw.run("DELETE FROM claims").await.is_err());

@@ -163,7 +163,10 @@ impl Reader {
         // What follows the scheme may hold a password, so it is not repeated.
         let (scheme, rest) = text.value.split_once(':').unwrap_or((text.value.as_str(), ""));
         if scheme != "sqlite" {
-            let message = format!("`{}` is no store of this version: write `sqlite:PATH`", shown(scheme));
+            let message = format!(
+                "`{}` is no store for this file: write `sqlite:PATH`, or name a server with TOOLGATE_STORE",
+                shown(scheme)
+            );
             self.refuse(text.place, message);
             return None;
         }

@@ -251,7 +251,7 @@ fn what_contradicts_itself_or_lacks_a_half_is_refused() {
 fn a_password_in_the_address_of_a_store_is_not_repeated() {
     refused_as(&[(
         "store: \"postgres://me:secret@host/db\"",
-        "1:8: `postgres` is no store of this version: write `sqlite:PATH`",
+        "1:8: `postgres` is no store for this file: write `sqlite:PATH`, or name a server with TOOLGATE_STORE",
     )]);
 }
 

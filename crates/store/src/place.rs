@@ -1,0 +1,191 @@
+//! Where a store is: a file for SQLite, or a database of a PostgreSQL server.
+//!
+//! # Invariants
+//! - What is shown of a place holds no password, whatever stood in its URL.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::any::AnyConnectOptions;
+
+use crate::file::place;
+use crate::open::OpenError;
+
+/// Which database keeps a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Sqlite,
+    Postgres,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+}
+
+/// Where a store is.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A database of a PostgreSQL server.
+    Server {
+        options: AnyConnectOptions,
+        /// The server and the database, without what nobody should see.
+        shown: String,
+    },
+}
+
+impl Place {
+    /// Reads `sqlite:PATH` or `postgres://USER@HOST/DATABASE`.
+    pub(crate) fn parse(url: &str) -> Result<Place, OpenError> {
+        let unsupported = || OpenError::UnsupportedUrl { url: without_password(url) };
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            let options: AnyConnectOptions = url.parse().map_err(|_| unsupported())?;
+            let shown = without_password(url);
+            return Ok(Place::Server { options, shown });
+        }
+        let path = url.strip_prefix("sqlite:").ok_or_else(unsupported)?;
+        let path = path.strip_prefix("//").unwrap_or(path);
+        // Memory is forgotten; the rest would be read as options by SQLite, not as a name.
+        if path.is_empty() || path.starts_with(':') || path.starts_with("file:") || path.contains('\0') {
+            return Err(unsupported());
+        }
+        Ok(Place::File(PathBuf::from(path)))
+    }
+
+    pub(crate) fn database(&self) -> Database {
+        match self {
+            Place::File(_) => Database::Sqlite,
+            Place::Server { .. } => Database::Postgres,
+        }
+    }
+
+    /// How to connect to it. A file is made first, if it is not there.
+    pub(crate) fn options(&self) -> Result<AnyConnectOptions, OpenError> {
+        match self {
+            Place::File(path) => {
+                touch(path)?;
+                let failed = |source| OpenError::File { path: path.clone(), source };
+                // The name goes through a URL, which would take dots, links' parents and marks for something else.
+                let real = fs::canonicalize(path).map_err(failed)?;
+                let name = real.to_str().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+                let escaped = |byte: u8| match byte {
+                    b'/' | b'-' | b'_' => char::from(byte).to_string(),
+                    byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+                    byte => format!("%{byte:02X}"),
+                };
+                let url = format!("sqlite:{}", name.bytes().map(escaped).collect::<String>());
+                url.parse().map_err(|_| OpenError::UnsupportedUrl { url: self.to_string() })
+            }
+            Place::Server { options, .. } => Ok(options.clone()),
+        }
+    }
+
+    /// What is said to the database when a connection is made.
+    pub(crate) fn settings(&self, purpose: Purpose, patience: Duration) -> String {
+        let wait = patience.as_millis();
+        match (self.database(), purpose) {
+            // What is committed survives a power cut: `Disk` sees to it, for many at once.
+            (Database::Sqlite, Purpose::Write) => format!(
+                "PRAGMA busy_timeout = {wait}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
+                 PRAGMA foreign_keys = ON"
+            ),
+            (Database::Sqlite, Purpose::Read) => {
+                format!("PRAGMA busy_timeout = {wait}; PRAGMA query_only = ON")
+            }
+            (Database::Postgres, purpose) => format!(
+                "SET synchronous_commit = on; SET lock_timeout = {wait}; SET statement_timeout = '60s'; \
+                 SET idle_in_transaction_session_timeout = '60s'; SET client_min_messages = warning; \
+                 SET default_transaction_read_only = {}; SET application_name = 'toolgate'",
+                if purpose == Purpose::Read { "on" } else { "off" }
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::File(path) => write!(formatter, "{}", path.display()),
+            Place::Server { shown, .. } => formatter.write_str(shown),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Place({self})")
+    }
+}
+
+/// A URL as far as it can be shown: not what stands between a user's name and the host, nor any option.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        let end = if url.contains('@') { url.find([':', '@', '?']) } else { None };
+        return url.chars().take(end.unwrap_or(256)).collect();
+    };
+    let (before, options) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    match before.rsplit_once('@') {
+        Some((who, server)) => {
+            let user = who.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{server}")
+        }
+        // Not a URL as it should be: the mark may stand in a password.
+        None if options.contains('@') => format!("{scheme}://"),
+        None => format!("{scheme}://{before}"),
+    }
+}
+
+/// Makes the file, for its owner alone; SQLite gives the files beside it the same permissions.
+///
+/// One that is there is looked at, never opened: to close it would let go of every lock that SQLite holds on it for
+/// another store of this process.
+fn touch(path: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::File { path: path.to_owned(), source };
+    let shown = || path.display().to_string();
+    match fs::metadata(path) {
+        // Also for root, who could write it all the same: somebody has protected it.
+        Ok(metadata) if metadata.is_file() && metadata.permissions().readonly() => {
+            Err(OpenError::ReadOnly { place: shown() })
+        }
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Ok(_) => Err(OpenError::NotAStore { place: shown() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => place(path, &[], 0o600)
+            .map(drop)
+            .map_err(|source| OpenError::Folder { path: path.to_owned(), source }),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_of_a_place_holds_no_password() {
+        for (url, shown) in [
+            ("postgres://me:hunter2@db.example:5433/gate", "postgres://me@db.example:5433/gate"),
+            ("postgres://me:hun@ter2@db.example/gate", "postgres://me@db.example/gate"),
+            ("postgresql://db.example/gate?password=hunter2&host=x", "postgresql://db.example/gate"),
+            ("postgres://me@db.example/gate?password=hunter@2", "postgres://me@db.example/gate"),
+            ("postgres://:hunter2@db.example/gate", "postgres://@db.example/gate"),
+        ] {
+            let place = Place::parse(url).unwrap();
+            assert_eq!(place.to_string(), shown);
+            assert!(!format!("{place:?}").contains("hun"), "{place:?}");
+        }
+        for url in ["mysql://me:hunter2@db/gate", "postgres://me:hun?ter2@db/gate:x", "me:hunter2@db?x"] {
+            let shown = match Place::parse(url) {
+                Ok(place) => place.to_string(),
+                Err(error) => error.to_string(),
+            };
+            assert!(!shown.contains("ter2"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The store on PostgreSQL: the same suite as on SQLite, on the server that `TOOLGATE_TEST_POSTGRES` names.
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
+#![expect(clippy::panic, reason = "so is what it gets and did not expect")]
+
+#[path = "store/mod.rs"]
+mod store_on;
+
+#[path = "store/server.rs"]
+mod server;
+
+use store_on::{Database, gate};
+
+/// What the suite runs on.
+const DATABASE: Database = Database::Postgres;

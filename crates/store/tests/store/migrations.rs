@@ -1,0 +1,49 @@
+//! The schema, there and back and there again.
+
+use store::{Store, danger};
+
+use super::Database;
+use crate::gate::{Gate, NOW, Raw, running};
+
+/// Everything that the database knows of the schema, as text.
+async fn schema(raw: &mut Raw) -> Vec<String> {
+    raw.texts(match crate::DATABASE {
+        Database::Sqlite => {
+            "SELECT type || ' ' || name || ': ' || coalesce(sql, '') FROM sqlite_schema ORDER BY type, name"
+        }
+        Database::Postgres => {
+            "SELECT format('column %s.%s %s %s %s %s', table_name, column_name, data_type, is_nullable, \
+               coalesce(column_default, ''), coalesce(collation_name, '')) AS line FROM information_schema.columns \
+               WHERE table_schema = current_schema() \
+             UNION ALL SELECT format('rule %s on %s: %s', conname, conrelid::regclass, pg_get_constraintdef(oid)) \
+               FROM pg_constraint WHERE connamespace = current_schema()::regnamespace \
+             UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = current_schema() \
+             UNION ALL SELECT 'trigger ' || pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+               WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace \
+             UNION ALL SELECT 'function ' || pg_get_functiondef(oid) FROM pg_proc \
+               WHERE pronamespace = current_schema()::regnamespace \
+             ORDER BY line"
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn up_and_down_and_up_again_gives_the_same_schema() {
+    let gate = Gate::open().await;
+    gate.record(running(1)).await;
+    gate.store.checkpoint(NOW).await.unwrap();
+    gate.store.close().await;
+    let mut raw = gate.raw().await;
+    let first = schema(&mut raw).await;
+    assert!(first.len() > 60, "it is looked at: {first:#?}");
+    danger::revert(&gate.url, 0).await.unwrap();
+    let left: Vec<String> =
+        schema(&mut raw).await.into_iter().filter(|line| !line.contains("schema_version")).collect();
+    assert_eq!(left, Vec::<String>::new());
+    let again = Store::open(&gate.url, gate.store.keys().clone()).await.unwrap();
+    assert_eq!(schema(&mut raw).await, first);
+    assert_eq!(again.ledger_size().await.unwrap(), 0);
+    again.record_call(running(1)).await.unwrap();
+    again.verify(None).await.unwrap();
+}

@@ -1,0 +1,19 @@
+//! The suite that both databases pass. A test takes its store from [`gate::Gate`], and the SQL that differs from
+//! [`gate::Raw`].
+
+mod approvals;
+mod calls;
+pub(crate) mod gate;
+mod ledger;
+mod migrations;
+mod opening;
+mod registry;
+mod rules;
+mod together;
+
+/// Which database the suite runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Database {
+    Sqlite,
+    Postgres,
+}

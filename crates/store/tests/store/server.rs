@@ -1,0 +1,67 @@
+//! Stores that a server keeps.
+
+use store::{Keys, OpenError, Store};
+
+use crate::gate::{Gate, running, server};
+
+/// The server's URL with another part in it.
+fn with(part: &str, other: &str) -> String {
+    let url = server();
+    assert!(url.contains(part), "{url}");
+    url.replacen(part, other, 1)
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_and_the_password_is_not() {
+    let home = tempfile::tempdir().unwrap();
+    let keys = Keys::load_or_create(home.path()).unwrap();
+    // Of the service that once had this port nothing is left anywhere.
+    let error = Store::open("postgres://me:hunter2@127.0.0.1:1/gate", keys).await.unwrap_err();
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error}");
+    let text = format!("{error} {error:?}");
+    assert!(text.contains("me@127.0.0.1:1/gate") && !text.contains("hunter2"), "{text}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_there_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let keys = Keys::load_or_create(home.path()).unwrap();
+    let error = Store::open(&with("/postgres", "/no_such_database"), keys).await.unwrap_err();
+    assert!(matches!(error, OpenError::NoDatabase { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn commits_are_durable_whatever_the_server_would_do_otherwise() {
+    let gate = Gate::open_empty().await;
+    let url = format!("{} -csynchronous_commit%3Doff", gate.url).replace(' ', "%20");
+    gate.store.close().await;
+    let store = Store::open(&url, gate.store.keys().clone()).await.unwrap();
+    let mut raw = gate.raw().await;
+    // Asked of a trigger: it runs in the very transaction that writes.
+    raw.run(
+        "CREATE TABLE seen (setting TEXT); CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+           INSERT INTO seen VALUES (current_setting('synchronous_commit') || ' ' || current_setting('transaction_isolation')); \
+           RETURN NEW; END $$; \
+         CREATE TRIGGER look BEFORE INSERT ON ledger FOR EACH ROW EXECUTE FUNCTION look()",
+    )
+    .await
+    .unwrap();
+    store.record_call(running(1)).await.unwrap();
+    assert_eq!(raw.texts("SELECT DISTINCT setting FROM seen").await, ["on read committed"]);
+}
+
+#[tokio::test]
+async fn a_rule_looks_into_its_own_tables_and_not_into_those_of_its_caller() {
+    let gate = Gate::open().await;
+    gate.record(crate::gate::asking(1)).await;
+    let mut raw = gate.raw().await;
+    // Tables of the caller's own, in which everything is approved.
+    raw.run(
+        "CREATE TEMP TABLE approvals (id TEXT, call TEXT, state TEXT); \
+         INSERT INTO pg_temp.approvals SELECT 'x', id, 'running' FROM calls",
+    )
+    .await
+    .unwrap();
+    let refusal = raw.run("UPDATE calls SET status = 'running'").await.unwrap_err();
+    assert_eq!(refusal, "a call that waits runs only with an approval");
+}
