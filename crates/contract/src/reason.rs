@@ -64,6 +64,8 @@ reasons!(
     UnknownTool unknown_tool = "unknown_tool",
     /// The arguments do not fit the tool's schema.
     BadArguments bad_arguments = "bad_arguments",
+    /// The arguments are longer than they may be.
+    TooLarge too_large = "too_large",
     /// There is no such agent.
     UnknownAgent unknown_agent = "unknown_agent",
     /// The tool is switched off or suspended.

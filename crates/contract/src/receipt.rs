@@ -66,6 +66,9 @@ pub struct RunFacts {
     pub backend: String,
     /// One entry per control: how far it was enforced.
     pub enforced: BTreeMap<String, Enforced>,
+    /// How much it was granted at most, by resource: bytes, milliseconds, thousandths of a processor, processes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, u64>,
     /// The exit code, if it had one.
     pub exit_code: Option<i32>,
     /// The signal that ended it, if one did.

@@ -124,7 +124,10 @@ impl Engine {
             }
         };
         let authority = written("grant", grant.authority())?;
-        if !self.inner.store.start_approved(&row.id, &approval.id, authority, self.now()).await? {
+        let allowances = self.limits_on_running(&row.tool).allowances;
+        let store = &self.inner.store;
+        // What people have approved is not refused for coming too often: it waits for its turn.
+        if !store.start_approved_within(&row.id, &approval.id, authority, self.now(), &allowances).await? {
             return Ok(None);
         }
         Ok(Some(self.see_run(case, request, grant, Some(approval), cancel.clone()).await))

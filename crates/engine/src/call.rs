@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use contract::{CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, ToolName};
-use policy::{Admitted, Grant, Question, Ruling, Verdict, decide, may_see};
+use policy::{Admitted, Grant, Question, Ruling, Settings, Verdict, decide, may_see};
 use serde_json::json;
 use store::{ApprovalFilter, ApprovalRow, CallRow, Course, NewApproval, NewCall, Recorded};
 use tokio_util::sync::CancellationToken;
-use tools::{Owner, Ran};
+use tools::{Owner, Ran, Tool};
 
 use crate::approve::view_of;
 use crate::engine::Engine;
 use crate::error::{EngineError, written};
+use crate::rates::with_limit;
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};
 
@@ -68,13 +69,20 @@ impl Engine {
             Verdict::Allow(grant) => {
                 let authority = written("grant", grant.authority())?;
                 let claim = self.claim_of(request, case);
-                let planned = self.new_call(case, request, trace, claim, Course::Run { authority });
-                match store.record_call(planned).await? {
+                let run = Course::Run { authority };
+                let planned = self.new_call(case, request, trace.clone(), claim, run);
+                let limits = self.limits_on_running(&case.tool);
+                match store.record_within(planned, &limits.allowances).await? {
                     Recorded::New { .. } => {
                         Ok(self.see_run(case.clone(), request.clone(), grant, None, cancel).await)
                     }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
+                    Recorded::UsedUp(used_up) => {
+                        let reason = limits.reason(used_up);
+                        let trace = with_limit(trace, &reason)?;
+                        self.refuse(case, request, reason, trace).await
+                    }
                 }
             }
         }
@@ -96,6 +104,7 @@ impl Engine {
         if let Some(agent) = settings.agents.get(&request.agent) {
             may_see(agent, &listed.facts, settings)?;
         }
+        check_size(listed.tool.as_ref(), request, settings)?;
         let problems = contract.input().problems(request.arguments.value());
         if !problems.is_empty() {
             let why = format!("the arguments do not fit: {}", problems.join("; "));
@@ -126,8 +135,11 @@ impl Engine {
         trace: serde_json::Value,
     ) -> Result<CallResult, EngineError> {
         let planned = self.new_call(case, request, trace, None, Course::Refuse);
-        self.inner.store.record_call(planned).await?;
-        Ok(self.settle(case, End::Refused(reason), None).await)
+        let limits = self.limits_on_refusing();
+        match self.inner.store.record_within(planned, &limits.allowances).await? {
+            Recorded::UsedUp(used_up) => Ok(limits.unrecorded(case, used_up, &reason)),
+            _ => Ok(self.settle(case, End::Refused(reason), None).await),
+        }
     }
 
     async fn key_conflict(&self, case: &Case, request: &Request) -> Result<CallResult, EngineError> {
@@ -169,6 +181,8 @@ impl Engine {
             },
             Recorded::Existing(row) => self.join(*row, patience, cancel).await,
             Recorded::KeyConflict => self.key_conflict(case, request).await,
+            // It counts when it starts, not when people are asked.
+            Recorded::UsedUp(_) => Err(EngineError::Missing),
         }
     }
 
@@ -278,7 +292,9 @@ impl Engine {
         let tool = &listed.tool;
         let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
         let surroundings = self.inner.surroundings.for_owner(owner);
-        let ran = tool.run(grant, &request.arguments, &surroundings, cancel.clone()).await;
+        let limits = grant.authority().limits.named();
+        let mut ran = tool.run(grant, &request.arguments, &surroundings, cancel.clone()).await;
+        ran.facts.limits = limits;
         match &ran.failure {
             None => {
                 let problems = tool.contract().output().problems(&ran.output.structured);
@@ -356,7 +372,10 @@ impl Engine {
             contract: case.contract,
             request: case.request,
             arguments: case.arguments,
-            arguments_json: request.arguments.text().to_owned(),
+            arguments_json: match course {
+                Course::Refuse if size_of(request) > self.settings().max_arguments => String::new(),
+                _ => request.arguments.text().to_owned(),
+            },
             policy: self.inner.policy.hash(),
             purpose: case.purpose.clone(),
             trace,
@@ -365,6 +384,20 @@ impl Engine {
             course,
         }
     }
+}
+
+/// Refuses arguments that are longer than they may be, before anybody reads them.
+fn check_size(tool: &dyn Tool, request: &Request, settings: &Settings) -> Result<(), Reason> {
+    let most = settings.max_arguments.max(tool.most_arguments(settings).unwrap_or(0));
+    if size_of(request) <= most {
+        return Ok(());
+    }
+    let why = format!("the arguments have {} bytes, and {most} at most are taken", size_of(request));
+    Err(Reason::too_large(why).with_hint("write what is large to a file, and name the file"))
+}
+
+fn size_of(request: &Request) -> u64 {
+    request.arguments.text().len() as u64
 }
 
 pub(crate) fn failed(reason: Reason) -> Ran {

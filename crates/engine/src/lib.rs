@@ -18,6 +18,7 @@ mod engine;
 mod error;
 mod explain;
 mod operator;
+mod rates;
 mod request;
 mod settle;
 

@@ -168,7 +168,12 @@ fn answer(call: &CallId, tool: &ToolName, status: CallStatus, content: String) -
 }
 
 /// An answer that is a reason.
-fn without_effect(call: &CallId, tool: &ToolName, status: CallStatus, reason: Reason) -> CallResult {
+pub(crate) fn without_effect(
+    call: &CallId,
+    tool: &ToolName,
+    status: CallStatus,
+    reason: Reason,
+) -> CallResult {
     // Refusals quote what they refuse, and that is the agent's.
     let reason = clean_reason(reason);
     let hint = reason.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();

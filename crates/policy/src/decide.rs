@@ -8,6 +8,7 @@ use crate::address::is_special_host;
 use crate::facts::{Admitted, Consent, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::level::{Constraints, Git, Network, Terminal};
+use crate::resources::limits_for;
 use crate::settings::{Agent, Policy, RuleEffect, Settings};
 use crate::verdict::{Question, Ruling, Step, Verdict};
 
@@ -308,7 +309,8 @@ impl Hearing<'_> {
     /// What was asked for, within the limits of the contract.
     fn grant(&self, consent: Option<&Consent>) -> Grant {
         let call = self.call;
-        let limits = call.tool.limits;
+        // INVARIANT(limits-only-lowered)
+        let limits = limits_for(&call.tool.name, call.tool.limits, &self.settings.resources);
         let milliseconds = i64::try_from(limits.timeout.as_millis()).unwrap_or(i64::MAX);
         Grant::new(Authority {
             call: call.call.clone(),

@@ -4,6 +4,7 @@
 //! - Only [`crate::decide`] makes one: the fields are private, and it is neither `Clone` nor `Deserialize`.
 //! - Whoever obeys it consumes it: one grant, one call.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,8 +67,12 @@ pub struct GrantLimits {
     pub timeout: Duration,
     /// Memory, in bytes.
     pub memory: u64,
+    /// Thousandths of one processor.
+    pub cpu_millis: u32,
     /// Processes.
     pub pids: u32,
+    /// Bytes that it may add to the disk.
+    pub disk: u64,
     /// Output that is kept, in bytes.
     pub output: u64,
 }
@@ -82,9 +87,27 @@ impl Default for GrantLimits {
         GrantLimits {
             timeout: Duration::from_secs(30),
             memory: 2 * 1024 * 1024 * 1024,
+            cpu_millis: 4000,
             pids: 512,
+            disk: 1024 * 1024 * 1024,
             output: 10 * 1024 * 1024,
         }
+    }
+}
+
+impl GrantLimits {
+    /// Each limit by its name, as receipts have them.
+    pub fn named(&self) -> BTreeMap<String, u64> {
+        let timeout = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        let all = [
+            ("timeout_ms", timeout),
+            ("memory", self.memory),
+            ("cpu_millis", self.cpu_millis.into()),
+            ("processes", self.pids.into()),
+            ("disk", self.disk),
+            ("output", self.output),
+        ];
+        all.into_iter().map(|(name, most)| (name.to_owned(), most)).collect()
     }
 }
 

@@ -12,6 +12,8 @@ mod decide;
 mod facts;
 mod grant;
 mod level;
+mod rates;
+mod resources;
 mod settings;
 mod verdict;
 
@@ -20,6 +22,8 @@ pub use decide::{decide, may_see};
 pub use facts::{Admitted, Consent, Facets, Facts, ToolFacts};
 pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use level::{CodeExecution, Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
+pub use resources::{Resources, ToolResources};
 pub use settings::{
     Agent, ApprovalRule, FileSettings, Policy, RuleEffect, Settings, ShellSettings, ToolGlob, ToolGlobError,
 };

@@ -8,6 +8,8 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use crate::level::{Constraints, Overrides};
+use crate::rates::RateSettings;
+use crate::resources::ToolResources;
 
 /// Everything that decides, apart from the facts of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +28,12 @@ pub struct Settings {
     pub shell: ShellSettings,
     /// Files.
     pub files: FileSettings,
+    /// How often agents may call.
+    pub rates: RateSettings,
+    /// How much one call may use, where that is less than its contract says.
+    pub resources: Vec<ToolResources>,
+    /// The longest arguments, in bytes, of tools that do not say that they need more.
+    pub max_arguments: u64,
     /// How long a question waits for an answer, in milliseconds.
     pub ask_for: i64,
 }
@@ -40,6 +48,9 @@ impl Default for Settings {
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
             files: FileSettings::default(),
+            rates: RateSettings::default(),
+            resources: Vec::new(),
+            max_arguments: 1024 * 1024,
             ask_for: 300_000,
         }
     }

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
+use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
 use crate::write::Write;
 
 /// How long a claim is kept.
@@ -131,6 +132,8 @@ pub enum Recorded {
     Existing(Box<CallRow>),
     /// Another call was made under this claim; nothing is recorded.
     KeyConflict,
+    /// The agent may not call so often; nothing is recorded but, if it was to be refused, that there was one more.
+    UsedUp(UsedUp),
 }
 
 /// Why a call was not recorded.
@@ -195,6 +198,16 @@ pub struct CallRow {
 impl Store {
     /// Records a call and what was decided about it, in one transaction; durable when it returns.
     pub async fn record_call(&self, call: NewCall) -> Result<Recorded, RecordError> {
+        self.record_within(call, &[]).await
+    }
+
+    /// The same for an agent that may not call more often than this. One that people are asked about counts when it
+    /// starts.
+    pub async fn record_within(
+        &self,
+        call: NewCall,
+        allowances: &[Allowance],
+    ) -> Result<Recorded, RecordError> {
         if let Course::Ask(question) = &call.course
             && (question.quorum == 0 || question.expires_at <= call.asked_at)
         {
@@ -216,6 +229,10 @@ impl Store {
         let known = sqlx::query(BY_ID).bind(call.id.as_str()).fetch_optional(write.connection()).await;
         if known.map_err(StoreError::from)?.is_some() {
             return Err(RecordError::Exists { id: call.id });
+        }
+        if let Some(used_up) = count(&mut write, &call, allowances).await? {
+            write.commit().await?;
+            return Ok(Recorded::UsedUp(used_up));
         }
         let seq = plan(&mut write, &call).await?;
         if let Some(claim) = claim {
@@ -253,6 +270,18 @@ impl Store {
         authority: Value,
         now: i64,
     ) -> Result<bool, StoreError> {
+        self.start_approved_within(call, approval, authority, now, &[]).await
+    }
+
+    /// The same for an agent that may not call more often than this: false also until its turn comes.
+    pub async fn start_approved_within(
+        &self,
+        call: &CallId,
+        approval: &ApprovalId,
+        authority: Value,
+        now: i64,
+        allowances: &[Allowance],
+    ) -> Result<bool, StoreError> {
         let mut write = self.write().await?;
         let using = sqlx::query(USE_APPROVAL).bind(approval.as_str()).bind(call.as_str()).bind(now);
         if using.execute(write.connection()).await?.rows_affected() != 1 {
@@ -261,6 +290,11 @@ impl Store {
         let run = sqlx::query(RUN).bind(call.as_str());
         if run.execute(write.connection()).await?.rows_affected() != 1 {
             // The caller took it back; what was approved stays unused.
+            return Ok(false);
+        }
+        let Some(row) = read_call(write.connection(), call).await? else { return Ok(false) };
+        let spend = Spend { kind: Kind::Run, agent: &row.agent, tool: &row.tool, allowances, now };
+        if spend.take(&mut write).await?.is_some() {
             return Ok(false);
         }
         let body = json!({ "call": call, "approval": approval, "authority": authority });
@@ -318,6 +352,27 @@ impl Store {
         let row = query.fetch_optional(&mut *self.read().await?).await?;
         Ok(row.map(|row| row.try_get("envelope")).transpose()?)
     }
+}
+
+/// Counts a call. One too many that is refused is at least counted as such.
+async fn count(
+    write: &mut Write<'_>,
+    call: &NewCall,
+    allowances: &[Allowance],
+) -> Result<Option<UsedUp>, StoreError> {
+    let kind = match call.course {
+        Course::Run { .. } => Kind::Run,
+        Course::Refuse => Kind::Refuse,
+        Course::Ask(_) => return Ok(None),
+    };
+    let spend = Spend { kind, agent: &call.agent, tool: &call.tool, allowances, now: call.asked_at };
+    let used_up = spend.take(write).await?;
+    match (kind, used_up) {
+        (Kind::Refuse, Some(_)) => count_flood(write, &call.agent, call.asked_at).await?,
+        (Kind::Refuse, None) => end_flood(write, &call.agent, call.asked_at).await?,
+        (Kind::Run, _) => {}
+    }
+    Ok(used_up)
 }
 
 /// The call that holds a claim, after claims that have had their time are let go.

@@ -24,6 +24,7 @@ mod place;
 mod read;
 mod registry;
 mod settle;
+mod spending;
 mod write;
 
 pub use approvals::{
@@ -41,3 +42,4 @@ pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, OperatorRow, Role};
 pub use registry::{NewTool, RegisterError, ToolRow};
 pub use settle::{Receipt, SettleError, Settlement};
+pub use spending::{Allowance, UsedUp};

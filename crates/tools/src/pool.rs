@@ -17,7 +17,7 @@ use jail::{
     Access, ChangeReport, Content, Directory, Draft, Enforcement, Kept, Limits, Loopback, Plan, Program,
     Strictness,
 };
-use policy::WorkspaceAccess;
+use policy::{GrantLimits, WorkspaceAccess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_util::task::AbortOnDropHandle;
@@ -45,20 +45,24 @@ impl Surroundings {
     pub(crate) async fn ask(
         &self,
         access: WorkspaceAccess,
+        limits: GrantLimits,
         question: &WorkerRequest,
     ) -> Result<Asked, Reason> {
         let bytes = serde_json::to_vec(question).map_err(|error| Reason::internal(error.to_string()))?;
-        let key = self.owner().and_then(|owner| Key::of(owner, &question.root, access));
+        // One that was started with other limits than usual holds them for its whole life, so it serves one call.
+        let usual = GrantLimits { timeout: limits.timeout, ..GrantLimits::default() };
+        let owner = self.owner().filter(|_| limits == usual);
+        let key = owner.and_then(|owner| Key::of(owner, &question.root, access));
         let kept = key.as_ref().and_then(|key| self.pool().take(key));
         let is_kept = kept.is_some();
         let mut worker = match kept {
             Some(worker) => worker,
-            None => self.start(access, &question.root).await?,
+            None => self.start(access, limits, &question.root).await?,
         };
         let mut answered = worker.ask(&bytes).await;
         // One that had died while it waited has done nothing with the question: it could not even be sent.
         if is_kept && matches!(&answered, Err(Silence::Unsent)) {
-            worker = self.start(access, &question.root).await?;
+            worker = self.start(access, limits, &question.root).await?;
             answered = worker.ask(&bytes).await;
         }
         match answered {
@@ -74,8 +78,13 @@ impl Surroundings {
         }
     }
 
-    async fn start(&self, access: WorkspaceAccess, root: &Path) -> Result<Worker, Reason> {
-        let plan = plan_for(self.binary(), access, root, self.names())
+    async fn start(
+        &self,
+        access: WorkspaceAccess,
+        limits: GrantLimits,
+        root: &Path,
+    ) -> Result<Worker, Reason> {
+        let plan = plan_for(self.binary(), access, limits, root, self.names())
             .map_err(|error| not_enforced(&error.into()))?;
         let kept = self.launch(move |launcher| launcher.keep(&plan)).await;
         let kept = kept.ok_or_else(|| Reason::internal("the gate is ending"))?;
@@ -116,6 +125,7 @@ fn died(access: WorkspaceAccess) -> Reason {
 fn plan_for(
     binary: &Path,
     access: WorkspaceAccess,
+    granted: GrantLimits,
     root: &Path,
     names: &jail::Names,
 ) -> Result<Plan, jail::PlanError> {
@@ -133,9 +143,10 @@ fn plan_for(
         loopback: Loopback::Closed,
         // Of its whole life; what one question may take is in the question.
         limits: Limits {
-            memory: 512 << 20,
-            pids: 8,
-            disk: 64 << 30,
+            memory: granted.memory.min(512 << 20),
+            pids: granted.pids.min(8),
+            cpu_millis: granted.cpu_millis,
+            disk: if granted.disk == GrantLimits::default().disk { 64 << 30 } else { granted.disk },
             output: 1 << 46,
             timeout: LIFE * 2,
             ..Limits::default()

@@ -20,6 +20,11 @@ pub trait Tool: Send + Sync {
     /// What a call would do, read from its arguments alone; or why it can never be done.
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
 
+    /// How long its arguments may be, in bytes, if that is more than other tools' may.
+    fn most_arguments(&self, _settings: &Settings) -> Option<u64> {
+        None
+    }
+
     /// Does it. The grant is used up, whatever comes of it; cancelling, or dropping the future, ends every process of
     /// the call.
     fn run<'a>(

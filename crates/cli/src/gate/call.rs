@@ -161,6 +161,9 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             talk::say(&format!("{}: `{}`", result.status.as_str(), result.tool));
             talk::say(&format!("  why      {}", talk::indented(&message)));
             talk::say(&format!("  code     {}", reason.map_or("", |reason| reason.code.as_str())));
+            if let Some(wait) = reason.and_then(|reason| reason.retry_after_ms) {
+                talk::say(&format!("  again in {} s", wait.div_ceil(1000)));
+            }
             if let Some(hint) = reason.and_then(|reason| reason.hint.as_ref()) {
                 talk::say(&format!("hint: {}", talk::indented(hint)));
             }

@@ -12,16 +12,16 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 #[test]
 fn a_good_file_is_one_line_and_its_warnings_are_talk() {
     let gate = Gate::new();
-    fs::write(gate.work().join("toolgate.yaml"), "agents: { a: {} }\npolicy: { rate_limits: {} }\n")
+    fs::write(gate.work().join("toolgate.yaml"), "agents: { a: {} }\nsandboxing: { k8s: {} }\n")
         .expect("written");
     let ended = config(&gate, &["check", "toolgate.yaml"]);
     let (line, hash) = ended.stdout.split_once(", policy ").expect("it names the policy");
     assert_eq!(line, "toolgate.yaml: valid, 2 agents, 0 rules");
     assert_eq!((hash.len(), hash.ends_with('\n')), (65, true), "{hash}");
-    let said = "warning: toolgate.yaml:2:24: `policy.rate_limits` is read but not in force yet\n";
+    let said = "warning: toolgate.yaml:2:20: `sandboxing.k8s` is read but not in force yet\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), said));
     let found = json_of(&config(&gate, &["check", "toolgate.yaml", "--json"]), 0);
-    let warning = "toolgate.yaml:2:24: `policy.rate_limits` is read but not in force yet";
+    let warning = "toolgate.yaml:2:20: `sandboxing.k8s` is read but not in force yet";
     assert_eq!(found, json!({ "file": "toolgate.yaml", "valid": true, "warnings": [warning] }));
 }
 

@@ -150,6 +150,7 @@ fn status_of(result: &CallResult) -> StatusCode {
         CallStatus::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
         CallStatus::Refused => match result.reason.as_ref().map(|reason| reason.code) {
             Some(Code::BadArguments | Code::BadRequest) => StatusCode::UNPROCESSABLE_ENTITY,
+            Some(Code::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             Some(Code::UnknownTool) => StatusCode::NOT_FOUND,
             Some(Code::KeyConflict) => StatusCode::CONFLICT,
             Some(Code::RateLimited) => StatusCode::TOO_MANY_REQUESTS,

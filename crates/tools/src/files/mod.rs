@@ -68,6 +68,12 @@ impl Tool for FileTool {
         })
     }
 
+    fn most_arguments(&self, settings: &Settings) -> Option<u64> {
+        // Content in base64, or with its line ends and quotes escaped, is longer than it is.
+        let content = settings.files.max_bytes.min(MOST_BYTES).saturating_mul(2).saturating_add(64 << 10);
+        matches!(self.verb, Verb::Write | Verb::Append | Verb::Edit).then_some(content)
+    }
+
     fn run<'a>(
         &'a self,
         grant: Grant,
@@ -140,11 +146,12 @@ impl FileTool {
     ) -> Ran {
         let begun = Instant::now();
         let access = self.verb.access();
-        let timeout = grant.authority().limits.timeout;
+        let limits = grant.authority().limits;
+        let timeout = limits.timeout;
         let asked = tokio::select! {
             // What was answered already counts, whatever came at the same moment.
             biased;
-            asked = at.ask(access, &question) => asked,
+            asked = at.ask(access, limits, &question) => asked,
             () = cancel.cancelled() => Err(taken_back()),
             () = tokio::time::sleep(timeout) => Err(too_long(timeout)),
         };
@@ -183,7 +190,7 @@ impl FileTool {
 }
 
 fn too_long(timeout: std::time::Duration) -> Reason {
-    Reason::timeout(format!("it took longer than {} seconds", timeout.as_secs()))
+    Reason::timeout(format!("it took longer than {} seconds", timeout.as_secs_f64()))
 }
 
 /// What a tool gives: the text, and the same for programs.

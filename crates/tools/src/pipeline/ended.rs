@@ -186,7 +186,7 @@ fn stopped(outcome: &Outcome, timeout: Duration) -> Reason {
     match outcome {
         Outcome::Stopped(Limit::Timeout) => Reason::timeout(format!(
             "it was killed after {} seconds, with every process it had",
-            timeout.as_secs()
+            timeout.as_secs_f64()
         )),
         Outcome::Stopped(Limit::Memory) => {
             Reason::tool_failed("it was stopped: it took more memory than it may")

@@ -85,9 +85,11 @@ impl Commands {
         let limits = Limits {
             memory: authority.limits.memory,
             pids: authority.limits.pids,
+            cpu_millis: authority.limits.cpu_millis,
+            disk: authority.limits.disk,
             // Both streams, and the marks between their pieces.
             output: most.saturating_mul(3).saturating_add(1 << 20),
-            timeout: self.timeout.min(authority.limits.timeout.max(Duration::from_secs(1))),
+            timeout: self.timeout.min(authority.limits.timeout),
             ..Limits::default()
         };
         let timeout = limits.timeout;

@@ -42,7 +42,7 @@ pub(crate) struct File {
     pub(crate) tools: Given<Tools>,
     /// Who is asked, and how long a question waits.
     pub(crate) approval: Given<Approval>,
-    /// Limits on how often tools are called.
+    /// Limits on how often tools are called, and on how much a call may use.
     pub(crate) policy: Given<PolicyFile>,
     /// Where records are kept: `sqlite:PATH`. Default: in the state folder, `TOOLGATE_HOME`.
     pub(crate) store: Given<String>,
@@ -156,23 +156,56 @@ pub(crate) struct RuleFile {
     pub(crate) budget_period: Given<PeriodWord>,
 }
 
-/// Limits on how often tools are called.
+/// Limits on how often tools are called, and on how much a call may use.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PolicyFile {
-    /// For each tool or pattern over tools.
+    /// For each tool or pattern over tools: how often one agent may call them, all of them together. Default: none.
     #[serde(alias = "rateLimits")]
     pub(crate) rate_limits: Given<BTreeMap<At<String>, RateLimit>>,
+    /// How often one agent may call at all. Default: 6000 in 60000 milliseconds.
+    #[serde(alias = "agentRateLimit")]
+    pub(crate) agent_rate_limit: Given<RateLimit>,
+    /// How many refused calls of one agent are recorded; those over it are answered, and counted. Default: 1000 in 60000
+    /// milliseconds.
+    #[serde(alias = "refusedRateLimit")]
+    pub(crate) refused_rate_limit: Given<RateLimit>,
+    /// For each tool or pattern over tools: how much one call may use. It only lowers what the tool has. Default: none.
+    #[serde(alias = "resourceLimits")]
+    pub(crate) resource_limits: Given<BTreeMap<At<String>, ResourceLimit>>,
+    /// The longest arguments of a call, such as `1m`; tools that write files take as much as their files may have.
+    /// Default: 1048576.
+    #[serde(alias = "maxArguments")]
+    pub(crate) max_arguments: Given<String>,
 }
 
-/// How often a tool may be called.
+/// How often tools may be called.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RateLimit {
     /// This many calls at most …
     #[serde(alias = "maxCalls")]
     pub(crate) max_calls: Given<u64>,
-    /// … in this many milliseconds.
+    /// … in this many milliseconds, 31 days at most.
     #[serde(alias = "windowMs")]
     pub(crate) window_ms: Given<u64>,
+}
+
+/// How much one call may use. What is left out is as the tool has it.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ResourceLimit {
+    /// How long it may take, in milliseconds.
+    #[serde(alias = "durationMs")]
+    pub(crate) duration_ms: Given<u64>,
+    /// Memory, such as `512m`.
+    pub(crate) memory: Given<String>,
+    /// Processors, such as `"1.5"`.
+    pub(crate) cpu: Given<String>,
+    /// Processes and threads at once.
+    pub(crate) processes: Given<u32>,
+    /// What it may add to the disk, such as `1g`.
+    pub(crate) disk: Given<String>,
+    /// Output that is kept of it, such as `1m`.
+    pub(crate) output: Given<String>,
 }

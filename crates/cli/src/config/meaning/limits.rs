@@ -17,7 +17,7 @@ use crate::config::problem::shown;
 use crate::config::word::RuleAction;
 
 /// A day: no call takes longer.
-const MOST_CALL_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
+pub(super) const MOST_CALL_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
 
 /// A tebibyte: no file that is read or written at once is larger.
 const MOST_FILE_BYTES: u64 = 1 << 40;
@@ -149,7 +149,7 @@ impl Reader {
     }
 
     /// A number of which at least one makes sense.
-    fn amount(&mut self, name: &str, given: &Given<u64>, most: u64) -> Option<u64> {
+    pub(super) fn amount(&mut self, name: &str, given: &Given<u64>, most: u64) -> Option<u64> {
         let at = given.at()?;
         if (1..=most).contains(&at.value) {
             return Some(at.value);
@@ -242,7 +242,6 @@ impl Reader {
                 self.check_size(&sandbox.memory_limit);
             }
         }
-        self.check_rate_limits(tree);
     }
 
     fn check_size(&mut self, size: &Given<String>) {
@@ -251,24 +250,6 @@ impl Reader {
         {
             self.refuse(at.place, why);
         }
-    }
-
-    fn check_rate_limits(&mut self, tree: &File) {
-        let Some(limits) = tree.policy.get().and_then(|policy| policy.rate_limits.at()) else { return };
-        for (tool, limit) in &limits.value {
-            self.pattern(tool);
-            for (name, given) in [("max_calls", &limit.max_calls), ("window_ms", &limit.window_ms)] {
-                match given.at() {
-                    Some(_) => {
-                        self.amount(name, given, u64::MAX);
-                    }
-                    None => {
-                        self.refuse(tool.place, format!("`{name}` is missing for `{}`", shown(&tool.value)))
-                    }
-                }
-            }
-        }
-        self.warn(limits.place, "`policy.rate_limits` is read but not in force yet");
     }
 }
 
@@ -283,7 +264,6 @@ pub(super) fn kept(tree: &File) -> Value {
         "http": tools.map(|tools| &tools.http),
         "browser": tools.map(|tools| &tools.browser),
         "sandbox": tools.map(|tools| &tools.sandbox),
-        "rate_limits": tree.policy.get().map(|policy| &policy.rate_limits),
     });
     leave_out_nulls(&mut kept);
     kept

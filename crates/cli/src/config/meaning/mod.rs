@@ -8,6 +8,7 @@
 
 mod backends;
 mod limits;
+mod rates;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,6 +169,9 @@ impl Reader {
             unavailable,
             shell: self.shell(bash),
             files: self.files(files),
+            rates: self.rates(tree),
+            resources: self.resources(tree),
+            max_arguments: self.max_arguments(tree),
             ask_for: self.ask_for(tree),
         };
         self.keep_for_later(tree);

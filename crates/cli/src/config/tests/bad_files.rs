@@ -222,6 +222,20 @@ fn what_contradicts_itself_or_lacks_a_half_is_refused() {
             "1:45: `max_calls` is `0`, not from 1 to 18446744073709551615\n1:64: `window_ms` is missing for `shell`",
         ),
         (
+            "policy: { agent_rate_limit: { max_calls: 1 }, refused_rate_limit: { max_calls: 1, window_ms: 2678400001 } }",
+            "1:29: `window_ms` is missing in `agent_rate_limit`\n1:94: `window_ms` is `2678400001`, not from 1 to 2678400000",
+        ),
+        (
+            "policy: { resource_limits: { shel: { memory: 1m }, shell: { processes: 1, cpu: fast, output: 1x } } }",
+            "1:30: there is no tool `shel`, did you mean `shell`?\n\
+             1:46: `memory` is `1048576`; nothing runs with less than 16777216\n\
+             1:72: `processes` is `1`; nothing runs with less than 4\n\
+             1:80: `fast` is not a number of processors such as 2 or 0.5\n\
+             1:94: `x` is not a unit; use k, m, g or t",
+        ),
+        ("policy: { max_arguments: 1g }", "1:26: `max_arguments` is `1073741824`, not from 1024 to 16777216"),
+        ("policy: { rate_limit: {} }", "1:11: unknown key `rate_limit`, did you mean `rate_limits`?"),
+        (
             "actions: [\"Payments Refund\"]",
             "1:11: `Payments Refund` is not an action of the form `category:action`, in lower case letters and `_`",
         ),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use contract::{
-    Action, Actions, AgentName, Autonomy, Category, Digest, Level, ToolName, ToolStatus, TrustLabel,
+    Action, Actions, AgentName, Autonomy, Category, Digest, Level, Rate, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Agent, ApprovalRule, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, RuleEffect,
-    Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, may_see,
+    Agent, ApprovalRule, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, RateSettings,
+    RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, ToolRate, may_see,
 };
 use sandbox::BackendName;
 
@@ -73,6 +73,11 @@ fn tools_commands_and_rules_are_what_the_file_says() {
         effect,
         place: format!("toolgate.json:{line}"),
     };
+    let limit = |tools, max_calls, line| ToolRate {
+        tools: ToolGlob::parse(tools).unwrap(),
+        rate: Rate { max_calls, window_ms: 60_000 },
+        place: format!("toolgate.json:{line}"),
+    };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
     let expected = Settings {
         rules: vec![
@@ -86,6 +91,10 @@ fn tools_commands_and_rules_are_what_the_file_says() {
             denied: words(&["rm", "sudo"]),
         },
         files: FileSettings { max_bytes: 10_485_760, ..FileSettings::default() },
+        rates: RateSettings {
+            tools: vec![limit("shell", 10, 19), limit("fs.*", 50, 20)],
+            ..RateSettings::default()
+        },
         ..defaults()
     };
     assert_eq!(meaning.settings, expected);
@@ -103,7 +112,6 @@ fn tools_commands_and_rules_are_what_the_file_says() {
             "6:13: `tools.http` is read, but this version has no such tools",
             "7:16: `tools.browser` is read, but this version has no such tools",
             "13:45: `budget` is read but not in force yet: the rule asks for every call, as `prompt` does",
-            "18:19: `policy.rate_limits` is read but not in force yet",
         ]
         .map(|warning| format!("/etc/toolgate/toolgate.json:{warning}"))
     );

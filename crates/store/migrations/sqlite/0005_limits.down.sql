@@ -1,0 +1,3 @@
+-- Forgets how often agents have called.
+DROP TABLE floods;
+DROP TABLE spent;

@@ -1,0 +1,189 @@
+//! How often agents have called: counted in the transaction that records the call, for all gates on one store.
+//!
+//! It knows no configuration: the limits are handed in with every call.
+//!
+//! # Invariants
+//! - What is counted and what it is counted for are one transaction, under the one write lock: any number of calls at
+//!   once stays within every limit.
+//! - A limit that changes counts what was before it: nothing is kept per limit, so no reload and no restart clears it.
+//! - A clock that is set back neither empties a window nor holds it shut: what was counted moves back with it.
+
+use contract::{AgentName, OnTheClock, Rate, ToolName};
+use serde_json::json;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use crate::error::StoreError;
+use crate::write::Write;
+
+/// How long it is known what was spent, however short the windows, in milliseconds.
+const KEPT_MS: i64 = 60 * 60 * 1000;
+
+const NEWEST: &str =
+    "SELECT number, at FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number DESC LIMIT 1";
+const NUMBERED: &str = "SELECT at FROM spent WHERE agent = $1 AND kind = $2 AND number = $3";
+const MOVE_BACK: &str = "UPDATE spent SET at = at - $3 WHERE agent = $1 AND kind = $2";
+const ADD: &str = "INSERT INTO spent (agent, kind, number, tool, at) VALUES ($1, $2, $3, $4, $5)";
+// Two go for each that comes: what is no longer needed goes by itself, and no call has to wait for it.
+const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number IN \
+    (SELECT number FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number LIMIT 2)";
+const FLOOD: &str = "SELECT since, unrecorded FROM floods WHERE agent = $1";
+const BEGIN_FLOOD: &str = "INSERT INTO floods (agent, since, unrecorded) VALUES ($1, $2, 1)";
+const GO_ON: &str = "UPDATE floods SET unrecorded = unrecorded + 1 WHERE agent = $1";
+const END_FLOOD: &str = "DELETE FROM floods WHERE agent = $1";
+
+/// How often an agent may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Calls of which tools are counted; nothing means of all.
+    pub tools: Option<Vec<ToolName>>,
+    /// How many, in how much time.
+    pub rate: Rate,
+}
+
+/// An allowance of which nothing is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedUp {
+    /// Which of those that were handed in.
+    pub which: usize,
+    /// How long until something is, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Run,
+    Refuse,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Kind::Run => "run",
+            Kind::Refuse => "refuse",
+        }
+    }
+}
+
+/// One call, about to be counted.
+pub(crate) struct Spend<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) agent: &'a AgentName,
+    pub(crate) tool: &'a ToolName,
+    pub(crate) allowances: &'a [Allowance],
+    pub(crate) now: i64,
+}
+
+impl Spend<'_> {
+    /// Counts the call, unless an allowance is used up: then it counts nothing, and says which keeps it waiting longest.
+    pub(crate) async fn take(&self, write: &mut Write<'_>) -> Result<Option<UsedUp>, StoreError> {
+        // Without a limit there is nothing to count for.
+        if self.allowances.is_empty() {
+            return Ok(None);
+        }
+        let connection = write.connection();
+        let newest = self.newest(connection).await?;
+        let now = match OnTheClock::after(newest.map(|(_, at)| at), self.now) {
+            OnTheClock::At(now) => now,
+            OnTheClock::SetBack(by) => {
+                let moving = sqlx::query(MOVE_BACK).bind(self.agent.as_str()).bind(self.kind.as_str());
+                moving.bind(by).execute(&mut *connection).await?;
+                self.now
+            }
+        };
+        let number = newest.map_or(0, |(number, _)| number);
+        let mut longest: Option<UsedUp> = None;
+        for (which, allowance) in self.allowances.iter().enumerate() {
+            let counted = self.counted(connection, allowance, number, now).await?;
+            if let Some(wait_ms) = allowance.rate.wait(counted, now)
+                && longest.is_none_or(|other| other.wait_ms < wait_ms)
+            {
+                longest = Some(UsedUp { which, wait_ms });
+            }
+        }
+        if longest.is_none() {
+            self.add(connection, number.saturating_add(1), now).await?;
+        }
+        Ok(longest)
+    }
+
+    async fn newest(&self, connection: &mut AnyConnection) -> Result<Option<(i64, i64)>, StoreError> {
+        let query = sqlx::query(NEWEST).bind(self.agent.as_str()).bind(self.kind.as_str());
+        let row = query.fetch_optional(connection).await?;
+        row.map(|row| Ok((row.try_get("number")?, row.try_get("at")?))).transpose()
+    }
+
+    /// When the call was that has `max_calls - 1` counted ones after it.
+    async fn counted(
+        &self,
+        connection: &mut AnyConnection,
+        allowance: &Allowance,
+        newest: i64,
+        now: i64,
+    ) -> Result<Option<i64>, StoreError> {
+        let back = i64::try_from(allowance.rate.max_calls).unwrap_or(i64::MAX).saturating_sub(1);
+        let row = match &allowance.tools {
+            None => {
+                let query = sqlx::query(NUMBERED).bind(self.agent.as_str()).bind(self.kind.as_str());
+                query.bind(newest.saturating_sub(back)).fetch_optional(connection).await?
+            }
+            Some(tools) => {
+                let window = i64::try_from(allowance.rate.window_ms).unwrap_or(i64::MAX);
+                let query = sqlx::query(AssertSqlSafe(of_tools(tools.len())));
+                let query = query.bind(self.agent.as_str()).bind(self.kind.as_str());
+                let query = query.bind(now.saturating_sub(window)).bind(back);
+                let query = tools.iter().fold(query, |query, tool| query.bind(tool.as_str()));
+                query.fetch_optional(connection).await?
+            }
+        };
+        Ok(row.map(|row| row.try_get("at")).transpose()?)
+    }
+
+    async fn add(&self, connection: &mut AnyConnection, number: i64, now: i64) -> Result<(), StoreError> {
+        let (agent, kind) = (self.agent.as_str(), self.kind.as_str());
+        let add = sqlx::query(ADD).bind(agent).bind(kind).bind(number).bind(self.tool.as_str()).bind(now);
+        add.execute(&mut *connection).await?;
+        let windows = self.allowances.iter().map(|allowance| allowance.rate.window_ms);
+        let longest = i64::try_from(windows.max().unwrap_or(0)).unwrap_or(i64::MAX).max(KEPT_MS);
+        let forget = sqlx::query(FORGET).bind(agent).bind(kind).bind(now.saturating_sub(longest));
+        forget.execute(connection).await?;
+        Ok(())
+    }
+}
+
+/// The statement that looks at calls of so many tools. Nothing of a caller's is in its text.
+fn of_tools(count: usize) -> String {
+    let places: Vec<String> = (5..5 + count).map(|place| format!("${place}")).collect();
+    // In no tool at all nothing was called.
+    let places = if places.is_empty() { "NULL".to_owned() } else { places.join(", ") };
+    format!(
+        "SELECT at FROM spent WHERE agent = $1 AND kind = $2 AND at > $3 AND tool IN ({places}) \
+         ORDER BY at DESC LIMIT 1 OFFSET $4"
+    )
+}
+
+/// Counts a refused call that is one too many to be recorded; the first of them begins a flood.
+pub(crate) async fn count_flood(
+    write: &mut Write<'_>,
+    agent: &AgentName,
+    now: i64,
+) -> Result<(), StoreError> {
+    let go_on = sqlx::query(GO_ON).bind(agent.as_str());
+    if go_on.execute(write.connection()).await?.rows_affected() > 0 {
+        return Ok(());
+    }
+    sqlx::query(BEGIN_FLOOD).bind(agent.as_str()).bind(now).execute(write.connection()).await?;
+    write.append(now, "agent.flooding", json!({ "agent": agent })).await?;
+    Ok(())
+}
+
+/// Says in the ledger how many calls of a flood were not recorded, when it is over.
+pub(crate) async fn end_flood(write: &mut Write<'_>, agent: &AgentName, now: i64) -> Result<(), StoreError> {
+    let row = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection()).await?;
+    let Some(row) = row else { return Ok(()) };
+    let (since, unrecorded): (i64, i64) = (row.try_get("since")?, row.try_get("unrecorded")?);
+    sqlx::query(END_FLOOD).bind(agent.as_str()).execute(write.connection()).await?;
+    let body = json!({ "agent": agent, "since": since, "calls_not_recorded": unrecorded });
+    write.append(now, "agent.flood_over", body).await?;
+    Ok(())
+}
