@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tools::{Owner, Ran, Tool};
 
 use crate::approve::view_of;
+use crate::batch::{caught, note_panic};
 use crate::engine::Engine;
 use crate::error::{EngineError, written};
 use crate::rates::with_limit;
@@ -27,7 +28,7 @@ impl Engine {
     ///
     /// `cancel` ends the call if it runs; one that waits stays, to be joined by the same call.
     pub async fn call(&self, request: Request, patience: Duration, cancel: CancellationToken) -> CallResult {
-        let tool = ToolName::parse(&request.tool).unwrap_or_else(|_| unnamed());
+        let tool = filed_under(&request.tool);
         // Fail closed: what cannot be named or recorded does not run.
         let id = match random_bytes() {
             Ok(bytes) => CallId::from_random(bytes),
@@ -115,7 +116,7 @@ impl Engine {
             let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
             return Err(Reason::bad_request(why));
         }
-        let facets = listed.tool.facets(request.arguments.value(), settings)?;
+        let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
         Ok(Admitted {
             call: id,
             agent: request.agent.clone(),
@@ -278,6 +279,7 @@ impl Engine {
             Ok(result) => result,
             // A tool that panics has ended its own task, not the gate; what it had done by then nobody knows.
             Err(_) => {
+                note_panic();
                 self.owned().remove(&case.id);
                 let reason = Reason::outcome_unknown("the tool's own code failed");
                 self.settle(&case, End::Lost(reason), approval.as_ref()).await
@@ -416,6 +418,11 @@ pub(crate) fn case_of_row(row: &CallRow) -> Case {
         arguments: row.arguments,
         asked_at: row.asked_at,
     }
+}
+
+/// The name that a call is filed under, whatever its caller has called the tool.
+pub(crate) fn filed_under(tool: &str) -> ToolName {
+    ToolName::parse(tool).unwrap_or_else(|_| unnamed())
 }
 
 /// What a call is filed under whose tool has no possible name.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod approve;
+mod batch;
 mod call;
 mod catalogue;
 mod clean;
@@ -23,6 +24,7 @@ mod request;
 mod settle;
 
 pub use approve::{AnswerRefused, Waiting};
+pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
 pub use catalogue::CatalogueError;
 pub use clean::{Cleaned, MAX_CONTENT, clean_text, clean_value};
 pub use clock::Clock;

@@ -108,7 +108,7 @@ fn conclude(case: &Case, end: End) -> Concluded {
             return Concluded { result, facts: None, artifacts: Vec::new() };
         }
         End::Lost(reason) => {
-            let result = lost(case, reason);
+            let result = lost(&case.id, &case.tool, reason);
             return Concluded { result, facts: None, artifacts: Vec::new() };
         }
         End::Ran(ran) => *ran,
@@ -204,15 +204,16 @@ pub(crate) fn not_recorded(call: &CallId, tool: &ToolName, why: &str) -> CallRes
 }
 
 /// An answer for a call that may have happened: it began, and its end is not on record.
-pub(crate) fn lost(case: &Case, reason: Reason) -> CallResult {
+pub(crate) fn lost(call: &CallId, tool: &ToolName, reason: Reason) -> CallResult {
     let content =
         format!("unknown: {}; it may have happened, and is not tried again by itself", reason.message);
-    CallResult { content, ..without_effect(&case.id, &case.tool, CallStatus::Unknown, reason) }
+    CallResult { content, ..without_effect(call, tool, CallStatus::Unknown, reason) }
 }
 
 /// The same where the store does not have it.
 fn unsettled(case: &Case, why: &str) -> CallResult {
-    lost(case, Reason::outcome_unknown(format!("the outcome of the call is not on record: {why}")))
+    let reason = Reason::outcome_unknown(format!("the outcome of the call is not on record: {why}"));
+    lost(&case.id, &case.tool, reason)
 }
 
 fn approved(row: &ApprovalRow) -> Option<Approved> {
