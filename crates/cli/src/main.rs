@@ -5,6 +5,7 @@ mod amount;
 mod commands;
 mod config;
 mod doctor;
+mod fall;
 mod gate;
 mod run;
 mod talk;
@@ -57,6 +58,7 @@ enum Command {
 }
 
 fn main() {
+    fall::prepare();
     // Each ends the process if it was started for that. They come first, before any thread can exist.
     jail::serve_if_asked();
     sandbox::serve_if_asked();

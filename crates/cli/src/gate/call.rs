@@ -1,4 +1,6 @@
-//! `toolgate call`: one call through the gate.
+//! `toolgate call`: one call through the gate, or many.
+
+mod batch;
 
 use std::io::Read;
 use std::time::Duration;
@@ -20,18 +22,24 @@ Examples:
   toolgate call fs.read '{\"path\":\"README.md\"}'
   toolgate call shell '{\"command\":\"ls\",\"args\":[\"-la\"]}'
   toolgate call shell '{\"command\":\"rm\",\"args\":[\"-r\",\"build\"],\"profile\":\"mutate\",\"purpose\":\"clean\"}'
-  echo '{\"path\":\".\"}' | toolgate call fs.list -";
+  echo '{\"path\":\".\"}' | toolgate call fs.list -
+  echo '{\"tool\":\"fs.list\",\"arguments\":{}}' | toolgate call --batch";
 
 /// Call a tool
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CallArguments {
     /// The tool, such as fs.read or shell
-    tool: String,
+    #[arg(required_unless_present = "batch")]
+    tool: Option<String>,
 
     /// Its arguments as JSON; - reads them from standard input
     #[arg(default_value = "{}")]
     arguments: String,
+
+    /// Make many calls at once: one JSON object a line on standard input, one answer a line
+    #[arg(long, conflicts_with_all = ["tool", "key"])]
+    batch: bool,
 
     #[command(flatten)]
     who: Who,
@@ -92,12 +100,25 @@ fn read_standard_input() -> Result<String, Trouble> {
 }
 
 pub(crate) async fn call(arguments: CallArguments) -> Result<i32, Trouble> {
-    let request = arguments.who.request(&arguments.tool, &arguments.arguments, arguments.key.as_deref())?;
+    let Some(tool) = &arguments.tool else { return batch::call_all(arguments).await };
+    let request = arguments.who.request(tool, &arguments.arguments, arguments.key.as_deref())?;
     let opened = arguments.gate.open().await?;
     let wait = Duration::from_secs(arguments.wait.min(24 * 3600));
     let result = make(&opened.engine, request, wait, arguments.gate.json).await?;
     show(&result, arguments.gate.json);
     Ok(code_of(&result))
+}
+
+/// Ends a call when whoever waits for it interrupts.
+pub(crate) fn cancelled_by_interrupt() -> CancellationToken {
+    let cancel = CancellationToken::new();
+    let on_interrupt = cancel.clone();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            on_interrupt.cancel();
+        }
+    });
+    cancel
 }
 
 /// Makes a call, and says at once if it has to wait. An interrupt ends it.
@@ -107,13 +128,7 @@ pub(crate) async fn make(
     wait: Duration,
     quiet: bool,
 ) -> Result<CallResult, Trouble> {
-    let cancel = CancellationToken::new();
-    let on_interrupt = cancel.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            on_interrupt.cancel();
-        }
-    });
+    let cancel = cancelled_by_interrupt();
     let first = engine.call(request.clone(), Duration::ZERO, cancel.clone()).await;
     if first.status != CallStatus::Waiting {
         return Ok(first);

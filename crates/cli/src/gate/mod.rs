@@ -61,6 +61,7 @@ pub(crate) fn run<F>(json: bool, work: F) -> i32
 where
     F: Future<Output = Result<i32, Trouble>>,
 {
+    crate::fall::live_on();
     // Two threads: one sees calls through, one keeps talking to people.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = match runtime {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, OperatorName, Reason, show_hidden,
 };
-use engine::{AnswerRefused, Credential, Engine, Request, Waiting};
+use engine::{AT_ONCE, AnswerRefused, Batch, Credential, Engine, Request, Waiting};
 use serde_json::Value;
 use store::{AnswerError, CallRow, FindError, LedgerEntry, ProofError, Receipt, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,15 @@ impl Gate for Engine {
         cancel: CancellationToken,
     ) -> Pending<'_, CallResult> {
         Box::pin(Engine::call(self, request, patience, cancel))
+    }
+
+    fn call_all(
+        &self,
+        requests: Vec<Request>,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Pending<'_, Batch> {
+        Box::pin(Engine::call_all(self, requests, AT_ONCE, patience, cancel))
     }
 
     fn status<'a>(

@@ -69,6 +69,15 @@ impl Operator {
 }
 
 impl Caller {
+    /// By which their requests are counted.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Caller::Agent(agent) => agent.as_str(),
+            // No agent's name has a space.
+            Caller::Operator(_) => "an operator",
+        }
+    }
+
     /// Reads who it is.
     pub(super) async fn read(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
         let named = named_agent(headers)?;

@@ -6,6 +6,7 @@ use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Code, Key, TaskName};
+use engine::MOST_TOGETHER;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -58,6 +59,39 @@ pub(super) async fn make(
     let result = app.gate.call(request, patience, cancel).await;
     gone.disarm();
     Ok(told(&result))
+}
+
+/// Many calls at once.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AskedTogether {
+    calls: Vec<Asked>,
+    wait_seconds: Option<u64>,
+}
+
+pub(super) async fn make_all(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked: AskedTogether = body::read(request).await?;
+    if asked.calls.len() > MOST_TOGETHER {
+        return Err(Problem::bad_request(format!("{MOST_TOGETHER} calls at most are taken together")));
+    }
+    let patience = patience(asked.wait_seconds.unwrap_or(PATIENCE))?;
+    let agent = caller.acting_agent()?;
+    let own_patience = |call: &Asked| call.wait_seconds.is_some();
+    if asked.calls.iter().any(own_patience) {
+        return Err(Problem::bad_request("`wait_seconds` is said once, for all calls"));
+    }
+    let requests: Result<Vec<_>, _> =
+        asked.calls.into_iter().map(|call| call.into_request(agent.clone())).collect();
+    let cancel = app.shutdown.child_token();
+    let gone = cancel.clone().drop_guard();
+    let batch = app.gate.call_all(requests?, patience, cancel).await;
+    gone.disarm();
+    let answer = json!({ "results": batch.results, "panicked": batch.panicked });
+    Ok(body::json(StatusCode::OK, &answer))
 }
 
 pub(super) async fn list(

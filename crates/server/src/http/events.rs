@@ -4,6 +4,7 @@
 //! - An event says that something happened and to which call, never what was in it.
 //! - A follower that comes back with the last id it saw misses nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -18,6 +19,7 @@ use super::caller::{Caller, single};
 use super::doors::SessionKey;
 use super::gate::{Event, GateError};
 use super::problem::Problem;
+use super::room::Held;
 
 /// How often the ledger is looked at: other processes write to it, too.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
@@ -33,6 +35,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn follow(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
+    Extension(held): Extension<Arc<Held>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let session = caller.operator()?.session;
@@ -46,7 +49,8 @@ pub(super) async fn follow(
     let (ours, theirs) = tokio::io::duplex(BUFFER);
     let follower = Follower { app: app.clone(), session, to: ours, next: from };
     app.tasks.spawn(async move {
-        let _place = place;
+        // The request goes on as long as events do.
+        let _place = (place, held);
         follower.run().await;
     });
     let kind = [(header::CONTENT_TYPE, "text/event-stream")];

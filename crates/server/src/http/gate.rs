@@ -10,7 +10,7 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, OperatorName,
     SafetyClass, TaskName, ToolName,
 };
-use engine::{Credential, Request};
+use engine::{Batch, Credential, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::Vote;
@@ -38,6 +38,14 @@ pub trait Gate: Send + Sync {
         patience: Duration,
         cancel: CancellationToken,
     ) -> Pending<'_, CallResult>;
+
+    /// Takes many calls to their answers, as `Engine::call_all` does.
+    fn call_all(
+        &self,
+        requests: Vec<Request>,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Pending<'_, Batch>;
 
     /// Joins a call that the agent made before. Nothing if there is none of that agent.
     fn status<'a>(

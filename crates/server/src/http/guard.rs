@@ -5,6 +5,7 @@
 //! - Nothing is changed for another origin.
 //! - Every response carries the same strict headers, and every error is a problem document.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -15,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use super::app::App;
 use super::caller::{Caller, Who, single};
 use super::problem::{PROBLEM_JSON, Problem};
+use super::room::{MOST_AT_ONCE, Seat};
 
 /// What the page may load: our own files, nothing else, and nothing inline.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -29,7 +31,8 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let checked = check_host(&app, request.uri(), request.headers())
         .and_then(|()| check_origin(&app, request.method(), request.headers()));
-    let is_call = request.method() == Method::POST && request.uri().path() == "/v1/calls";
+    let is_call =
+        request.method() == Method::POST && matches!(request.uri().path(), "/v1/calls" | "/v1/calls:batch");
     let mut response = match checked {
         Err(problem) => problem.into_response(),
         Ok(()) if is_call => next.run(request).await,
@@ -56,11 +59,25 @@ pub(super) async fn admit(
     let caller = Caller::read(&app, request.headers()).await;
     match caller.and_then(|caller| caller.check(who).map(|()| caller)) {
         Ok(caller) => {
+            let seat = request.extensions().get::<Seat>().cloned();
+            let held = seat.and_then(|seat| seat.hold(caller.name()));
+            let Some(held) = held else { return too_many().into_response() };
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            // Kept here too: a handler that has read its request has thrown it away.
+            let held = Arc::new(held);
+            request.extensions_mut().insert(Arc::clone(&held));
+            let response = next.run(request).await;
+            drop(held);
+            response
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+fn too_many() -> Problem {
+    let detail = format!("{MOST_AT_ONCE} requests of yours are under way already");
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail)
+        .with_hint("wait until some have ended")
 }
 
 // ATTACK(dns-rebinding): a page of another name that points at us is not ours.

@@ -19,6 +19,7 @@ mod guard;
 mod ledger;
 mod page;
 mod problem;
+mod room;
 mod routes;
 mod sign_in;
 mod tools;
@@ -30,11 +31,11 @@ use std::time::Duration;
 
 use engine::{Credential, Engine};
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -46,9 +47,8 @@ pub use gate::{
 pub use routes::ROUTES;
 
 use app::App;
+use room::{Room, Seat};
 
-/// How many connections there can be at once.
-const MOST_CONNECTIONS: usize = 512;
 /// How long the head of a request may take to arrive.
 const HEAD_TAKES: Duration = Duration::from_secs(15);
 /// How long connections have to end by themselves when the server stops.
@@ -142,39 +142,39 @@ pub async fn serve_gate(
 /// Takes connections until it is told to stop; returns those that are still open.
 async fn take_connections(listener: &TcpListener, app: &App, stop: &CancellationToken) -> JoinSet<()> {
     let router = routes::router(app.clone());
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let room = Room::default();
     let mut connections = JoinSet::new();
     loop {
-        let next = async {
-            let place = room.clone().acquire_owned().await.ok()?;
-            Some((listener.accept().await, place))
-        };
         let taken = tokio::select! {
             () = stop.cancelled() => return connections,
             Some(_) = connections.join_next() => continue,
-            taken = next => taken,
+            taken = listener.accept() => taken,
         };
-        match taken {
-            None => return connections,
-            Some((Err(_), _)) => tokio::time::sleep(TAKE_BREATH).await,
-            Some((Ok((stream, _)), place)) => {
-                let service = TowerToHyperService::new(router.clone());
-                let stop = stop.clone();
-                connections.spawn(async move {
-                    let _place = place;
-                    serve_connection(stream, service, stop).await;
-                });
-            }
-        }
+        let Ok((stream, _)) = taken else {
+            tokio::time::sleep(TAKE_BREATH).await;
+            continue;
+        };
+        let seat = tokio::select! {
+            () = stop.cancelled() => return connections,
+            seat = room.take() => seat,
+        };
+        let service = TowerToHyperService::new(router.clone());
+        connections.spawn(serve_connection(stream, seat, service, stop.clone()));
     }
 }
 
 async fn serve_connection(
     stream: TcpStream,
+    seat: Seat,
     service: TowerToHyperService<axum::Router>,
     stop: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
+    let own = seat.clone();
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(own.clone());
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TAKES)
@@ -183,6 +183,7 @@ async fn serve_connection(
     tokio::select! {
         // What goes wrong on a connection is its client's to notice.
         _ = connection.as_mut() => return,
+        () = seat.leave() => return,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;

@@ -75,6 +75,9 @@ impl IntoResponse for Problem {
             let ask = HeaderValue::from_static("Bearer realm=\"toolgate\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
         }
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         response
     }
 }

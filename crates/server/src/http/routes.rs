@@ -40,6 +40,7 @@ routes! {
     POST   "/v1/sign-in-links",              Operator => sign_in::new_link;
     POST   "/v1/sign-out",                   Operator => sign_in::close;
     POST   "/v1/calls",                      Agent    => calls::make;
+    POST   "/v1/calls:batch",                Agent    => calls::make_all;
     GET    "/v1/calls",                      Either   => calls::list;
     GET    "/v1/calls/{id}",                 Either   => calls::show;
     DELETE "/v1/calls/{id}",                 Either   => calls::cancel;

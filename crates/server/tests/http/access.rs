@@ -15,6 +15,7 @@ fn wish(method: &str, path: &str) -> Wish {
     assert!(!path.contains('{'), "say how `{method} {path}` is asked for");
     let wish = Wish::new(method, &path);
     match (method, path.as_str()) {
+        ("POST", "/v1/calls:batch") => wish.body(r#"{"calls":[{"tool":"fs.read","arguments":{}}]}"#),
         ("POST", "/v1/calls" | "/v1/explain") => wish.body(r#"{"tool":"fs.read","arguments":{}}"#),
         ("POST", path) if path.ends_with("/decision") => wish.body(r#"{"verdict":"approve"}"#),
         // Its body never ends; asked for without a body it is answered all the same.

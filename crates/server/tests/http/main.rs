@@ -8,6 +8,7 @@
 
 mod access;
 mod client;
+mod crowd;
 mod events;
 mod page;
 mod protocol;

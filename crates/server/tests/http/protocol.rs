@@ -33,6 +33,7 @@ async fn each_end_of_a_call_has_its_status_and_always_the_whole_answer() {
         ("refused.key_conflict", 409),
         ("refused.bad_arguments", 422),
         ("refused.bad_request", 422),
+        ("refused.too_large", 413),
         ("refused.rate_limited", 429),
     ];
     for (tool, status) in ends {

@@ -10,7 +10,7 @@ use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, ToolName,
 };
-use engine::{Credential, Request};
+use engine::{Batch, Credential, Request};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
@@ -136,6 +136,21 @@ impl Gate for Stub {
                 return result(CallStatus::Refused, Some(reason));
             }
             result(CallStatus::parse(&request.tool).unwrap_or(CallStatus::Completed), None)
+        })
+    }
+
+    fn call_all(
+        &self,
+        requests: Vec<Request>,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Pending<'_, Batch> {
+        Box::pin(async move {
+            let mut results = Vec::new();
+            for request in requests {
+                results.push(self.call(request, patience, cancel.clone()).await);
+            }
+            Batch { results, panicked: Vec::new() }
         })
     }
 
