@@ -13,6 +13,7 @@ mod canonical;
 mod class;
 mod id;
 mod nearest;
+mod operand;
 mod reason;
 mod receipt;
 mod result;
@@ -28,6 +29,7 @@ pub use class::{
 };
 pub use id::{AgentName, ApprovalId, CallId, IdError, Key, OperatorName, TaskName, ToolName};
 pub use nearest::nearest;
+pub use operand::{Binding, NotBound, Operand, Operands};
 pub use reason::{Code, Reason};
 pub use receipt::{Approved, Enforced, ReceiptBody, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};

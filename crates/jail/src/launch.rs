@@ -29,6 +29,7 @@ use crate::names::Names;
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step, send};
 use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan, Program, Strictness};
 use crate::report::Report;
+use crate::seal;
 use crate::stream::Streams;
 use crate::supervise::{Told, supervise};
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER};
@@ -93,6 +94,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The content that came with the plan is not what the plan says.
+    #[error("the content of the sealed files is not what the plan says")]
+    Sealed(#[source] io::Error),
     /// Files could not be made to belong to the caller.
     #[error("the filesystem of `{}` cannot translate owners (id-mapped mounts), and root does not run tools as root", path.display())]
     Owners {
@@ -200,8 +204,18 @@ impl Prepared {
             drop(self);
             return run(plan, streams, lifeline);
         }
+        self.run_sealed(plan, &[], streams, lifeline)
+    }
+
+    fn run_sealed(
+        self,
+        plan: &Plan,
+        sealed: &[u8],
+        streams: Streams,
+        lifeline: Option<BorrowedFd<'_>>,
+    ) -> Result<Report, StartError> {
         let begun = Instant::now();
-        let (running, pipes) = self.order(plan, &streams, begun)?;
+        let (running, pipes) = self.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, &mut |_| {})?;
         let aftermath = changes::after(plan, &running.opened);
         Ok(supervised.into_report(running, aftermath))
@@ -219,13 +233,14 @@ impl Prepared {
     ) -> Result<(), StartError> {
         let begun = Instant::now();
         let streams = Streams::Pass;
-        let (running, pipes) = self.order(plan, &streams, begun)?;
+        let (running, pipes) = self.order(plan, &[], &streams, begun)?;
         supervise(&running, pipes, plan, streams, Some(lifeline), begun, told).map(drop)
     }
 
     fn order(
         mut self,
         plan: &Plan,
+        sealed: &[u8],
         streams: &Streams,
         begun: Instant,
     ) -> Result<(Running, Pipes), StartError> {
@@ -234,7 +249,8 @@ impl Prepared {
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
         let opened = open_directories(plan, until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
-        let (mut orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
+        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
+        mounts.extend(content_of(plan, sealed)?);
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
         self.cgroup.limit(limits, wanted);
         let door = self.cgroup.second_door();
@@ -260,6 +276,25 @@ impl Prepared {
 /// Runs one plan in a fresh sandbox and waits for the end. See [`Prepared`].
 pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> Result<Report, StartError> {
     Prepared::without(plan.without())?.run(plan, streams, lifeline)
+}
+
+/// The same for a plan that seals files, with their content, one after the other.
+pub fn run_sealed(
+    plan: &Plan,
+    sealed: &[u8],
+    streams: Streams,
+    lifeline: Option<BorrowedFd<'_>>,
+) -> Result<Report, StartError> {
+    Prepared::without(plan.without())?.run_sealed(plan, sealed, streams, lifeline)
+}
+
+/// The content of the files that a plan seals, as the init gets it.
+fn content_of(plan: &Plan, sealed: &[u8]) -> Result<Option<OwnedFd>, StartError> {
+    if seal::total(plan.sealed()) != sealed.len() as u64 {
+        return Err(StartError::Sealed(io::ErrorKind::InvalidData.into()));
+    }
+    let is_needed = !plan.sealed().is_empty();
+    is_needed.then(|| seal::in_memory(sealed)).transpose().map_err(StartError::Sealed)
 }
 
 /// A sandbox whose init has its orders.
@@ -418,6 +453,7 @@ fn give_orders(
         working_directory: draft.working_directory.clone(),
         environment: draft.environment.clone(),
         directories,
+        sealed: plan.sealed().to_vec(),
         loopback: draft.loopback,
         rlimits: Rlimits {
             // The init counts as one.

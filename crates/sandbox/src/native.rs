@@ -50,7 +50,7 @@ impl Native {
                 None => Ok(jail::run(&job.plan, streams, None)?),
             },
             (Launcher::Helper(helper), Streams::Collect { input: Feed::Bytes(input) }) => {
-                match helper.run(&Request { plan: job.plan, input })? {
+                match helper.run(&Request { plan: job.plan, sealed: Vec::new(), input })? {
                     Response::Report(report) => Ok(*report),
                     refused => Err(told(refused)),
                 }
