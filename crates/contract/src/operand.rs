@@ -67,6 +67,28 @@ impl Operands {
     }
 }
 
+impl Operand {
+    /// It in one line: what, which content, how much, and how it is bound.
+    pub fn described(&self) -> String {
+        let named = if self.named == self.path {
+            self.named.clone()
+        } else {
+            format!("{} → {}", self.named, self.path)
+        };
+        match self.digest {
+            None => format!("{named}  must not be there"),
+            Some(digest) => {
+                let short: String = digest.to_string().chars().take(16).collect();
+                let how = match self.how {
+                    Binding::Sealed => "sealed copy",
+                    Binding::Unchanged => "must be unchanged",
+                };
+                format!("{named}  {short}…  {} bytes  {how}", self.bytes)
+            }
+        }
+    }
+}
+
 impl Binding {
     /// The name used on the wire.
     pub fn as_str(self) -> &'static str {

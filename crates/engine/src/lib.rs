@@ -19,6 +19,7 @@ mod error;
 mod explain;
 mod operator;
 mod request;
+mod seal;
 mod settle;
 
 pub use approve::{AnswerRefused, Waiting};

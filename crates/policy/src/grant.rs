@@ -32,6 +32,8 @@ pub struct Authority {
     pub policy: Digest,
     /// After which approval.
     pub approval: Option<ApprovalId>,
+    /// With which files, as people were shown them: their digests, and what has none.
+    pub operands: Option<Digest>,
     /// In which directory.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,

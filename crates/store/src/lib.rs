@@ -23,6 +23,7 @@ mod operators;
 mod place;
 mod read;
 mod registry;
+mod seals;
 mod settle;
 mod write;
 
@@ -40,4 +41,5 @@ pub use lookup::FindCallError;
 pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, OperatorRow, Role};
 pub use registry::{NewTool, RegisterError, ToolRow};
+pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};

@@ -24,6 +24,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::inside::Stage;
+use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, shown};
 use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
 use crate::shell::hosts;
@@ -270,6 +271,15 @@ impl<In: DeserializeOwned, Out: Serialize> Tool for Built<In, Out> {
         })
     }
 
+    fn seal<'a>(
+        &'a self,
+        arguments: &'a Canonical,
+        workspace: &'a Path,
+        at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async move { self.commands_in(workspace, arguments, at)?.seal(workspace, at).await })
+    }
+
     fn run<'a>(
         &'a self,
         grant: Grant,
@@ -297,8 +307,12 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
     }
 
     fn commands(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
-        check_grant(grant, &self.contract, arguments, at.now())?;
-        let line = self.line(arguments.value(), &Guard { names: at.names(), root: grant.workspace() })?;
+        check_grant(grant, &self.contract, arguments, at)?;
+        self.commands_in(grant.workspace(), arguments, at)
+    }
+
+    fn commands_in(&self, root: &Path, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
+        let line = self.line(arguments.value(), &Guard { names: at.names(), root })?;
         Ok(Commands {
             profile: self.profile,
             directory: ".".to_owned(),

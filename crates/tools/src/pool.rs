@@ -48,6 +48,8 @@ impl Surroundings {
         question: &WorkerRequest,
     ) -> Result<Asked, Reason> {
         let bytes = serde_json::to_vec(question).map_err(|error| Reason::internal(error.to_string()))?;
+        // Let go last: after the worker, if that has to be ended.
+        let _hold = self.hold(&question.root, access).await?;
         let key = self.owner().and_then(|owner| Key::of(owner, &question.root, access));
         let kept = key.as_ref().and_then(|key| self.pool().take(key));
         let is_kept = kept.is_some();

@@ -7,6 +7,7 @@ use contract::{AgentName, Digest, TaskName};
 use jail::{Helper, Names};
 use sandbox::{Host, Launcher, Proofs};
 
+use crate::operands::InForce;
 use crate::pool::Pool;
 
 /// What tools need besides a grant. A clone is the same surroundings.
@@ -14,6 +15,7 @@ use crate::pool::Pool;
 pub struct Surroundings {
     shared: Arc<Shared>,
     owner: Option<Owner>,
+    in_force: Option<InForce>,
 }
 
 /// For whom workers are kept: they serve nobody else.
@@ -51,13 +53,19 @@ impl Surroundings {
             pool: Arc::default(),
             digest: tokio::sync::OnceCell::new(),
         };
-        Surroundings { shared: Arc::new(shared), owner: None }
+        Surroundings { shared: Arc::new(shared), owner: None, in_force: None }
     }
 
     /// The same for calls of one owner, whose workers are kept for a while.
     #[must_use]
     pub fn for_owner(&self, owner: Owner) -> Surroundings {
-        Surroundings { shared: Arc::clone(&self.shared), owner: Some(owner) }
+        Surroundings { owner: Some(owner), ..self.clone() }
+    }
+
+    /// The same for one call whose operands were bound when people were asked about it.
+    #[must_use]
+    pub fn with_operands(&self, in_force: InForce) -> Surroundings {
+        Surroundings { in_force: Some(in_force), ..self.clone() }
     }
 
     /// Ends the workers that wait for this owner's next call. Those at work end with their call.
@@ -84,6 +92,11 @@ impl Surroundings {
 
     pub(crate) fn binary(&self) -> &std::path::Path {
         &self.shared.binary
+    }
+
+    /// What was bound for this call, if anything was.
+    pub(crate) fn in_force(&self) -> Option<&InForce> {
+        self.in_force.as_ref()
     }
 
     pub(crate) fn owner(&self) -> Option<&Owner> {

@@ -22,6 +22,7 @@ pub(crate) use types::{
 };
 
 use crate::facts::{facts_of, micros};
+use crate::operands::{InForce, Sealed, Sought};
 use crate::path::Guard;
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
@@ -65,6 +66,20 @@ impl Tool for FileTool {
             profile: None,
             commands: Vec::new(),
             hosts: Vec::new(),
+        })
+    }
+
+    fn seal<'a>(
+        &'a self,
+        arguments: &'a Canonical,
+        workspace: &'a Path,
+        at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async move {
+            let call = self.verb.parse(arguments.value())?;
+            let (root, directory) = (workspace.to_owned(), ".".to_owned());
+            let (words, not_bound) = (call.operands()?, Vec::new());
+            at.bind(Sought { root, links: self.links(), directory, words, not_bound }).await
         })
     }
 
@@ -116,7 +131,7 @@ impl FileTool {
         arguments: &Canonical,
         at: &Surroundings,
     ) -> Result<WorkerRequest, Reason> {
-        check_grant(grant, &self.contract, arguments, at.now())?;
+        check_grant(grant, &self.contract, arguments, at)?;
         if grant.authority().access < self.verb.access() {
             return Err(Reason::internal("the grant does not permit this access to the workspace"));
         }
@@ -126,9 +141,14 @@ impl FileTool {
             root: grant.workspace().to_owned(),
             names: at.names().clone(),
             max_bytes: self.settings.max_bytes.min(MOST_BYTES),
-            links: if self.settings.follow_links { Links::FollowInside } else { Links::Refuse },
+            links: self.links(),
+            expected: at.in_force().map(InForce::expected).unwrap_or_default(),
             call,
         })
+    }
+
+    fn links(&self) -> Links {
+        if self.settings.follow_links { Links::FollowInside } else { Links::Refuse }
     }
 
     async fn ask(

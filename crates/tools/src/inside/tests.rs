@@ -41,6 +41,7 @@ impl Place {
             names: Names::default(),
             max_bytes: 1000,
             links: self.links,
+            expected: Vec::new(),
             call,
         })
     }

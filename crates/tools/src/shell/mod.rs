@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::inside::{Stage, StageEnd};
+use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, shown};
 use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
 use crate::surroundings::Surroundings;
@@ -62,6 +63,15 @@ impl Tool for Shell {
         Ok(Facets { action, safety, egress, access, profile: Some(input.profile), commands, hosts })
     }
 
+    fn seal<'a>(
+        &'a self,
+        arguments: &'a Canonical,
+        workspace: &'a Path,
+        at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async move { commands_of(arguments)?.seal(workspace, at).await })
+    }
+
     fn run<'a>(
         &'a self,
         grant: Grant,
@@ -81,21 +91,26 @@ impl Tool for Shell {
 
 impl Shell {
     fn commands(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
-        check_grant(grant, &self.contract, arguments, at.now())?;
-        let input = parse(arguments.value())?;
-        syntax::check(&input)?;
-        check_rest(&input)?;
-        let stages = stages_of(&input)
-            .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
-            .collect();
-        Ok(Commands {
-            profile: input.profile,
-            stages,
-            timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
-            directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
-            variables: input.env,
-        })
+        check_grant(grant, &self.contract, arguments, at)?;
+        commands_of(arguments)
     }
+}
+
+/// What is to be run.
+fn commands_of(arguments: &Canonical) -> Result<Commands, Reason> {
+    let input = parse(arguments.value())?;
+    syntax::check(&input)?;
+    check_rest(&input)?;
+    let stages = stages_of(&input)
+        .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
+        .collect();
+    Ok(Commands {
+        profile: input.profile,
+        stages,
+        timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
+        directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
+        variables: input.env,
+    })
 }
 
 /// The answer to a call: output as it is, and how each command ended.
