@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use contract::{ApprovalId, Digest, Reason};
 use store::{Seal, SealRow};
-use tools::{Hold, InForce, Owner, Sealed};
+use tools::{InForce, Owner, Sealed};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -73,7 +73,7 @@ impl Engine {
         if !sealed.binds() {
             return Ok(Some(InForce { sealed, hold: None }));
         }
-        match Hold::try_alone(self.workspace_of(&request.agent)) {
+        match self.inner.surroundings.try_hold_alone(self.workspace_of(&request.agent)) {
             Ok(Some(hold)) => Ok(Some(InForce { sealed, hold: Some(Arc::new(hold)) })),
             Ok(None) => Err(NotInForce::Busy),
             Err(reason) => Err(NotInForce::Refused(reason)),

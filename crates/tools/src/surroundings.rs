@@ -7,7 +7,7 @@ use contract::{AgentName, Digest, TaskName};
 use jail::{Helper, Names};
 use sandbox::{Host, Launcher, Proofs};
 
-use crate::operands::InForce;
+use crate::operands::{InForce, Wanted};
 use crate::pool::Pool;
 
 /// What tools need besides a grant. A clone is the same surroundings.
@@ -36,6 +36,7 @@ struct Shared {
     names: Names,
     clock: fn() -> i64,
     pool: Arc<Pool>,
+    wanted: Wanted,
     digest: tokio::sync::OnceCell<Option<Digest>>,
 }
 
@@ -51,6 +52,7 @@ impl Surroundings {
             names: Names::default(),
             clock,
             pool: Arc::default(),
+            wanted: Wanted::default(),
             digest: tokio::sync::OnceCell::new(),
         };
         Surroundings { shared: Arc::new(shared), owner: None, in_force: None }
@@ -101,6 +103,10 @@ impl Surroundings {
 
     pub(crate) fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
+    }
+
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.shared.wanted
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

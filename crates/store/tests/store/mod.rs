@@ -9,6 +9,7 @@ mod migrations;
 mod opening;
 mod registry;
 mod rules;
+mod seals;
 mod together;
 
 /// Which database the suite runs on.

@@ -22,6 +22,7 @@ use jail::{Plan, SealedFile};
 use policy::{Grant, WorkspaceAccess};
 
 pub use hold::Hold;
+pub(crate) use hold::Wanted;
 pub(crate) use words::words_of;
 
 use crate::facts::not_enforced;
@@ -140,9 +141,14 @@ impl Surroundings {
     ) -> Result<Option<Arc<Hold>>, Reason> {
         match (self.in_force().and_then(|in_force| in_force.hold.clone()), access) {
             (Some(alone), _) => Ok(Some(alone)),
-            (None, WorkspaceAccess::Write) => Ok(Some(Arc::new(Hold::shared(root).await?))),
+            (None, WorkspaceAccess::Write) => Ok(Some(Arc::new(Hold::shared(root, self.wanted()).await?))),
             (None, WorkspaceAccess::None | WorkspaceAccess::Read) => Ok(None),
         }
+    }
+
+    /// Holds a workspace for one call alone; nothing if somebody else works there, to be tried again.
+    pub fn try_hold_alone(&self, root: &Path) -> Result<Option<Hold>, Reason> {
+        Hold::try_alone(root, self.wanted())
     }
 
     /// Binds what words name.
