@@ -200,20 +200,21 @@ impl Prepared {
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
-        if self.without != plan.without() {
-            drop(self);
-            return run(plan, streams, lifeline);
-        }
         self.run_sealed(plan, &[], streams, lifeline)
     }
 
-    fn run_sealed(
+    /// The same for a plan that seals files, with their content, one after the other.
+    pub fn run_sealed(
         self,
         plan: &Plan,
         sealed: &[u8],
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
+        if self.without != plan.without() {
+            drop(self);
+            return run_sealed(plan, sealed, streams, lifeline);
+        }
         let begun = Instant::now();
         let (running, pipes) = self.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, &mut |_| {})?;

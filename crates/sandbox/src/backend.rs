@@ -10,6 +10,8 @@ use thiserror::Error;
 pub struct Job {
     /// Everything it may do.
     pub plan: Plan,
+    /// The content of the files that the plan seals, one after the other.
+    pub sealed: Vec<u8>,
     /// Where its standard streams lead.
     pub streams: Streams,
 }
