@@ -186,6 +186,7 @@ fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
         arguments: command.collect(),
         working_directory: here,
         read,
+        workspace: None,
         write,
         variables: arguments.env.iter().map(|text| variable_of(text)).collect::<Result<_, _>>()?,
         names: names_of(&arguments.hide, &arguments.show)?,

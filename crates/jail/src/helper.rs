@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -134,6 +135,8 @@ impl Helper {
                 .arg(HELPER_ARGUMENT)
                 .args(arguments)
                 .env_clear()
+                // Whoever kills the gate's whole group leaves somebody to clean up after it.
+                .process_group(0)
                 .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
                 .stdout(Stdio::from(std::os::fd::OwnedFd::from(output)))
                 .stderr(stderr)

@@ -313,6 +313,7 @@ pub(crate) struct Running {
 pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
+    pub(crate) content: Content,
     pub(crate) handle: OwnedFd,
     /// Windows into the host's kernel that are mounted in it.
     pub(crate) windows: Vec<Guarded>,
@@ -391,13 +392,13 @@ fn open(
         return Err(StartError::Window { path, kind });
     }
     let windows = windows::beneath(windows, &handle, &path);
-    let mut opened =
-        Opened { path, access: directory.access, handle, windows, survey: Survey::nothing_to_guard() };
+    let (access, content) = (directory.access, directory.content);
+    let mut opened = Opened { path, access, content, handle, windows, survey: Survey::nothing_to_guard() };
     let detail = match (draft.changes, directory.access) {
         (ChangeReport::List, Access::Write) => Detail::Stamps,
         _ => Detail::Names,
     };
-    if directory.content == Content::Work {
+    if directory.content != Content::Software {
         opened.survey = survey(&opened.search(&draft.names, detail, until));
     }
     match opened.survey.end {
@@ -574,9 +575,9 @@ fn detached_for_root(
 }
 
 /// What is only shown is shown with a stranger's eyes, so that root's `--ro` does not open what only root may read:
-/// always for the system, elsewhere if strangers may enter at all.
+/// always for the system, elsewhere if strangers may enter at all, unless the tool works there for the owner.
 fn needs_no_translation(directory: &Opened, mode: u32) -> bool {
-    let is_open = mode & 0o005 == 0o005;
+    let is_open = mode & 0o005 == 0o005 && directory.content != Content::Workspace;
     directory.access == Access::Read && (is_public(&directory.path) || is_open)
 }
 

@@ -75,6 +75,9 @@ pub struct Directory {
 pub enum Content {
     /// Somebody's work: searched for secrets, sockets and names to protect before it is shown.
     Work,
+    /// The same, and the tool works there for its owner: what only the owner may read is shown, even when root asks and
+    /// everybody may enter.
+    Workspace,
     /// Installed software, shown as it is.
     Software,
 }

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inside::Stage;
 use crate::operands::Sealed;
-use crate::path::{Beneath, Guard, shown};
+use crate::path::{Beneath, Guard, names_of, shown};
 use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
@@ -255,8 +255,8 @@ impl<In: DeserializeOwned, Out: Serialize> Tool for Built<In, Out> {
         &self.contract
     }
 
-    fn facets(&self, arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {
-        let names = Names::default();
+    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
+        let names = names_of(&settings.files);
         let line = self.line(arguments, &Guard { names: &names, root: Path::new("/") })?;
         let definition = self.contract.definition();
         let (_, _, access) = danger_of(self.profile);

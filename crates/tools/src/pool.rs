@@ -129,7 +129,7 @@ fn plan_for(
         program: Program::Brought(binary.to_owned()),
         arguments: vec![WORKER_ARGUMENT.into(), Trade::Files.as_str().into()],
         working_directory: "/".into(),
-        directories: vec![Directory { path: root.to_owned(), access, content: Content::Work }],
+        directories: vec![Directory { path: root.to_owned(), access, content: Content::Workspace }],
         environment: Vec::new(),
         names: names.clone(),
         loopback: Loopback::Closed,

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use contract::{AgentName, Digest, TaskName};
 use jail::{Helper, Names};
+use policy::FileSettings;
 use sandbox::{Host, Launcher, Proofs};
 
 use crate::operands::{InForce, Wanted};
+use crate::path::names_of;
 use crate::pool::Pool;
 
 /// What tools need besides a grant. A clone is the same surroundings.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     shared: Arc<Shared>,
+    names: Arc<Names>,
     owner: Option<Owner>,
     in_force: Option<InForce>,
 }
@@ -33,7 +36,6 @@ struct Shared {
     binary: PathBuf,
     launcher: Launcher,
     host: Host,
-    names: Names,
     clock: fn() -> i64,
     pool: Arc<Pool>,
     wanted: Wanted,
@@ -49,13 +51,18 @@ impl Surroundings {
             binary,
             launcher,
             host,
-            names: Names::default(),
             clock,
             pool: Arc::default(),
             wanted: Wanted::default(),
             digest: tokio::sync::OnceCell::new(),
         };
-        Surroundings { shared: Arc::new(shared), owner: None, in_force: None }
+        Surroundings { shared: Arc::new(shared), names: Arc::default(), owner: None, in_force: None }
+    }
+
+    /// The same where more names are guarded: those of these settings, besides those that always are.
+    #[must_use]
+    pub fn guarding(self, settings: &FileSettings) -> Surroundings {
+        Surroundings { names: Arc::new(names_of(settings)), ..self }
     }
 
     /// The same for calls of one owner, whose workers are kept for a while.
@@ -85,7 +92,7 @@ impl Surroundings {
     }
 
     pub(crate) fn names(&self) -> &Names {
-        &self.shared.names
+        &self.names
     }
 
     pub(crate) fn host(&self) -> &Host {

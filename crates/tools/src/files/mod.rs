@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use contract::{Actions, Canonical, Contract, ContractError, Digest, EgressClass, Output, Reason, RunFacts};
-use jail::Names;
 use policy::{Facets, FileSettings, Grant, Settings, WorkspaceAccess};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +22,7 @@ pub(crate) use types::{
 
 use crate::facts::{facts_of, micros};
 use crate::operands::{InForce, Sealed, Sought};
-use crate::path::Guard;
+use crate::path::{Guard, names_of};
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};
@@ -110,7 +109,7 @@ impl FileTool {
         if self.verb == Verb::Delete && !settings.delete {
             return Err(Reason::constrained("the configuration switches deleting off"));
         }
-        let names = Names::default();
+        let names = names_of(settings);
         let guard = Guard { names: &names, root: Path::new("/") };
         for path in call.paths()? {
             let guarded = if writes {

@@ -102,14 +102,14 @@ impl Commands {
             ..Limits::default()
         };
         let timeout = limits.timeout;
-        let granted = |wanted: bool| if wanted { vec![root.to_owned()] } else { Vec::new() };
         let plan = PlanRequest {
             profile,
             program: Program::Brought(at.binary().to_owned()),
             arguments: vec![WORKER_ARGUMENT.into(), Trade::Pipeline.as_str().into()],
             working_directory: root.to_owned(),
-            read: granted(!writes),
-            write: granted(writes),
+            read: Vec::new(),
+            workspace: (!writes).then(|| root.to_owned()),
+            write: if writes { vec![root.to_owned()] } else { Vec::new() },
             variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             names: at.names().clone(),
             limits,
