@@ -10,7 +10,6 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::request::Request;
 
-
 /// What a question bound.
 pub(crate) struct Bound {
     /// What people were shown, and answered to.

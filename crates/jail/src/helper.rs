@@ -243,7 +243,7 @@ pub fn serve_if_asked() {
 fn serve() -> io::Result<()> {
     let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
     let response = match read_request(&channel) {
-        Ok((plan, sealed, input)) => answer(&plan, &sealed, input, &channel),
+        Ok(request) => answer(request, &channel),
         Err(error) => garbled_plan(&*error),
     };
     let bytes = postcard::to_stdvec(&response).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
@@ -271,8 +271,8 @@ fn serve_kept() -> io::Result<()> {
     }
 }
 
-fn answer(plan: &Plan, sealed: &[u8], input: Vec<u8>, channel: &UnixStream) -> Response {
-    match run_sealed(plan, sealed, Streams::Collect { input: Feed::Bytes(input) }, Some(channel.as_fd())) {
+fn answer(Request { plan, sealed, input }: Request, channel: &UnixStream) -> Response {
+    match run_sealed(&plan, &sealed, Streams::Collect { input: Feed::Bytes(input) }, Some(channel.as_fd())) {
         Ok(report) => Response::Report(Box::new(report)),
         Err(error) => refused(&error),
     }
@@ -295,10 +295,10 @@ fn refused(error: &StartError) -> Response {
     Response::Refused { messages, step, error: number }
 }
 
-fn read_request(channel: &UnixStream) -> Result<(Plan, Vec<u8>, Vec<u8>), Box<dyn std::error::Error>> {
+fn read_request(channel: &UnixStream) -> Result<Request, Box<dyn std::error::Error>> {
     let plan = Plan::decode(&read_frame(channel, crate::plan::MAX_PLAN_BYTES)?)?;
     let sealed = read_frame(channel, usize::try_from(MAX_SEALED_BYTES).unwrap_or(MAX_INPUT))?;
-    Ok((plan, sealed, read_frame(channel, MAX_INPUT)?))
+    Ok(Request { plan, sealed, input: read_frame(channel, MAX_INPUT)? })
 }
 
 fn write_frame(mut channel: &UnixStream, bytes: &[u8]) -> io::Result<()> {

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug)]
 #[must_use = "a grant that nobody obeys was decided for nothing"]
 pub struct Grant {
-    authority: Authority,
+    authority: Box<Authority>,
 }
 
 /// What a grant permits, in the open: for the ledger and for people. It is a description, and no authority.
@@ -92,7 +92,7 @@ impl Default for GrantLimits {
 
 impl Grant {
     pub(crate) fn new(authority: Authority) -> Grant {
-        Grant { authority }
+        Grant { authority: Box::new(authority) }
     }
 
     /// What it permits.

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use contract::{
     Action, Actions, Canonical, Contract, ContractError, Definition, Output, Profile, Reason, RunFacts,
 };
-use jail::Names;
 use policy::{Facets, Grant, Settings, WorkspaceAccess};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -367,6 +366,7 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
 #[cfg(test)]
 mod tests {
     use contract::{EgressClass, SafetyClass};
+    use jail::Names;
     use schemars::JsonSchema;
     use serde::Deserialize;
     use serde_json::json;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use contract::CallStatus;
 use engine::{Engine, Request};
 use serde_json::json;
-use store::Verdict;
+use store::Vote;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -111,10 +111,10 @@ fn race(stand: &Stand<'_>, gate: &Gate<'_>) -> Try<(Effect, Tally)> {
         let question = runtime()?.block_on(gate.engine.question_of(&result.call_id))?;
         let bound = question.and_then(|question| question.operands).unwrap_or_default();
         if !is_good(&bound) {
-            gate.answer(view.id.as_str(), Verdict::Reject)?;
+            gate.answer(view.id.as_str(), Vote::Reject)?;
             continue;
         }
-        gate.answer(view.id.as_str(), Verdict::Approve)?;
+        gate.answer(view.id.as_str(), Vote::Approve)?;
         let again = gate.request("shell", script())?;
         let ended = runtime()?.block_on(gate.engine.call(again, PATIENCE, CancellationToken::new()));
         gate.expect(&ended.call_id, Ending::Settled);

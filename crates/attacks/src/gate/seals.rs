@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use contract::Operands;
 use serde_json::{Value, json};
-use store::Verdict;
+use store::Vote;
 
 use crate::Try;
 use crate::case::Effect;
@@ -137,7 +137,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 approved(&gate, &script(), Ending::Done)?;
                 write_over(stand)?;
                 let (call, view) = gate.waits("shell", script())?;
-                gate.answer(view.id.as_str(), Verdict::Reject)?;
+                gate.answer(view.id.as_str(), Vote::Reject)?;
                 gate.expect(&call, Ending::Refused("rejected"));
                 seen(stand)
             },
@@ -218,7 +218,7 @@ fn attack(
     if when == When::Pending {
         swap(stand)?;
     }
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     if when == When::Approved {
         swap(stand)?;
     }
@@ -231,7 +231,7 @@ fn attack(
 
 fn approved(gate: &Gate<'_>, call: &Value, ending: Ending) -> Try<()> {
     let (_, view) = gate.waits("shell", call.clone())?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     gate.call("shell", call.clone(), ending).map(drop)
 }
 
@@ -291,7 +291,7 @@ fn swap_option_files(stand: &Stand<'_>) -> Try<Effect> {
         args.extend([word, "-e", "w OUT", "text"]);
         let call = json!({ "command": "sed", "args": args, "profile": "mutate" });
         let (_, view) = gate.waits("shell", call.clone())?;
-        gate.answer(view.id.as_str(), Verdict::Approve)?;
+        gate.answer(view.id.as_str(), Vote::Approve)?;
         stand.put(name, "s/a/evil/\nw EVIL\n")?;
         gate.call("shell", call, Ending::Failed("changed"))?;
         if stand.workspace.join("OUT").exists() {
@@ -303,7 +303,7 @@ fn swap_option_files(stand: &Stand<'_>) -> Try<Effect> {
     let env = json!({ "SCRIPT": "a/in/run.sh" });
     let call = json!({ "command": "sh", "args": ["-c", ". \"./$SCRIPT\""], "env": env, "profile": "mutate" });
     let (_, view) = gate.waits("shell", call.clone())?;
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     write_over(stand)?;
     gate.call("shell", call, Ending::Failed("changed"))?;
     seen(stand)
@@ -323,7 +323,7 @@ fn delete_something_else(stand: &Stand<'_>) -> Try<Effect> {
         stand.put("other", "other")?;
         stand.put("precious", "old rubbish")?;
         let (_, view) = gate.waits(tool, call.clone())?;
-        gate.answer(view.id.as_str(), Verdict::Approve)?;
+        gate.answer(view.id.as_str(), Vote::Approve)?;
         stand.put("precious", "new work")?;
         gate.call(tool, call.clone(), Ending::Failed("changed"))?;
         let left = fs::read_to_string(stand.workspace.join("precious")).unwrap_or_default();
@@ -332,7 +332,7 @@ fn delete_something_else(stand: &Stand<'_>) -> Try<Effect> {
         }
         // Unchanged, each of them works.
         let (_, view) = gate.waits(tool, call.clone())?;
-        gate.answer(view.id.as_str(), Verdict::Approve)?;
+        gate.answer(view.id.as_str(), Vote::Approve)?;
         gate.call(tool, call.clone(), Ending::Done)?;
         if fs::read_to_string(stand.workspace.join("precious")).is_ok_and(|left| left == "new work") {
             return Err(format!("{tool} {call}: nothing was done").into());
@@ -357,7 +357,7 @@ fn seal_a_secret(stand: &Stand<'_>) -> Try<Effect> {
         let call = json!({ "command": "cat", "args": words, "profile": "mutate" });
         let (call, view) = gate.waits("shell", call)?;
         let seal = runtime()?.block_on(gate.engine.store().seal(&view.id))?.ok_or("nothing was sealed")?;
-        gate.answer(view.id.as_str(), Verdict::Reject)?;
+        gate.answer(view.id.as_str(), Vote::Reject)?;
         gate.expect(&call, Ending::Refused("rejected"));
         let told = format!("{:?}", seal.seal);
         if !seal.seal.operands.bound.is_empty() || told.contains(&stand.secret) {
@@ -380,7 +380,7 @@ fn tell_what_is_bound(stand: &Stand<'_>) -> Try<Effect> {
     if !is_good(&shown) || names(&shown) != ["a/in/run.sh", "sh", "evil"] {
         return Ok(Effect::Through(format!("{shown:?}")));
     }
-    gate.answer(view.id.as_str(), Verdict::Approve)?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
     gate.call("shell", call, Ending::Done)?;
     let envelope = runtime()?.block_on(gate.engine.store().receipt(&id))?.ok_or("there is no receipt")?;
     let body = store::verify_receipt(&envelope, gate.engine.store().keys().public())?;

@@ -1,7 +1,7 @@
 //! What questions bind, and for how long.
 
 use contract::{Binding, CallStatus, Digest, NotBound, Operand, Operands};
-use store::{NewApproval, NewCall, NewDecision, RecordError, Seal};
+use store::{Course, NewApproval, NewCall, RecordError, Seal};
 
 use crate::gate::{Gate, approval, asking, call_id, settlement, yes};
 
@@ -26,8 +26,8 @@ fn seal(content: &str) -> Seal {
 
 fn sealing(number: u8, seal: Seal) -> NewCall {
     let call = asking(number);
-    let NewDecision::Ask(question) = call.decision.clone() else { panic!("it asks") };
-    NewCall { decision: NewDecision::Ask(NewApproval { seal: Some(seal), ..question }), ..call }
+    let Course::Ask(question) = call.course.clone() else { panic!("it asks") };
+    NewCall { course: Course::Ask(NewApproval { seal: Some(seal), ..question }), ..call }
 }
 
 #[tokio::test]

@@ -267,7 +267,7 @@ fn nothing_is_done_where_a_file_is_not_as_it_was() {
     let place = Place::new();
     let delete = |expected: Value| {
         let call: FileCall = serde_json::from_value(json!({ "Delete": { "path": "f" } })).unwrap();
-        answer(&Question {
+        answer(&WorkerRequest {
             root: place.root(),
             names: Names::default(),
             max_bytes: 1000,
