@@ -156,18 +156,25 @@ impl Site<'_> {
     /// Makes a run and waits for its end.
     pub(crate) fn run(&self, run: Run) -> Try<Ran> {
         match self.mode {
-            Mode::Behind(without) => {
-                let plan = weakened(Plan::try_from(self.draft(&run, without))?, without);
-                self.run_plan(plan, &run.launcher)
-            }
+            Mode::Behind(without) => self.run_plan(self.plan(&run, without)?, &run.launcher),
             Mode::Bare => self.run_bare(&run),
         }
     }
 
+    /// The plan of a run, without these walls.
+    pub(crate) fn plan(&self, run: &Run, without: Controls) -> Try<Plan> {
+        Ok(weakened(Plan::try_from(self.draft(run, without))?, without))
+    }
+
     /// Runs a plan as it is.
     pub(crate) fn run_plan(&self, plan: Plan, launcher: &Launcher) -> Try<Ran> {
+        self.run_sealed(plan, Vec::new(), launcher)
+    }
+
+    /// The same for one that seals files.
+    pub(crate) fn run_sealed(&self, plan: Plan, sealed: Vec<u8>, launcher: &Launcher) -> Try<Ran> {
         let helper = self.helper(launcher)?;
-        Ok(match helper.run(&Request { plan, input: Vec::new() }) {
+        Ok(match helper.run(&Request { plan, sealed, input: Vec::new() }) {
             Ok(Response::Report(report)) => Ran {
                 stdout: report.stdout.text(),
                 stderr: report.stderr.text(),

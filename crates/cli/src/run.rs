@@ -158,7 +158,7 @@ fn try_run(arguments: Arguments, begun: Option<Prepared>) -> Result<i32, Failed>
     })?;
     let wanted = arguments.command.first().cloned().unwrap_or_default();
     let plan = request_of(arguments)?.into_plan(&config::host()).map_err(bad_plan)?;
-    let report = run_in(backend, Job { plan, streams }, begun)?;
+    let report = run_in(backend, Job { plan, sealed: Vec::new(), streams }, begun)?;
     if json {
         talk::data(&serde_json::to_string_pretty(&Shown::from(&report)).unwrap_or_default());
     } else {
@@ -186,6 +186,7 @@ fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
         arguments: command.collect(),
         working_directory: here,
         read,
+        workspace: None,
         write,
         variables: arguments.env.iter().map(|text| variable_of(text)).collect::<Result<_, _>>()?,
         names: names_of(&arguments.hide, &arguments.show)?,

@@ -14,7 +14,8 @@ mod toolgate;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use toolgate::{Gate, alive, binary, has, marker, missing, ran, start, within_a_second};
 
 /// One at a time: each looks at what the whole machine holds afterwards.
@@ -95,6 +97,41 @@ fn many_runs_several_at_once_leave_nothing() {
     });
     assert!(within_a_second(|| alive(&marker).is_empty()), "still alive: {:?}", alive(&marker));
     storm.assert_nothing_left();
+}
+
+#[test]
+fn a_gate_that_is_killed_with_its_whole_group_leaves_nothing_of_its_kept_workers() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Some(storm) = Storm::begin() else { return };
+    fs::write(storm.gate.work().join("file"), "x").expect("a file can be written");
+    for _ in 0..3 {
+        let mut command = storm.gate.command(&["mcp", "--agent", "default"]);
+        let mut gate = start(command.stdin(Stdio::piped()).stderr(Stdio::null()).process_group(0));
+        let mut answers = BufReader::new(gate.stdout.take().expect("it has an output")).lines();
+        let mut input = gate.stdin.take().expect("it has an input");
+        for line in [HELLO, READ, WRITE] {
+            writeln!(input, "{line}").expect("it can be told");
+            answers.next().expect("it answers").expect("in text");
+        }
+        let pid = i32::try_from(gate.id()).ok().and_then(Pid::from_raw).expect("it has a number");
+        assert_eq!(helpers_of(&storm.program()), 2, "one worker reads, one writes, and both are kept");
+        kill_process_group(pid, Signal::KILL).expect("it can be killed");
+        gate.wait().expect("a child can be waited for");
+        let program = storm.program();
+        assert!(within_a_second(|| alive(&program).is_empty()), "processes are left: {:?}", alive(&program));
+        let new = || orphans().difference(&storm.orphans).cloned().collect::<Vec<_>>();
+        assert!(within_a_second(|| new().is_empty()), "cgroups are left: {:#?}", new());
+    }
+}
+
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"storm","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const READ: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"fs_read","arguments":{"path":"file"}}}"#;
+const WRITE: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fs_write","arguments":{"path":"folder","content":"x"}}}"#;
+
+/// How many helpers of this binary are up, each with a sandbox that is kept.
+fn helpers_of(program: &str) -> usize {
+    alive(program).iter().filter(|process| process.contains("__jail")).count()
 }
 
 /// A binary of this test's own, so that nobody else's processes are mistaken for ours, and how things were before.

@@ -13,6 +13,7 @@ mod canonical;
 mod class;
 mod id;
 mod nearest;
+mod operand;
 mod rate;
 mod reason;
 mod receipt;
@@ -29,6 +30,7 @@ pub use class::{
 };
 pub use id::{AgentName, ApprovalId, CallId, IdError, Key, OperatorName, TaskName, ToolName};
 pub use nearest::nearest;
+pub use operand::{Binding, NotBound, Operand, Operands};
 pub use rate::{CLOCKS_APART_MS, OnTheClock, Rate};
 pub use reason::{Code, Reason};
 pub use receipt::{Approved, Enforced, ReceiptBody, RunFacts};

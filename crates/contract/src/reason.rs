@@ -100,6 +100,10 @@ reasons!(
     Expired expired = "expired",
     /// The caller went away, or took it back.
     Cancelled cancelled = "cancelled",
+    /// What was approved is no longer what is there.
+    Changed changed = "changed",
+    /// Somebody else works in the same place right now.
+    Busy busy = "busy",
     /// The key was used for another call.
     KeyConflict key_conflict = "key_conflict",
     /// It may have happened; nobody knows.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical::Digest;
 use crate::id::{AgentName, ApprovalId, CallId, OperatorName, TaskName, ToolName};
+use crate::operand::Operands;
 use crate::reason::Reason;
 use crate::result::CallStatus;
 
@@ -34,6 +35,9 @@ pub struct ReceiptBody {
     pub policy: Digest,
     /// Who approved it, if people were asked.
     pub approval: Option<Approved>,
+    /// The files that the question bound, and what it did not, if people were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operands: Option<Operands>,
     /// How it ended.
     pub status: CallStatus,
     /// Why, if not well.

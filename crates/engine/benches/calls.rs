@@ -70,6 +70,7 @@ fn time_decisions(count: usize) {
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),
+        operands: None,
         asked_at: 0,
     };
     let facts = Facts {

@@ -1,9 +1,10 @@
 //! Questions to people: who waits, what they are asked, and what their answer sets in motion.
 
 use contract::{
-    Action, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, Reason, SafetyClass,
+    Action, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, NotBound, Operand, Operands,
+    Reason, SafetyClass,
 };
-use policy::{Consent, Ruling, Verdict, decide};
+use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
 use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, CallRow, FindError};
 use thiserror::Error;
@@ -14,6 +15,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, written};
 use crate::operator::Credential;
 use crate::request::Request;
+use crate::seal::{Bound, NotInForce};
 use crate::settle::End;
 
 /// How many questions are shown at once.
@@ -35,6 +37,8 @@ pub struct Waiting {
     pub safety: Option<SafetyClass>,
     /// What would leave the machine.
     pub egress: Option<EgressClass>,
+    /// The files that it names, by their digests, and what may be something else by the time it runs.
+    pub operands: Option<Operands>,
 }
 
 /// Why an answer was not taken.
@@ -59,7 +63,11 @@ impl Engine {
     pub async fn waiting(&self) -> Result<Vec<Waiting>, EngineError> {
         self.expire_old().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
-        Ok(rows.into_iter().map(|row| self.shown(row)).collect())
+        let mut waiting = Vec::new();
+        for row in rows {
+            waiting.push(self.shown(row).await?);
+        }
+        Ok(waiting)
     }
 
     /// Takes an operator's answer to the question whose id begins with `prefix`.
@@ -107,11 +115,13 @@ impl Engine {
             return Ok(None);
         }
         // ATTACK(changed-while-waiting): the yes is one fact among others, and today's policy decides again.
+        let bound = self.bound(&approval.id).await?;
         let admitted = match self.admit(row.id.clone(), &request) {
-            Ok(admitted) => admitted,
+            Ok(admitted) => Admitted { operands: bound.as_ref().map(Bound::given), ..admitted },
             Err(reason) => return refuse(reason).await,
         };
-        let facts = self.facts(&row.agent, Some(consent_of(&approval))).await?;
+        let consent = Consent { operands: bound.as_ref().map(Bound::shown), ..consent_of(&approval) };
+        let facts = self.facts(&row.agent, Some(consent)).await?;
         let Ruling { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
@@ -123,6 +133,12 @@ impl Engine {
                 return refuse(reason).await;
             }
         };
+        // Before the approval is used: one that has to wait for its workspace is not used up by waiting.
+        let in_force = match self.put_in_force(bound, &request) {
+            Ok(in_force) => in_force,
+            Err(NotInForce::Busy) => return Ok(None),
+            Err(NotInForce::Refused(reason)) => return refuse(reason).await,
+        };
         let authority = written("grant", grant.authority())?;
         let allowances = self.limits_on_running(&row.tool).allowances;
         let store = &self.inner.store;
@@ -130,7 +146,7 @@ impl Engine {
         if !store.start_approved_within(&row.id, &approval.id, authority, self.now(), &allowances).await? {
             return Ok(None);
         }
-        Ok(Some(self.see_run(case, request, grant, Some(approval), cancel.clone()).await))
+        Ok(Some(self.see_run(case, request, grant, Some(approval), in_force, cancel.clone()).await))
     }
 
     /// Questions past their time are closed, and so are the calls that waited for them.
@@ -155,7 +171,8 @@ impl Engine {
     }
 
     /// A question with what people need to see of it.
-    fn shown(&self, approval: ApprovalRow) -> Waiting {
+    async fn shown(&self, approval: ApprovalRow) -> Result<Waiting, EngineError> {
+        let operands = self.inner.store.operands(&approval.id).await?.map(shown_operands);
         let arguments = Canonical::parse(&approval.arguments_json).ok();
         let value = arguments.as_ref().map(|arguments| arguments.value().clone()).unwrap_or_default();
         let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| approval.arguments_json.clone());
@@ -165,20 +182,34 @@ impl Engine {
             .find(approval.tool.as_str())
             .filter(|listed| listed.facts.hash == approval.contract);
         let facets = same_tool.and_then(|listed| listed.tool.facets(&value, self.settings()).ok());
-        Waiting {
+        Ok(Waiting {
             shown_arguments: contract::show_hidden(&pretty),
             command: command_of(&value),
             action: facets.as_ref().map(|facets| facets.action.clone()),
             safety: facets.as_ref().map(|facets| facets.safety),
             egress: facets.as_ref().map(|facets| facets.egress),
+            operands,
             approval,
-        }
+        })
     }
 
     /// The question that a call waits for.
     pub async fn question_of(&self, call: &CallId) -> Result<Option<Waiting>, EngineError> {
-        Ok(self.approval_of_call(call).await?.map(|row| self.shown(row)))
+        match self.approval_of_call(call).await? {
+            Some(row) => self.shown(row).await.map(Some),
+            None => Ok(None),
+        }
     }
+}
+
+/// Names of files are the agent's words, too.
+fn shown_operands(operands: Operands) -> Operands {
+    let show = |text: String| contract::show_hidden(&text);
+    let bound = operands.bound.into_iter();
+    let bound = bound.map(|file| Operand { named: show(file.named), path: show(file.path), ..file });
+    let not_bound = operands.not_bound.into_iter();
+    let not_bound = not_bound.map(|thing| NotBound { what: show(thing.what), why: show(thing.why) });
+    Operands { bound: bound.collect(), not_bound: not_bound.collect() }
 }
 
 pub(crate) fn view_of(row: &ApprovalRow) -> ApprovalView {
@@ -192,6 +223,7 @@ fn consent_of(row: &ApprovalRow) -> Consent {
         agent: row.agent.clone(),
         contract: row.contract,
         arguments: row.arguments,
+        operands: None,
         policy: row.policy,
         expires_at: row.usable_until.unwrap_or(row.expires_at),
     }

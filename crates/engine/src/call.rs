@@ -7,7 +7,7 @@ use policy::{Admitted, Grant, Question, Ruling, Settings, Verdict, decide, may_s
 use serde_json::json;
 use store::{ApprovalFilter, ApprovalRow, CallRow, Course, NewApproval, NewCall, Recorded};
 use tokio_util::sync::CancellationToken;
-use tools::{Owner, Ran, Tool};
+use tools::{InForce, Owner, Ran, Tool};
 
 use crate::approve::view_of;
 use crate::batch::{caught, note_panic};
@@ -75,7 +75,7 @@ impl Engine {
                 let limits = self.limits_on_running(&case.tool);
                 match store.record_within(planned, &limits.allowances).await? {
                     Recorded::New { .. } => {
-                        Ok(self.see_run(case.clone(), request.clone(), grant, None, cancel).await)
+                        Ok(self.see_run(case.clone(), request.clone(), grant, None, None, cancel).await)
                     }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
@@ -124,6 +124,7 @@ impl Engine {
             tool: listed.facts.clone(),
             facets,
             arguments: request.arguments.digest(),
+            operands: None,
             asked_at: self.now(),
         })
     }
@@ -166,12 +167,17 @@ impl Engine {
             let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
             return self.refuse(case, request, reason, trace).await;
         }
+        let seal = match self.bind(request).await {
+            Ok(seal) => seal,
+            Err(reason) => return self.refuse(case, request, reason, trace).await,
+        };
         let id = contract::ApprovalId::from_random(random_bytes()?);
         let approval = NewApproval {
             id,
             why: question.why,
             quorum: u32::try_from(question.quorum).unwrap_or(u32::MAX),
             expires_at: question.expires_at,
+            seal,
         };
         let claim = self.claim_of(request, case);
         let planned = self.new_call(case, request, trace, claim, Course::Ask(approval));
@@ -263,6 +269,7 @@ impl Engine {
         request: Request,
         grant: Grant,
         approval: Option<ApprovalRow>,
+        in_force: Option<InForce>,
         cancel: CancellationToken,
     ) -> CallResult {
         let engine = self.clone();
@@ -270,7 +277,7 @@ impl Engine {
         self.owned().insert(case.id.clone(), own.clone());
         let (of_task, asked) = (case.clone(), approval.clone());
         let seen_through = self.inner.tasks.spawn(async move {
-            let ran = engine.run(&request, grant, own).await;
+            let ran = engine.run(&request, grant, in_force, own).await;
             let result = engine.settle(&of_task, End::Ran(Box::new(ran)), asked.as_ref()).await;
             engine.owned().remove(&of_task.id);
             result
@@ -287,13 +294,22 @@ impl Engine {
         }
     }
 
-    async fn run(&self, request: &Request, grant: Grant, cancel: CancellationToken) -> Ran {
+    async fn run(
+        &self,
+        request: &Request,
+        grant: Grant,
+        in_force: Option<InForce>,
+        cancel: CancellationToken,
+    ) -> Ran {
         let Some(listed) = self.inner.catalogue.find(&request.tool) else {
             return failed(Reason::unknown_tool("the tool is gone"));
         };
         let tool = &listed.tool;
         let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
-        let surroundings = self.inner.surroundings.for_owner(owner);
+        let mut surroundings = self.inner.surroundings.for_owner(owner);
+        if let Some(in_force) = in_force {
+            surroundings = surroundings.with_operands(in_force);
+        }
         let limits = grant.authority().limits.named();
         let mut ran = tool.run(grant, &request.arguments, &surroundings, cancel.clone()).await;
         ran.facts.limits = limits;

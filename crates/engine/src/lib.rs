@@ -21,6 +21,7 @@ mod explain;
 mod operator;
 mod rates;
 mod request;
+mod seal;
 mod settle;
 
 pub use approve::{AnswerRefused, Waiting};

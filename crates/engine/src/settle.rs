@@ -44,6 +44,13 @@ impl Engine {
     pub(crate) async fn settle(&self, case: &Case, end: End, approval: Option<&ApprovalRow>) -> CallResult {
         let now = self.now();
         let Concluded { mut result, facts, artifacts } = conclude(case, end);
+        let operands = match approval {
+            Some(approval) => match self.inner.store.operands(&approval.id).await {
+                Ok(operands) => operands,
+                Err(error) => return unsettled(case, &error.to_string()),
+            },
+            None => None,
+        };
         let body = ReceiptBody {
             version: 1,
             call_id: case.id.clone(),
@@ -56,6 +63,7 @@ impl Engine {
             arguments: case.arguments,
             policy: self.inner.policy.hash(),
             approval: approval.and_then(approved),
+            operands,
             status: result.status,
             reason: result.reason.clone(),
             run: facts,

@@ -11,12 +11,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::limits::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "toolgate-";
 const PERIOD_MICROS: u64 = 100_000;
+/// How long a cgroup may stay busy after its last process; on a loaded machine that is longer than one would think.
+const REMOVED_WITHIN: Duration = Duration::from_millis(900);
 
 /// Which totals are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,13 +169,11 @@ impl Drop for Cgroup {
         paths.dedup();
         for path in paths {
             // All processes are gone by now, but the kernel may take a moment to believe it.
-            for _ in 0..50 {
-                match fs::remove_dir(path) {
-                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                        std::thread::sleep(std::time::Duration::from_millis(1));
-                    }
-                    _ => break,
-                }
+            let until = Instant::now() + REMOVED_WITHIN;
+            while fs::remove_dir(path).is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+                && Instant::now() < until
+            {
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
     }

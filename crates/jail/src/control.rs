@@ -48,6 +48,8 @@ pub enum Control {
     ProtectedNames,
     /// Sockets and pipes of the host in granted directories cannot be reached.
     HostSockets,
+    /// Files that came with the plan have the content that came with it, whatever stands at their path.
+    SealedFiles,
     /// Total memory.
     Memory,
     /// Share of processor time.
@@ -66,7 +68,7 @@ pub enum Control {
 
 impl Control {
     /// Every control, in the order people are shown them.
-    pub const ALL: [Control; 27] = [
+    pub const ALL: [Control; 28] = [
         Control::Identity,
         Control::Filesystem,
         Control::Processes,
@@ -87,6 +89,7 @@ impl Control {
         Control::HiddenNames,
         Control::ProtectedNames,
         Control::HostSockets,
+        Control::SealedFiles,
         Control::Memory,
         Control::Cpu,
         Control::Pids,
@@ -119,6 +122,7 @@ impl Control {
             Control::HiddenNames => "hidden_names",
             Control::ProtectedNames => "protected_names",
             Control::HostSockets => "host_sockets",
+            Control::SealedFiles => "sealed_files",
             Control::Memory => "memory",
             Control::Cpu => "cpu",
             Control::Pids => "pids",

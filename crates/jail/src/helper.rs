@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,10 +17,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::control::Enforcement;
-use crate::launch::{Prepared, StartError, run};
+use crate::launch::{Prepared, StartError, run_sealed};
 use crate::orders::Step;
 use crate::plan::{Plan, PlanError};
 use crate::report::Report;
+use crate::seal::MAX_SEALED_BYTES;
 use crate::stream::{Feed, Streams};
 
 /// The argument that makes our binary a helper.
@@ -37,6 +39,8 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 pub struct Request {
     /// What to run.
     pub plan: Plan,
+    /// The content of the files that the plan seals, one after the other.
+    pub sealed: Vec<u8>,
     /// The tool's standard input.
     pub input: Vec<u8>,
 }
@@ -102,8 +106,8 @@ impl Helper {
         let plan = request.plan.encode()?;
         let (child, channel) = self.spawn(&[], Stdio::inherit())?;
         let running = Running { child, channel };
-        let sent =
-            write_frame(&running.channel, &plan).and_then(|()| write_frame(&running.channel, &request.input));
+        let frames = [&plan, &request.sealed, &request.input];
+        let sent = frames.into_iter().try_for_each(|frame| write_frame(&running.channel, frame));
         sent.map_err(HelperError::Silent)?;
         Ok(running)
     }
@@ -131,6 +135,8 @@ impl Helper {
                 .arg(HELPER_ARGUMENT)
                 .args(arguments)
                 .env_clear()
+                // Whoever kills the gate's whole group leaves somebody to clean up after it.
+                .process_group(0)
                 .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
                 .stdout(Stdio::from(std::os::fd::OwnedFd::from(output)))
                 .stderr(stderr)
@@ -237,7 +243,7 @@ pub fn serve_if_asked() {
 fn serve() -> io::Result<()> {
     let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
     let response = match read_request(&channel) {
-        Ok((plan, input)) => answer(&plan, input, &channel),
+        Ok(request) => answer(request, &channel),
         Err(error) => garbled_plan(&*error),
     };
     let bytes = postcard::to_stdvec(&response).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
@@ -265,8 +271,8 @@ fn serve_kept() -> io::Result<()> {
     }
 }
 
-fn answer(plan: &Plan, input: Vec<u8>, channel: &UnixStream) -> Response {
-    match run(plan, Streams::Collect { input: Feed::Bytes(input) }, Some(channel.as_fd())) {
+fn answer(Request { plan, sealed, input }: Request, channel: &UnixStream) -> Response {
+    match run_sealed(&plan, &sealed, Streams::Collect { input: Feed::Bytes(input) }, Some(channel.as_fd())) {
         Ok(report) => Response::Report(Box::new(report)),
         Err(error) => refused(&error),
     }
@@ -289,9 +295,10 @@ fn refused(error: &StartError) -> Response {
     Response::Refused { messages, step, error: number }
 }
 
-fn read_request(channel: &UnixStream) -> Result<(Plan, Vec<u8>), Box<dyn std::error::Error>> {
+fn read_request(channel: &UnixStream) -> Result<Request, Box<dyn std::error::Error>> {
     let plan = Plan::decode(&read_frame(channel, crate::plan::MAX_PLAN_BYTES)?)?;
-    Ok((plan, read_frame(channel, MAX_INPUT)?))
+    let sealed = read_frame(channel, usize::try_from(MAX_SEALED_BYTES).unwrap_or(MAX_INPUT))?;
+    Ok(Request { plan, sealed, input: read_frame(channel, MAX_INPUT)? })
 }
 
 fn write_frame(mut channel: &UnixStream, bytes: &[u8]) -> io::Result<()> {

@@ -29,6 +29,7 @@ use crate::names::Names;
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step, send};
 use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan, Program, Strictness};
 use crate::report::Report;
+use crate::seal;
 use crate::stream::Streams;
 use crate::supervise::{Told, supervise};
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER};
@@ -93,6 +94,9 @@ pub enum StartError {
         /// Why.
         source: io::Error,
     },
+    /// The content that came with the plan is not what the plan says.
+    #[error("the content of the sealed files is not what the plan says")]
+    Sealed(#[source] io::Error),
     /// Files could not be made to belong to the caller.
     #[error("the filesystem of `{}` cannot translate owners (id-mapped mounts), and root does not run tools as root", path.display())]
     Owners {
@@ -196,12 +200,23 @@ impl Prepared {
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
+        self.run_sealed(plan, &[], streams, lifeline)
+    }
+
+    /// The same for a plan that seals files, with their content, one after the other.
+    pub fn run_sealed(
+        self,
+        plan: &Plan,
+        sealed: &[u8],
+        streams: Streams,
+        lifeline: Option<BorrowedFd<'_>>,
+    ) -> Result<Report, StartError> {
         if self.without != plan.without() {
             drop(self);
-            return run(plan, streams, lifeline);
+            return run_sealed(plan, sealed, streams, lifeline);
         }
         let begun = Instant::now();
-        let (running, pipes) = self.order(plan, &streams, begun)?;
+        let (running, pipes) = self.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, &mut |_| {})?;
         let aftermath = changes::after(plan, &running.opened);
         Ok(supervised.into_report(running, aftermath))
@@ -219,13 +234,14 @@ impl Prepared {
     ) -> Result<(), StartError> {
         let begun = Instant::now();
         let streams = Streams::Pass;
-        let (running, pipes) = self.order(plan, &streams, begun)?;
+        let (running, pipes) = self.order(plan, &[], &streams, begun)?;
         supervise(&running, pipes, plan, streams, Some(lifeline), begun, told).map(drop)
     }
 
     fn order(
         mut self,
         plan: &Plan,
+        sealed: &[u8],
         streams: &Streams,
         begun: Instant,
     ) -> Result<(Running, Pipes), StartError> {
@@ -234,7 +250,8 @@ impl Prepared {
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
         let opened = open_directories(plan, until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
-        let (mut orders, mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
+        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
+        mounts.extend(content_of(plan, sealed)?);
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
         self.cgroup.limit(limits, wanted);
         let door = self.cgroup.second_door();
@@ -262,6 +279,25 @@ pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> R
     Prepared::without(plan.without())?.run(plan, streams, lifeline)
 }
 
+/// The same for a plan that seals files, with their content, one after the other.
+pub fn run_sealed(
+    plan: &Plan,
+    sealed: &[u8],
+    streams: Streams,
+    lifeline: Option<BorrowedFd<'_>>,
+) -> Result<Report, StartError> {
+    Prepared::without(plan.without())?.run_sealed(plan, sealed, streams, lifeline)
+}
+
+/// The content of the files that a plan seals, as the init gets it.
+fn content_of(plan: &Plan, sealed: &[u8]) -> Result<Option<OwnedFd>, StartError> {
+    if seal::total(plan.sealed()) != sealed.len() as u64 {
+        return Err(StartError::Sealed(io::ErrorKind::InvalidData.into()));
+    }
+    let is_needed = !plan.sealed().is_empty();
+    is_needed.then(|| seal::in_memory(sealed)).transpose().map_err(StartError::Sealed)
+}
+
 /// A sandbox whose init has its orders.
 pub(crate) struct Running {
     pub(crate) pid: Pid,
@@ -277,6 +313,7 @@ pub(crate) struct Running {
 pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
+    pub(crate) content: Content,
     pub(crate) handle: OwnedFd,
     /// Windows into the host's kernel that are mounted in it.
     pub(crate) windows: Vec<Guarded>,
@@ -355,13 +392,13 @@ fn open(
         return Err(StartError::Window { path, kind });
     }
     let windows = windows::beneath(windows, &handle, &path);
-    let mut opened =
-        Opened { path, access: directory.access, handle, windows, survey: Survey::nothing_to_guard() };
+    let (access, content) = (directory.access, directory.content);
+    let mut opened = Opened { path, access, content, handle, windows, survey: Survey::nothing_to_guard() };
     let detail = match (draft.changes, directory.access) {
         (ChangeReport::List, Access::Write) => Detail::Stamps,
         _ => Detail::Names,
     };
-    if directory.content == Content::Work {
+    if directory.content != Content::Software {
         opened.survey = survey(&opened.search(&draft.names, detail, until));
     }
     match opened.survey.end {
@@ -418,6 +455,7 @@ fn give_orders(
         working_directory: draft.working_directory.clone(),
         environment: draft.environment.clone(),
         directories,
+        sealed: plan.sealed().to_vec(),
         loopback: draft.loopback,
         rlimits: Rlimits {
             // The init counts as one.
@@ -537,9 +575,9 @@ fn detached_for_root(
 }
 
 /// What is only shown is shown with a stranger's eyes, so that root's `--ro` does not open what only root may read:
-/// always for the system, elsewhere if strangers may enter at all.
+/// always for the system, elsewhere if strangers may enter at all, unless the tool works there for the owner.
 fn needs_no_translation(directory: &Opened, mode: u32) -> bool {
-    let is_open = mode & 0o005 == 0o005;
+    let is_open = mode & 0o005 == 0o005 && directory.content != Content::Workspace;
     directory.access == Access::Read && (is_public(&directory.path) || is_open)
 }
 

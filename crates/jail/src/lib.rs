@@ -29,6 +29,7 @@ mod names;
 mod orders;
 mod plan;
 mod report;
+mod seal;
 mod seccomp;
 mod stage_one;
 mod stage_two;
@@ -48,7 +49,7 @@ pub use helper::{
 };
 pub use identity::Caller;
 pub use landlock::landlock_version;
-pub use launch::{Prepared, StartError, run};
+pub use launch::{Prepared, StartError, run, run_sealed};
 pub use limits::{Limits, LimitsError};
 pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;
@@ -56,5 +57,6 @@ pub use plan::{
     Access, ChangeReport, Content, Directory, Draft, Loopback, Plan, PlanError, Program, Strictness,
 };
 pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
+pub use seal::{MAX_SEALED_BYTES, MAX_SEALED_FILES, SealedFile};
 pub use stream::{Capture, Captured, Feed, Streams};
 pub use system::is_of_the_system;

@@ -76,6 +76,14 @@ impl Default for Names {
 }
 
 impl Names {
+    /// These and more. There is no way to have fewer.
+    #[must_use]
+    pub fn and(mut self, more: Names) -> Names {
+        self.hidden.extend(more.hidden);
+        self.protected.extend(more.protected);
+        self
+    }
+
     /// How many of the directories that an entry is in belong to its name: those of the longest pattern that matches.
     pub(crate) fn parents_meant(&self, path: &Path) -> usize {
         let patterns = [List::Hidden, List::Protected].into_iter().flat_map(|list| self.list(list));

@@ -18,6 +18,7 @@ use crate::control::{Control, Controls, Enforcement};
 use crate::entry::Guarded;
 use crate::plan::wire_path;
 use crate::plan::{Access, Loopback};
+use crate::seal::SealedFile;
 
 /// The longest message: a survey of a large tree makes long lists.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
@@ -33,6 +34,8 @@ pub(crate) struct Orders {
     pub(crate) working_directory: PathBuf,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) directories: Vec<OrderedDirectory>,
+    /// Files to be mounted over. Their content is the last descriptor, if there are any.
+    pub(crate) sealed: Vec<SealedFile>,
     pub(crate) loopback: Loopback,
     pub(crate) rlimits: Rlimits,
     /// The first descriptor is the door of one more cgroup to enter.
@@ -147,6 +150,10 @@ pub enum Step {
     Name(#[serde(with = "wire_path")] PathBuf),
     /// Bringing in the program.
     Program,
+    /// Copying the content of sealed files.
+    Seal,
+    /// Mounting the copy of a sealed file: what it stands for is gone, or is no file any more.
+    Sealed(#[serde(with = "wire_path")] PathBuf),
     /// Leaving the host's root.
     Pivot,
     /// Entering the working directory.
@@ -186,6 +193,8 @@ impl fmt::Display for Step {
             Step::Replaced(path) => write!(f, "mount `{}`, which was replaced meanwhile", path.display()),
             Step::Name(path) => write!(f, "guard `{}`", path.display()),
             Step::Program => f.write_str("bring in the program"),
+            Step::Seal => f.write_str("copy the sealed files"),
+            Step::Sealed(path) => write!(f, "show `{}` as it was sealed", path.display()),
             Step::Pivot => f.write_str("leave the host's root"),
             Step::WorkingDirectory(path) => write!(f, "enter the working directory `{}`", path.display()),
             Step::Terminal => f.write_str("make a terminal"),

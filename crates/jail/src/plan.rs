@@ -13,6 +13,7 @@ use crate::control::{Control, Controls};
 use crate::environment::is_denied_variable;
 use crate::limits::{Limits, LimitsError};
 use crate::names::Names;
+use crate::seal::{self, SealedFile};
 use crate::system::{is_never_shown, is_never_writable};
 
 /// The largest encoded plan that is accepted.
@@ -74,6 +75,9 @@ pub struct Directory {
 pub enum Content {
     /// Somebody's work: searched for secrets, sockets and names to protect before it is shown.
     Work,
+    /// The same, and the tool works there for its owner: what only the owner may read is shown, even when root asks and
+    /// everybody may enter.
+    Workspace,
     /// Installed software, shown as it is.
     Software,
 }
@@ -155,6 +159,12 @@ pub enum PlanError {
     /// A limit makes no sense.
     #[error(transparent)]
     Limits(#[from] LimitsError),
+    /// A file that is not in a granted directory, or is a secret by its name.
+    #[error("`{}` cannot be sealed", path.display())]
+    NotSealable {
+        /// The file.
+        path: PathBuf,
+    },
     /// Too much of something.
     #[error("the plan is too large: {what}")]
     TooLarge {
@@ -172,6 +182,7 @@ pub struct Plan {
     draft: Draft,
     /// INVARIANT(no-weak-plan): empty in every build without the `weaken` feature; `decode` sees to it.
     without: Controls,
+    sealed: Vec<SealedFile>,
 }
 
 impl TryFrom<Draft> for Plan {
@@ -197,7 +208,7 @@ impl TryFrom<Draft> for Plan {
         }
         // Parents are mounted before children; of two grants for one directory the wider one comes last and wins.
         draft.directories.sort_by(|a, b| (&a.path, a.access).cmp(&(&b.path, b.access)));
-        Ok(Plan { draft, without: Controls::NONE })
+        Ok(Plan { draft, without: Controls::NONE, sealed: Vec::new() })
     }
 }
 
@@ -205,6 +216,18 @@ impl Plan {
     /// What the plan says.
     pub fn draft(&self) -> &Draft {
         &self.draft
+    }
+
+    /// The same plan with files whose content comes with it.
+    pub fn sealing(self, files: Vec<SealedFile>) -> Result<Plan, PlanError> {
+        files.iter().try_for_each(|file| check_plain(&file.path))?;
+        seal::check(&files, &self.draft.directories, &self.draft.names)?;
+        Ok(Plan { sealed: files, ..self })
+    }
+
+    /// The files whose content comes with it.
+    pub fn sealed(&self) -> &[SealedFile] {
+        &self.sealed
     }
 
     /// Whether a control is to be raised.
@@ -226,7 +249,8 @@ impl Plan {
 
     /// The plan as bytes.
     pub fn encode(&self) -> Result<Vec<u8>, PlanError> {
-        let bytes = postcard::to_stdvec(&(&self.draft, self.without)).map_err(|_| PlanError::Garbled)?;
+        let bytes = postcard::to_stdvec(&(&self.draft, self.without, &self.sealed))
+            .map_err(|_| PlanError::Garbled)?;
         if bytes.len() > MAX_PLAN_BYTES {
             return Err(PlanError::TooLarge { what: "more than 1 MiB when encoded" });
         }
@@ -238,12 +262,12 @@ impl Plan {
         if bytes.len() > MAX_PLAN_BYTES {
             return Err(PlanError::TooLarge { what: "more than 1 MiB when encoded" });
         }
-        let (draft, without): (Draft, Controls) =
+        let (draft, without, sealed): (Draft, Controls, Vec<SealedFile>) =
             postcard::from_bytes(bytes).map_err(|_| PlanError::Garbled)?;
         if !without.is_empty() && !cfg!(feature = "weaken") {
             return Err(PlanError::Garbled);
         }
-        Ok(Plan { without, ..Plan::try_from(draft)? })
+        Plan { without, ..Plan::try_from(draft)? }.sealing(sealed)
     }
 }
 
@@ -414,7 +438,8 @@ mod tests {
     #[test]
     fn a_weakened_plan_cannot_be_decoded() {
         let without = Controls::NONE.with(Control::Seccomp);
-        let bytes = postcard::to_stdvec(&(draft(), without)).unwrap_or_default();
+        let sealed: Vec<SealedFile> = Vec::new();
+        let bytes = postcard::to_stdvec(&(draft(), without, sealed)).unwrap_or_default();
         assert_eq!(Plan::decode(&bytes), Err(PlanError::Garbled));
     }
 }

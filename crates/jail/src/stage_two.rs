@@ -25,6 +25,7 @@ use crate::mounts::{
 };
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
+use crate::seal;
 use crate::stage_one::{Failure, HalfBuilt};
 use crate::{seccomp, sys};
 
@@ -51,6 +52,12 @@ pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result
             Ok(attach_at(&tree, &built.root, Path::new(BROUGHT), Kind::File)?)
         };
         bring().map_err(Failure::at(Step::Program))?;
+    }
+    if !orders.sealed.is_empty() {
+        let content = sent.next().ok_or(Errno::BADF).map_err(Failure::at(Step::Seal))?;
+        if orders.keeps(Control::SealedFiles) {
+            seal::mount(&built.root, &orders.sealed, content)?;
+        }
     }
     let leave = || -> Result<(), Errno> {
         fchdir(&built.root)?;
@@ -284,6 +291,7 @@ fn note_namespaces(orders: &Orders, enforcement: &mut Enforcement) {
         (Control::HiddenNames, "covered by mounts"),
         (Control::ProtectedNames, "read-only mounts; new ones quarantined"),
         (Control::HostSockets, "covered by mounts"),
+        (Control::SealedFiles, "read-only copies mounted over their paths"),
     ];
     for (control, how) in held {
         if orders.keeps(control) {

@@ -283,6 +283,10 @@ impl Hearing<'_> {
         if consent.agent != call.agent || consent.arguments != call.arguments {
             return Some("the approval was given to another call");
         }
+        // ATTACK(swapped-while-pending): a yes to other files than these is none.
+        if consent.operands != call.operands {
+            return Some("the approval was given to other files");
+        }
         if consent.contract != call.tool.hash {
             return Some("the tool has changed since it was approved");
         }
@@ -319,6 +323,7 @@ impl Hearing<'_> {
             arguments: call.arguments,
             policy: self.policy.hash(),
             approval: consent.map(|consent| consent.approval.clone()),
+            operands: call.operands,
             workspace: self.facts.workspace.clone(),
             access: call.facets.access,
             profile: call.facets.profile,

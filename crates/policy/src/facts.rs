@@ -24,6 +24,8 @@ pub struct Admitted {
     pub facets: Facets,
     /// The digest of the canonical arguments.
     pub arguments: Digest,
+    /// The digest of the files that it names, as it would get them; nothing before they were looked at.
+    pub operands: Option<Digest>,
     /// When it was admitted, in milliseconds since 1970.
     pub asked_at: i64,
 }
@@ -100,6 +102,8 @@ pub struct Consent {
     pub contract: Digest,
     /// The arguments it was about.
     pub arguments: Digest,
+    /// The files it was about, if any were looked at.
+    pub operands: Option<Digest>,
     /// The policy under which it was asked.
     pub policy: Digest,
     /// Until when it is good, in milliseconds since 1970.

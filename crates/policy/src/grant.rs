@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug)]
 #[must_use = "a grant that nobody obeys was decided for nothing"]
 pub struct Grant {
-    authority: Authority,
+    authority: Box<Authority>,
 }
 
 /// What a grant permits, in the open: for the ledger and for people. It is a description, and no authority.
@@ -33,6 +33,8 @@ pub struct Authority {
     pub policy: Digest,
     /// After which approval.
     pub approval: Option<ApprovalId>,
+    /// With which files, as people were shown them: their digests, and what has none.
+    pub operands: Option<Digest>,
     /// In which directory.
     #[serde(serialize_with = "as_text")]
     pub workspace: PathBuf,
@@ -113,7 +115,7 @@ impl GrantLimits {
 
 impl Grant {
     pub(crate) fn new(authority: Authority) -> Grant {
-        Grant { authority }
+        Grant { authority: Box::new(authority) }
     }
 
     /// What it permits.

@@ -132,11 +132,24 @@ pub struct FileSettings {
     pub max_bytes: u64,
     /// Whether symbolic links are followed where they stay in the workspace. One that leaves it never is.
     pub follow_links: bool,
+    /// Names that are hidden besides those that always are.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub also_hidden: BTreeSet<String>,
+    /// Names that are protected besides those that always are.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub also_protected: BTreeSet<String>,
 }
 
 impl Default for FileSettings {
     fn default() -> FileSettings {
-        FileSettings { read_only: false, delete: true, max_bytes: 10 * 1024 * 1024, follow_links: false }
+        FileSettings {
+            read_only: false,
+            delete: true,
+            max_bytes: 10 * 1024 * 1024,
+            follow_links: false,
+            also_hidden: BTreeSet::new(),
+            also_protected: BTreeSet::new(),
+        }
     }
 }
 

@@ -85,6 +85,7 @@ fn call(row: &Row) -> Admitted {
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),
+        operands: None,
         asked_at: 1_000,
     }
 }
@@ -238,7 +239,7 @@ fn rules_ask_and_deny_and_the_strictest_wins() {
 
 #[test]
 fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
-    let asked = call(&ASK[0]);
+    let asked = Admitted { operands: Some(Digest::of(b"files")), ..call(&ASK[0]) };
     let settings = settings(Agent::default());
     let consent = Consent {
         approval: ApprovalId::from_random([2; 16]),
@@ -246,6 +247,7 @@ fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
         agent: agent_name(),
         contract: asked.tool.hash,
         arguments: asked.arguments,
+        operands: Some(Digest::of(b"files")),
         policy: settings.hash().unwrap(),
         expires_at: 2_000,
     };
@@ -254,6 +256,8 @@ fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
     };
     let other = Digest::of(b"other");
     assert_eq!(with(Consent { arguments: other, ..consent.clone() }).as_str(), "ask");
+    assert_eq!(with(Consent { operands: Some(other), ..consent.clone() }).as_str(), "ask");
+    assert_eq!(with(Consent { operands: None, ..consent.clone() }).as_str(), "ask");
     assert_eq!(with(Consent { contract: other, ..consent.clone() }).as_str(), "ask");
     assert_eq!(with(Consent { policy: other, ..consent.clone() }).as_str(), "ask");
     assert_eq!(with(Consent { expires_at: 1_000, ..consent.clone() }).as_str(), "ask");
@@ -264,6 +268,7 @@ fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
     );
     let Verdict::Allow(grant) = with(consent.clone()) else { panic!("a good consent allows") };
     assert_eq!(grant.authority().approval, Some(consent.approval));
+    assert_eq!(grant.authority().operands, asked.operands);
 }
 
 #[test]

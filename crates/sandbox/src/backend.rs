@@ -1,5 +1,7 @@
 //! What every backend does: run one job, and say honestly what held it.
 
+use std::path::PathBuf;
+
 use jail::{Controls, HelperError, Plan, PlanError, Report, StartError, Streams};
 use thiserror::Error;
 
@@ -8,6 +10,8 @@ use thiserror::Error;
 pub struct Job {
     /// Everything it may do.
     pub plan: Plan,
+    /// The content of the files that the plan seals, one after the other.
+    pub sealed: Vec<u8>,
     /// Where its standard streams lead.
     pub streams: Streams,
 }
@@ -92,6 +96,12 @@ pub enum Refusal {
         /// What would change that.
         fix: Option<String>,
     },
+    /// What a sealed file stands for is not there any more.
+    #[error("`{}` is no longer the file that was sealed", path.display())]
+    SealedGone {
+        /// Which file.
+        path: PathBuf,
+    },
     /// The canaries could not be prepared.
     #[error("cannot prepare the canaries that prove the walls")]
     Canaries(#[source] std::io::Error),
@@ -118,6 +128,7 @@ impl Refusal {
             Refusal::Start(StartError::Owners { .. }) => "sandbox_owners",
             Refusal::Start(StartError::Partly { .. }) => "sandbox_partly_enforced",
             Refusal::Start(_) | Refusal::Told { .. } => "sandbox_cannot_build",
+            Refusal::SealedGone { .. } => "sandbox_sealed_gone",
             Refusal::Helper(_) => "sandbox_helper",
             Refusal::Canaries(_) => "sandbox_canaries",
             Refusal::Spawn(_) => "sandbox_spawn",

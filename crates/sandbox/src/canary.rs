@@ -18,6 +18,9 @@ use serde::{Deserialize, Serialize};
 /// The argument that makes our binary a prober.
 pub(crate) const CANARY_ARGUMENT: &str = "__canary";
 
+/// The name of a file that is sealed, and the content it is sealed with.
+pub(crate) const SEALED: &str = "sealed";
+
 /// What the prober is told about the host, to try for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Targets {
@@ -27,7 +30,7 @@ pub(crate) struct Targets {
     pub(crate) shown: String,
     /// A directory shown read-only and not searched, with a fifo `pipe` in it.
     pub(crate) installed: String,
-    /// A directory granted for writing, with `.git/hooks` in it.
+    /// A directory granted for writing, with `.git/hooks` in it, and a file that is sealed.
     pub(crate) granted: String,
     /// A listener of the host on loopback.
     pub(crate) listener: SocketAddr,
@@ -126,8 +129,18 @@ fn try_walls(targets: &Targets) -> Attempts {
                 try_pipe(&targets.shown),
             ]),
         ),
+        (Control::SealedFiles, try_sealed(targets)),
         (Control::CoreDumps, try_core_limit()),
     ]
+}
+
+/// Another file stands there than the one that was sealed.
+fn try_sealed(targets: &Targets) -> Attempt {
+    let path = Path::new(&targets.granted).join(SEALED);
+    match fs::read_to_string(&path) {
+        Ok(text) if text == SEALED => cannot(fs::write(&path, "again"), "write a sealed file"),
+        _ => Attempt::Through("read what was put in place of a sealed file".to_owned()),
+    }
 }
 
 /// Held when the attempt failed.

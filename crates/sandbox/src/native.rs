@@ -46,11 +46,11 @@ impl Native {
     fn launch(&self, job: Job) -> Result<Report, Refusal> {
         match (&self.launcher, job.streams) {
             (Launcher::Own(begun), streams) => match begun.take() {
-                Some(prepared) => Ok(prepared.run(&job.plan, streams, None)?),
-                None => Ok(jail::run(&job.plan, streams, None)?),
+                Some(prepared) => Ok(prepared.run_sealed(&job.plan, &job.sealed, streams, None)?),
+                None => Ok(jail::run_sealed(&job.plan, &job.sealed, streams, None)?),
             },
             (Launcher::Helper(helper), Streams::Collect { input: Feed::Bytes(input) }) => {
-                match helper.run(&Request { plan: job.plan, input })? {
+                match helper.run(&Request { plan: job.plan, sealed: job.sealed, input })? {
                     Response::Report(report) => Ok(*report),
                     refused => Err(told(refused)),
                 }

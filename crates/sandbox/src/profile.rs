@@ -62,6 +62,8 @@ pub struct PlanRequest {
     pub working_directory: PathBuf,
     /// Directories to show.
     pub read: Vec<PathBuf>,
+    /// A directory to show to a tool that works there for its owner, who may read more than strangers.
+    pub workspace: Option<PathBuf>,
     /// Directories to grant.
     pub write: Vec<PathBuf>,
     /// Variables to set.
@@ -119,6 +121,11 @@ impl PlanRequest {
             directories.extend(shared.chain(java).map(software));
         }
         directories.extend(self.read.iter().map(|path| work(path, Access::Read)));
+        directories.extend(self.workspace.into_iter().map(|path| Directory {
+            path,
+            access: Access::Read,
+            content: Content::Workspace,
+        }));
         directories.extend(self.write.iter().map(|path| work(path, Access::Write)));
 
         environment.extend(passed_variables(host));
@@ -264,6 +271,7 @@ mod tests {
             arguments: Vec::new(),
             working_directory: "/work/project".into(),
             read: vec!["/work/project".into()],
+            workspace: None,
             write: Vec::new(),
             variables: Vec::new(),
             names: Names::default(),

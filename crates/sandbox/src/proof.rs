@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use jail::{
     Access, ChangeReport, Content, Control, Controls, Directory, Draft, Feed, Level, Limit, Limits, Loopback,
-    Names, Outcome, Plan, Program, Report, Streams, Strictness,
+    Names, Outcome, Plan, Program, Report, SealedFile, Streams, Strictness,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Job, Refusal};
-use crate::canary::{Attempt, Attempts, CANARY_ARGUMENT, Probe, Targets, held_if};
+use crate::canary::{Attempt, Attempts, CANARY_ARGUMENT, Probe, SEALED, Targets, held_if};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -222,7 +222,9 @@ fn job(prober: &Path, probe: &Probe, plant: &Planted, limits: Limits) -> Result<
         changes: ChangeReport::Skip,
         strictness: Strictness::Report,
     })?;
-    Ok(Job { plan, streams: Streams::Collect { input: Feed::Bytes(Vec::new()) } })
+    let path = plant.granted().join(SEALED);
+    let plan = plan.sealing(vec![SealedFile { path, bytes: SEALED.len() as u64, executable: false }])?;
+    Ok(Job { plan, sealed: SEALED.into(), streams: Streams::Collect { input: Feed::Bytes(Vec::new()) } })
 }
 
 /// What the canaries try for: files, a pipe, sockets and a listener of the host. Removed when dropped.
@@ -241,6 +243,7 @@ impl Planted {
         }
         fs::write(folder.join("secret"), "canary")?;
         fs::write(folder.join("shown/.env"), "SECRET=canary")?;
+        fs::write(folder.join("granted").join(SEALED), "swapped")?;
         for pipe in ["shown/pipe", "installed/pipe"] {
             make_pipe(&folder.join(pipe))?;
         }

@@ -49,6 +49,9 @@ pub(crate) fn run_plain(job: Job) -> Result<Report, Refusal> {
     let Program::Inside(program) = &draft.program else {
         return beyond("it runs programs of the host only");
     };
+    if !job.plan.sealed().is_empty() {
+        return beyond("it cannot show a file as it was sealed");
+    }
     if draft.loopback == Loopback::Open {
         return beyond(
             "it cannot keep a program off the network, and this plan is for one that may use sockets",

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response};
+use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response, Step};
 
 use crate::backend::Refusal;
 use crate::fix::{fix_for_step, fix_for_walls};
@@ -59,6 +59,7 @@ impl Launcher {
 /// A helper's refusal, with the fix for it.
 pub(crate) fn told(response: Response) -> Refusal {
     match response {
+        Response::Refused { step: Some(Step::Sealed(path)), .. } => Refusal::SealedGone { path },
         Response::Refused { messages, step, error } => {
             Refusal::Told { messages, fix: step.and_then(|step| fix_for_step(&step, error)) }
         }

@@ -218,6 +218,7 @@ function add(question) {
   }
   withHiddenMarked(part("arguments"), question.shown_arguments);
   part("arguments").setAttribute("aria-label", "Exact arguments");
+  fillOperands(card, question.operands);
   for (const why of question.why) {
     const line = document.createElement("li");
     withCodeMarked(line, why);
@@ -260,6 +261,33 @@ function fillWho(line, { agent, task, asked_at }) {
   line.append("agent ", bold(agent));
   if (task) line.append(" · task ", bold(task));
   line.append(` · asked at ${timeOfDay(asked_at)}`);
+}
+
+/** The files that a yes is good for, and what it cannot be good for. */
+function fillOperands(card, operands) {
+  if (!operands) return;
+  const show = (name, items, fill) => {
+    card.querySelector(`.${name}`).hidden = items.length === 0;
+    for (const item of items) {
+      const line = document.createElement("li");
+      fill(line, item);
+      card.querySelector(`.${name} .files`).append(line);
+    }
+  };
+  show("bound", operands.bound, (line, file) => {
+    const name = document.createElement("code");
+    withHiddenMarked(name, file.named === file.path ? file.named : `${file.named} → ${file.path}`);
+    const how = file.how === "sealed" ? "the copy made when this was asked" : "only if it is unchanged";
+    const what = file.digest ? ` ${file.digest.slice(0, 16)}… · ${file.bytes} bytes · ${how}` : " must not be there";
+    line.append(name, what);
+    line.title = file.digest ?? "";
+  });
+  show("loose", operands.not_bound, (line, thing) => {
+    const name = document.createElement("code");
+    withHiddenMarked(name, thing.what);
+    line.append(name);
+    withHiddenMarked(line, `: ${thing.why}`);
+  });
 }
 
 function chip(word) {

@@ -4,7 +4,7 @@
 //! - A call and its ledger entries are recorded together, before anything happens.
 //! - A claim belongs to one call. It is given to another only when that call has a known end, and 24 hours have passed.
 
-use contract::{AgentName, ApprovalId, CallId, CallStatus, Digest, TaskName, ToolName};
+use contract::{AgentName, ApprovalId, CallId, CallStatus, Digest, Operands, TaskName, ToolName};
 use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
+use crate::seals::{self, Seal};
 use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
 use crate::write::Write;
 
@@ -118,6 +119,8 @@ pub struct NewApproval {
     pub quorum: u32,
     /// When it is too late to answer, in milliseconds since 1970.
     pub expires_at: i64,
+    /// The files that the call names, as they are now; nothing if nobody looked.
+    pub seal: Option<Seal>,
 }
 
 /// What became of a call that was to be recorded.
@@ -148,6 +151,9 @@ pub enum RecordError {
     /// What would be shown is not what would be bound.
     #[error("the digest of the arguments is not that of their text")]
     ArgumentsDiffer,
+    /// What would be bound is not what would run.
+    #[error("a sealed copy is missing, or is not what its digest says")]
+    NotSealed,
     /// A question that nobody could answer.
     #[error("an approval needs at least one person, and time to answer")]
     Unanswerable,
@@ -212,6 +218,11 @@ impl Store {
             && (question.quorum == 0 || question.expires_at <= call.asked_at)
         {
             return Err(RecordError::Unanswerable);
+        }
+        if let Course::Ask(question) = &call.course
+            && question.seal.as_ref().is_some_and(|seal| !seal.is_whole())
+        {
+            return Err(RecordError::NotSealed);
         }
         if call.course != Course::Refuse && Digest::of(call.arguments_json.as_bytes()) != call.arguments {
             return Err(RecordError::ArgumentsDiffer);
@@ -447,6 +458,10 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
         .bind(question.expires_at)
         .execute(write.connection())
         .await?;
+    if let Some(seal) = &question.seal {
+        seals::keep(write, &question.id, seal).await?;
+    }
+    let operands = question.seal.as_ref().map(|seal| &seal.operands);
     let asked = json!({
         "approval": question.id,
         "call": call.id,
@@ -458,6 +473,8 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
         "why": question.why,
         "quorum": question.quorum,
         "expires_at": question.expires_at,
+        "operands": operands,
+        "operands_digest": operands.map(Operands::digest),
     });
     write.append(call.asked_at, "approval.asked", asked).await?;
     Ok(())

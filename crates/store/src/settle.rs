@@ -8,6 +8,7 @@ use crate::calls::{CallRow, read_call};
 use crate::error::StoreError;
 use crate::ledger::{SETTLED, sign_receipt};
 use crate::open::Store;
+use crate::seals;
 use crate::write::Write;
 
 const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3, result = $4 WHERE id = $1";
@@ -119,6 +120,9 @@ impl Store {
         let settle = settle.bind(result.to_string());
         settle.execute(write.connection()).await.map_err(StoreError::from)?;
         end_approval(&mut write, &call, status, now).await?;
+        if let Some(approval) = &call.approval {
+            seals::let_go(&mut write, approval).await?;
+        }
         if call.status != CallStatus::Running {
             // Nothing has happened, so the same call may be made again.
             let release = sqlx::query(RELEASE).bind(id.as_str());

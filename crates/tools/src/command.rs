@@ -16,7 +16,6 @@ use std::sync::Arc;
 use contract::{
     Action, Actions, Canonical, Contract, ContractError, Definition, Output, Profile, Reason, RunFacts,
 };
-use jail::Names;
 use policy::{Facets, Grant, Settings, WorkspaceAccess};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +23,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::inside::Stage;
-use crate::path::{Beneath, Guard, shown};
+use crate::operands::Sealed;
+use crate::path::{Beneath, Guard, names_of, shown};
 use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
@@ -254,8 +254,8 @@ impl<In: DeserializeOwned, Out: Serialize> Tool for Built<In, Out> {
         &self.contract
     }
 
-    fn facets(&self, arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {
-        let names = Names::default();
+    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
+        let names = names_of(&settings.files);
         let line = self.line(arguments, &Guard { names: &names, root: Path::new("/") })?;
         let definition = self.contract.definition();
         let (_, _, access) = danger_of(self.profile);
@@ -268,6 +268,15 @@ impl<In: DeserializeOwned, Out: Serialize> Tool for Built<In, Out> {
             hosts: hosts(line.stages.iter().flat_map(|stage| &stage.arguments)),
             commands: line.stages.into_iter().map(|stage| stage.command).collect(),
         })
+    }
+
+    fn seal<'a>(
+        &'a self,
+        arguments: &'a Canonical,
+        workspace: &'a Path,
+        at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async move { self.commands_in(workspace, arguments, at)?.seal(workspace, at).await })
     }
 
     fn run<'a>(
@@ -297,8 +306,12 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
     }
 
     fn commands(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
-        check_grant(grant, &self.contract, arguments, at.now())?;
-        let line = self.line(arguments.value(), &Guard { names: at.names(), root: grant.workspace() })?;
+        check_grant(grant, &self.contract, arguments, at)?;
+        self.commands_in(grant.workspace(), arguments, at)
+    }
+
+    fn commands_in(&self, root: &Path, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
+        let line = self.line(arguments.value(), &Guard { names: at.names(), root })?;
         Ok(Commands {
             profile: self.profile,
             directory: ".".to_owned(),
@@ -353,6 +366,7 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
 #[cfg(test)]
 mod tests {
     use contract::{EgressClass, SafetyClass};
+    use jail::Names;
     use schemars::JsonSchema;
     use serde::Deserialize;
     use serde_json::json;

@@ -56,6 +56,9 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 
 /// A sandbox that was not built, as an answer.
 pub(crate) fn not_enforced(refusal: &Refusal) -> Reason {
+    if matches!(refusal, Refusal::SealedGone { .. }) {
+        return Reason::changed(refusal.to_string()).with_hint("make the call again to ask anew");
+    }
     let reason = Reason::cannot_enforce(refusal.to_string());
     match refusal.fix() {
         Some(fix) => reason.with_hint(fix),

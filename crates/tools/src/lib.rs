@@ -1,7 +1,8 @@
 //! The built-in tools: what each one promises, what a call of it would do, and how it is done behind walls.
 //!
 //! Decides nothing: it obeys a [`policy::Grant`], which it consumes. No file of the workspace is opened and no command
-//! is run in this process; a worker does that, which is our own binary inside a sandbox.
+//! is run in this process; a worker does that, which is our own binary inside a sandbox. The workspace itself is opened
+//! only to be held.
 //!
 //! # Invariants
 //! - Without a grant that covers the very arguments nothing is started.
@@ -13,6 +14,7 @@ mod command;
 mod facts;
 mod files;
 mod inside;
+mod operands;
 mod path;
 mod pipeline;
 mod pool;
@@ -28,5 +30,6 @@ mod guide;
 
 pub use command::{CommandLine, CommandOutput, CommandTool};
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
+pub use operands::{Hold, InForce, Sealed};
 pub use surroundings::{Owner, Surroundings};
 pub use tool::{Ran, Tool, built_in};

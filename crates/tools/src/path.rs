@@ -1,9 +1,11 @@
 //! Paths that agents name: relative to the workspace, plain, and not one of the guarded names.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use contract::Reason;
 use jail::{Names, Pattern};
+use policy::FileSettings;
 
 const MAX_PATH: usize = 4096;
 const MAX_NAME: usize = 255;
@@ -61,6 +63,14 @@ pub(crate) fn shown(text: &str) -> String {
     format!("{}{dots}", cut.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\""))
 }
 
+/// The names that are guarded: those that always are, and those that an operator has added. One that is no pattern was
+/// refused with the configuration.
+pub(crate) fn names_of(settings: &FileSettings) -> Names {
+    let read = |names: &BTreeSet<String>| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
+    let more = Names { hidden: read(&settings.also_hidden), protected: read(&settings.also_protected) };
+    Names::default().and(more)
+}
+
 /// Which names in a workspace are not an agent's to read or to change.
 ///
 /// The sandbox covers those that were there when it was made; this knows them by name, whenever they come.
@@ -87,9 +97,7 @@ impl Guarded {
             Guarded::Hidden => Reason::protected(format!(
                 "`{path}` is hidden from agents: what has such a name usually holds credentials"
             ))
-            .with_hint(
-                "an operator can change which names are hidden; ask for what you need instead of reading it",
-            ),
+            .with_hint("no setting shows it; ask for what you need instead of reading it"),
             Guarded::Protected => Reason::protected(format!(
                 "`{path}` cannot be changed: programs of the host obey what has such a name, or run it"
             ))
@@ -180,6 +188,24 @@ mod tests {
         for path in ["env", "src/main.rs", ".config", "x.pem.txt"] {
             assert_eq!(guard(&names).against_reading(Path::new(path)), None, "{path}");
         }
+    }
+
+    #[test]
+    fn an_operator_adds_names_and_takes_none_away() {
+        let also = |name: &str| [name.to_owned()].into();
+        let more = FileSettings {
+            also_hidden: also("*.sqlite"),
+            also_protected: also("infra"),
+            ..Default::default()
+        };
+        let names = names_of(&more);
+        for path in [".env", "a/users.sqlite"] {
+            assert_eq!(guard(&names).against_reading(Path::new(path)), Some(Guarded::Hidden), "{path}");
+        }
+        for path in [".vscode/x", "infra/main.tf"] {
+            assert_eq!(guard(&names).against_writing(Path::new(path)), Some(Guarded::Protected), "{path}");
+        }
+        assert_eq!(guard(&names).against_reading(Path::new("infra/main.tf")), None);
     }
 
     #[test]

@@ -49,6 +49,8 @@ impl Surroundings {
         question: &WorkerRequest,
     ) -> Result<Asked, Reason> {
         let bytes = serde_json::to_vec(question).map_err(|error| Reason::internal(error.to_string()))?;
+        // Let go last: after the worker, if that has to be ended.
+        let _hold = self.hold(&question.root, access).await?;
         // One that was started with other limits than usual holds them for its whole life, so it serves one call.
         let usual = GrantLimits { timeout: limits.timeout, ..GrantLimits::default() };
         let owner = self.owner().filter(|_| limits == usual);
@@ -137,7 +139,7 @@ fn plan_for(
         program: Program::Brought(binary.to_owned()),
         arguments: vec![WORKER_ARGUMENT.into(), Trade::Files.as_str().into()],
         working_directory: "/".into(),
-        directories: vec![Directory { path: root.to_owned(), access, content: Content::Work }],
+        directories: vec![Directory { path: root.to_owned(), access, content: Content::Workspace }],
         environment: Vec::new(),
         names: names.clone(),
         loopback: Loopback::Closed,

@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use contract::{AgentName, Digest, TaskName};
 use jail::{Helper, Names};
+use policy::FileSettings;
 use sandbox::{Host, Launcher, Proofs};
 
+use crate::operands::{InForce, Wanted};
+use crate::path::names_of;
 use crate::pool::Pool;
 
 /// What tools need besides a grant. A clone is the same surroundings.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     shared: Arc<Shared>,
+    names: Arc<Names>,
     owner: Option<Owner>,
+    in_force: Option<InForce>,
 }
 
 /// For whom workers are kept: they serve nobody else.
@@ -31,9 +36,9 @@ struct Shared {
     binary: PathBuf,
     launcher: Launcher,
     host: Host,
-    names: Names,
     clock: fn() -> i64,
     pool: Arc<Pool>,
+    wanted: Wanted,
     digest: tokio::sync::OnceCell<Option<Digest>>,
 }
 
@@ -46,18 +51,30 @@ impl Surroundings {
             binary,
             launcher,
             host,
-            names: Names::default(),
             clock,
             pool: Arc::default(),
+            wanted: Wanted::default(),
             digest: tokio::sync::OnceCell::new(),
         };
-        Surroundings { shared: Arc::new(shared), owner: None }
+        Surroundings { shared: Arc::new(shared), names: Arc::default(), owner: None, in_force: None }
+    }
+
+    /// The same where more names are guarded: those of these settings, besides those that always are.
+    #[must_use]
+    pub fn guarding(self, settings: &FileSettings) -> Surroundings {
+        Surroundings { names: Arc::new(names_of(settings)), ..self }
     }
 
     /// The same for calls of one owner, whose workers are kept for a while.
     #[must_use]
     pub fn for_owner(&self, owner: Owner) -> Surroundings {
-        Surroundings { shared: Arc::clone(&self.shared), owner: Some(owner) }
+        Surroundings { owner: Some(owner), ..self.clone() }
+    }
+
+    /// The same for one call whose operands were bound when people were asked about it.
+    #[must_use]
+    pub fn with_operands(&self, in_force: InForce) -> Surroundings {
+        Surroundings { in_force: Some(in_force), ..self.clone() }
     }
 
     /// Ends the workers that wait for this owner's next call. Those at work end with their call.
@@ -75,7 +92,7 @@ impl Surroundings {
     }
 
     pub(crate) fn names(&self) -> &Names {
-        &self.shared.names
+        &self.names
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -86,8 +103,17 @@ impl Surroundings {
         &self.shared.binary
     }
 
+    /// What was bound for this call, if anything was.
+    pub(crate) fn in_force(&self) -> Option<&InForce> {
+        self.in_force.as_ref()
+    }
+
     pub(crate) fn owner(&self) -> Option<&Owner> {
         self.owner.as_ref()
+    }
+
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.shared.wanted
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

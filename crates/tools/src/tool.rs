@@ -1,5 +1,6 @@
 //! What every tool has: a contract, a reading of its arguments, and a way to be run.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::files;
+use crate::operands::{Sealed, check_operands};
 use crate::shell::Shell;
 use crate::surroundings::Surroundings;
 
@@ -23,6 +25,16 @@ pub trait Tool: Send + Sync {
     /// How long its arguments may be, in bytes, if that is more than other tools' may.
     fn most_arguments(&self, _settings: &Settings) -> Option<u64> {
         None
+    }
+
+    /// Binds the files that a call names, for people who are asked about it. A tool that names none binds none.
+    fn seal<'a>(
+        &'a self,
+        _arguments: &'a Canonical,
+        _workspace: &'a Path,
+        _at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async { Ok(Sealed::default()) })
     }
 
     /// Does it. The grant is used up, whatever comes of it; cancelling, or dropping the future, ends every process of
@@ -71,15 +83,15 @@ pub(crate) fn check_grant(
     grant: &Grant,
     contract: &Contract,
     arguments: &Canonical,
-    now: i64,
+    at: &Surroundings,
 ) -> Result<(), Reason> {
     if grant.authority().contract != contract.hash() {
         return Err(Reason::internal("the grant is for another version of this tool"));
     }
-    if !grant.covers(contract.name(), arguments.digest(), now) {
+    if !grant.covers(contract.name(), arguments.digest(), at.now()) {
         return Err(Reason::internal("the grant is for another call, or has expired"));
     }
-    Ok(())
+    check_operands(grant, at.in_force())
 }
 
 /// Why a call ended that nobody wanted any more.

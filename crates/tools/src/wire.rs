@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use contract::Reason;
+use contract::{Binding, Digest, Reason};
 use jail::Names;
 use serde::{Deserialize, Serialize};
 
 use crate::files::{FileCall, FileResult};
+use crate::path::Beneath;
 
 /// The longest frame that is read.
 pub(crate) const MAX_FRAME: usize = 64 * 1024 * 1024;
@@ -24,8 +25,97 @@ pub(crate) struct WorkerRequest {
     pub(crate) max_bytes: u64,
     /// What to do about symbolic links.
     pub(crate) links: Links,
+    /// What must be as it was when people were asked; otherwise nothing is done.
+    pub(crate) expected: Vec<Expected>,
     /// What is to be done.
     pub(crate) call: FileCall,
+}
+
+/// A file that people were asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    /// How the call names it, from the workspace downwards.
+    pub(crate) named: String,
+    /// Where that led.
+    pub(crate) path: String,
+    /// What was in it; nothing if there was none.
+    pub(crate) digest: Option<Digest>,
+}
+
+/// What a worker that runs commands has to check before it does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Check {
+    pub(crate) names: Names,
+    pub(crate) expected: Vec<Expected>,
+}
+
+/// Words that may name files.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BindInput {
+    /// Where they count from, beneath the workspace.
+    pub(crate) directory: String,
+    pub(crate) words: Vec<Word>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Word {
+    /// As it was written; one that begins with a slash counts from the workspace.
+    pub(crate) text: String,
+    /// How it is to be bound, if it can be.
+    pub(crate) how: Binding,
+    pub(crate) missing: Missing,
+}
+
+impl Word {
+    /// A path that a file tool names: it works on the file itself, and on none that comes later.
+    pub(crate) fn of_path(path: &Beneath) -> Word {
+        Word { text: path.text(), how: Binding::Unchanged, missing: Missing::Bind }
+    }
+}
+
+/// What it means that there is no such file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Missing {
+    /// It was no path.
+    Ignore,
+    /// There must be none when the call runs.
+    Bind,
+}
+
+/// What a word turned out to name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Looked {
+    /// From the workspace downwards.
+    pub(crate) named: String,
+    pub(crate) met: Met,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Met {
+    /// A file; with a copy as base64 if it is to be sealed.
+    File {
+        path: String,
+        digest: Digest,
+        bytes: u64,
+        executable: bool,
+        copy: Option<String>,
+    },
+    /// Nothing, and that counts.
+    Nothing {
+        path: String,
+    },
+    Directory,
+    /// A secret by its name.
+    Hidden,
+    /// It leads out of the workspace.
+    Outside,
+    /// There is no room for it.
+    TooMuch,
+    /// It cannot be read, or is no file.
+    Closed,
+    /// Its name cannot be written down.
+    NotText,
 }
 
 /// What to do about symbolic links.

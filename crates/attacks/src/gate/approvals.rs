@@ -413,6 +413,7 @@ fn forged(row: &CallRow) -> ReceiptBody {
         arguments: row.arguments,
         policy: row.policy,
         approval: None,
+        operands: None,
         status: CallStatus::Completed,
         reason: None,
         run: None,

@@ -11,6 +11,8 @@ mod doors;
 mod files;
 mod input;
 mod payment;
+mod seal_races;
+mod seals;
 mod secrets;
 mod stand;
 mod suite;
@@ -27,6 +29,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("commands", commands::cases()),
         ("files", files::cases()),
         ("approvals", approvals::cases()),
+        ("seals", seals::cases()),
         ("input", input::cases()),
         ("secrets", secrets::cases()),
         ("addresses", addresses::cases()),

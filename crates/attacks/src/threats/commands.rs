@@ -215,6 +215,7 @@ fn under_inspect(
         arguments,
         working_directory: working_directory.to_owned(),
         read: vec![shown.to_owned()],
+        workspace: None,
         write: Vec::new(),
         variables: Vec::new(),
         names: Names::default(),

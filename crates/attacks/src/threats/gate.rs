@@ -208,6 +208,7 @@ fn request(site: &Site<'_>, profile: Profile) -> PlanRequest {
         arguments: Vec::new(),
         working_directory: "/".into(),
         read: Vec::new(),
+        workspace: None,
         write: Vec::new(),
         variables: Vec::new(),
         names: Names::default(),

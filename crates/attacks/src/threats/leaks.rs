@@ -158,6 +158,7 @@ fn pass_a_secret_locale(site: &Site<'_>) -> Try<Attempt> {
         arguments: vec![ATTACK_ARGUMENT.into(), "environment".into()],
         working_directory: "/".into(),
         read: Vec::new(),
+        workspace: None,
         write: Vec::new(),
         variables: Vec::new(),
         names: Names::default(),

@@ -22,6 +22,7 @@ mod processes;
 mod programs;
 mod protected;
 mod races;
+mod seals;
 mod sockets;
 mod terminals;
 mod views;
@@ -45,6 +46,7 @@ pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
         ("programs", programs::cases()),
         ("protected", protected::cases()),
         ("races", races::cases()),
+        ("seals", seals::cases()),
         ("sockets", sockets::cases()),
         ("terminals", terminals::cases()),
         ("views", views::cases(caller)),
@@ -67,6 +69,7 @@ pub(crate) fn payloads() -> Vec<Payload> {
         processes::PAYLOADS,
         programs::PAYLOADS,
         protected::PAYLOADS,
+        seals::PAYLOADS,
         sockets::PAYLOADS,
         terminals::PAYLOADS,
         views::PAYLOADS,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
+use contract::Operands;
 use engine::{AnswerRefused, Credential, Waiting};
 use store::{AnswerError, Vote};
 
@@ -92,6 +93,21 @@ fn print(question: &Waiting, now: i64) {
         talk::data(&format!("  purpose  {}", talk::indented(&contract::show_hidden(purpose))));
     }
     talk::data(&format!("  why      {}", row.why.join("; ")));
+    if let Some(operands) = &question.operands {
+        print_operands(operands);
+    }
+}
+
+/// What a yes is good for besides the words, and what it cannot be.
+fn print_operands(operands: &Operands) {
+    for (index, file) in operands.bound.iter().enumerate() {
+        let name = if index == 0 { "bound" } else { "" };
+        talk::data(&format!("  {name:<9}{}", talk::indented(&file.described())));
+    }
+    for (index, thing) in operands.not_bound.iter().enumerate() {
+        let name = if index == 0 { "unbound" } else { "" };
+        talk::data(&format!("  {name:<9}{}: {}", talk::indented(&thing.what), thing.why));
+    }
 }
 
 /// Words as one would have to type them, so that where one ends is seen.

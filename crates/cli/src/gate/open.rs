@@ -99,7 +99,8 @@ async fn open_with(
     let clock = Clock::system();
     let binary = std::env::current_exe().context("cannot find our own program")?;
     let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
-    let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function());
+    let surroundings =
+        Surroundings::new(binary, proofs, config::host(), clock.as_function()).guarding(&settings.files);
     let options = Options {
         home: home.to_owned(),
         store,

@@ -115,6 +115,9 @@ fn print(body: &ReceiptBody) {
     if let Some(approval) = &body.approval {
         line("approved", &format!("by {} via {} at {}", approval.by, approval.via, time(approval.at)));
     }
+    for file in body.operands.iter().flat_map(|operands| &operands.bound) {
+        line("bound", &file.described());
+    }
     line("asked", &time(body.asked_at));
     line("settled", &time(body.settled_at));
     line("contract", &body.contract.to_string());

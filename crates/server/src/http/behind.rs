@@ -242,6 +242,7 @@ fn question(waiting: Waiting) -> Question {
         action: waiting.action.map(|action| action.to_string()),
         safety: waiting.safety,
         egress: waiting.egress,
+        operands: waiting.operands,
         contract: row.contract,
         policy: row.policy,
         quorum: row.quorum,

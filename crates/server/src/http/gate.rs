@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use contract::{
-    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, OperatorName,
-    SafetyClass, TaskName, ToolName,
+    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Operands,
+    OperatorName, SafetyClass, TaskName, ToolName,
 };
 use engine::{Batch, Credential, Request};
 use serde::{Deserialize, Serialize};
@@ -197,6 +197,8 @@ pub struct Question {
     pub safety: Option<SafetyClass>,
     /// What leaves the machine.
     pub egress: Option<EgressClass>,
+    /// The files that it names, by their digests, and what may be something else by the time it runs.
+    pub operands: Option<Operands>,
     /// The hash of the tool's contract.
     pub contract: Digest,
     /// The hash of the policy that asks.

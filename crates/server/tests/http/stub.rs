@@ -294,6 +294,7 @@ pub(crate) fn question() -> Question {
         action: Some("exec:mutate".to_owned()),
         safety: Some(SafetyClass::Write),
         egress: Some(EgressClass::None),
+        operands: None,
         contract: Digest::of(b"contract"),
         policy: Digest::of(b"policy"),
         quorum: 1,

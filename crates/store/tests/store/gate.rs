@@ -278,7 +278,7 @@ pub(crate) fn asking(number: u8) -> NewCall {
 
 pub(crate) fn asking_for(number: u8, quorum: u32) -> NewCall {
     let why = vec!["it deletes".to_owned()];
-    let question = NewApproval { id: approval(number), why, quorum, expires_at: LATER };
+    let question = NewApproval { id: approval(number), why, quorum, expires_at: LATER, seal: None };
     NewCall { course: Course::Ask(question), ..running(number) }
 }
 
@@ -311,6 +311,7 @@ pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {
         arguments: call.arguments,
         policy: call.policy,
         approval: None,
+        operands: None,
         status,
         reason: None,
         run: None,

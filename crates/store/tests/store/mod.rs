@@ -9,6 +9,7 @@ mod migrations;
 mod opening;
 mod registry;
 mod rules;
+mod seals;
 mod spending;
 mod together;
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use contract::{Actions, Canonical, Contract, ContractError, Digest, EgressClass, Output, Reason, RunFacts};
-use jail::Names;
 use policy::{Facets, FileSettings, Grant, Settings, WorkspaceAccess};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,8 @@ pub(crate) use types::{
 };
 
 use crate::facts::{facts_of, micros};
-use crate::path::Guard;
+use crate::operands::{InForce, Sealed, Sought};
+use crate::path::{Guard, names_of};
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};
@@ -74,6 +74,20 @@ impl Tool for FileTool {
         matches!(self.verb, Verb::Write | Verb::Append | Verb::Edit).then_some(content)
     }
 
+    fn seal<'a>(
+        &'a self,
+        arguments: &'a Canonical,
+        workspace: &'a Path,
+        at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async move {
+            let call = self.verb.parse(arguments.value())?;
+            let (root, directory) = (workspace.to_owned(), ".".to_owned());
+            let (words, not_bound) = (call.operands()?, Vec::new());
+            at.bind(Sought { root, links: self.links(), directory, words, not_bound }).await
+        })
+    }
+
     fn run<'a>(
         &'a self,
         grant: Grant,
@@ -101,7 +115,7 @@ impl FileTool {
         if self.verb == Verb::Delete && !settings.delete {
             return Err(Reason::constrained("the configuration switches deleting off"));
         }
-        let names = Names::default();
+        let names = names_of(settings);
         let guard = Guard { names: &names, root: Path::new("/") };
         for path in call.paths()? {
             let guarded = if writes {
@@ -122,7 +136,7 @@ impl FileTool {
         arguments: &Canonical,
         at: &Surroundings,
     ) -> Result<WorkerRequest, Reason> {
-        check_grant(grant, &self.contract, arguments, at.now())?;
+        check_grant(grant, &self.contract, arguments, at)?;
         if grant.authority().access < self.verb.access() {
             return Err(Reason::internal("the grant does not permit this access to the workspace"));
         }
@@ -132,9 +146,14 @@ impl FileTool {
             root: grant.workspace().to_owned(),
             names: at.names().clone(),
             max_bytes: self.settings.max_bytes.min(MOST_BYTES),
-            links: if self.settings.follow_links { Links::FollowInside } else { Links::Refuse },
+            links: self.links(),
+            expected: at.in_force().map(InForce::expected).unwrap_or_default(),
             call,
         })
+    }
+
+    fn links(&self) -> Links {
+        if self.settings.follow_links { Links::FollowInside } else { Links::Refuse }
     }
 
     async fn ask(

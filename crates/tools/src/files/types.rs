@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::wire::{BindInput, Looked};
+
 /// How a file's bytes are written in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -336,6 +338,8 @@ pub(crate) enum FileCall {
     Move(MoveInput),
     Delete(DeleteInput),
     Search(SearchInput),
+    /// Not a call of its own: what others name, before people are asked about them.
+    Bind(BindInput),
 }
 
 /// What came of it.
@@ -351,4 +355,5 @@ pub(crate) enum FileResult {
     Move(MoveOutput),
     Delete(DeleteOutput),
     Search(SearchOutput),
+    Bind(Vec<Looked>),
 }

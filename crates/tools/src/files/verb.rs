@@ -11,6 +11,7 @@ use super::types::{
     SearchOutput, StatInput, StatOutput, WriteInput, WriteOutput,
 };
 use crate::path::Beneath;
+use crate::wire::Word;
 
 /// What an `fs` tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,13 +111,36 @@ impl FileCall {
     /// What kind of action it is.
     pub(crate) fn action(&self) -> &'static str {
         match self {
-            FileCall::Read(_) | FileCall::List(_) | FileCall::Stat(_) | FileCall::Search(_) => "code:read",
+            FileCall::Read(_)
+            | FileCall::List(_)
+            | FileCall::Stat(_)
+            | FileCall::Search(_)
+            | FileCall::Bind(_) => "code:read",
             FileCall::Write(WriteInput { create_only: true, .. }) | FileCall::MakeDirectory(_) => {
                 "code:create"
             }
             FileCall::Delete(_) | FileCall::Move(MoveInput { overwrite: true, .. }) => "code:delete",
             FileCall::Write(_) | FileCall::Append(_) | FileCall::Edit(_) | FileCall::Move(_) => "code:write",
         }
+    }
+
+    /// The files it names, as they are bound: what it reads, replaces or removes must be what people were asked about.
+    pub(crate) fn operands(&self) -> Result<Vec<Word>, Reason> {
+        match self {
+            FileCall::Read(_)
+            | FileCall::Write(_)
+            | FileCall::Append(_)
+            | FileCall::Edit(_)
+            | FileCall::Move(_)
+            | FileCall::Delete(_) => {}
+            // What is in a directory is bound by nothing.
+            FileCall::List(_)
+            | FileCall::Stat(_)
+            | FileCall::MakeDirectory(_)
+            | FileCall::Search(_)
+            | FileCall::Bind(_) => return Ok(Vec::new()),
+        }
+        Ok(self.paths()?.iter().map(Word::of_path).collect())
     }
 
     /// The paths it names.
@@ -132,6 +156,7 @@ impl FileCall {
             FileCall::Move(input) => vec![&input.from, &input.to],
             FileCall::Delete(input) => vec![&input.path],
             FileCall::Search(input) => vec![&input.path],
+            FileCall::Bind(_) => Vec::new(),
         };
         named.into_iter().map(Beneath::parse).collect()
     }

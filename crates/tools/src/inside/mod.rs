@@ -7,6 +7,7 @@ mod change;
 mod diff;
 mod edit;
 mod list;
+mod operand;
 mod pipeline;
 mod read;
 mod root;
@@ -81,7 +82,10 @@ fn serve_files() -> io::Result<()> {
 fn answer(question: &WorkerRequest) -> WorkerResponse {
     let before = cpu_micros();
     let mut changed = Changed::default();
-    let result = Root::open(question).and_then(|root| perform(&root, &question.call, &mut changed));
+    let result = Root::open(question).and_then(|root| {
+        operand::check(&root, &question.expected)?;
+        perform(&root, &question.call, &mut changed)
+    });
     WorkerResponse {
         result,
         changed,
@@ -104,6 +108,7 @@ fn perform(root: &Root<'_>, call: &FileCall, changed: &mut Changed) -> Result<Fi
         FileCall::Move(input) => change::move_entry(root, input, changed).map(FileResult::Move),
         FileCall::Delete(input) => change::delete(root, input, changed).map(FileResult::Delete),
         FileCall::Search(input) => search::search(root, input).map(FileResult::Search),
+        FileCall::Bind(input) => operand::bind(root, input).map(FileResult::Bind),
     }
 }
 

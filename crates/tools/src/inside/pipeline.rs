@@ -9,15 +9,17 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use contract::Reason;
 use jail::HOME;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Pid, PidfdFlags, fchdir, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-use super::close_to_neighbours;
+use super::root::Root;
+use super::{close_to_neighbours, operand};
 use crate::path::Beneath;
-use crate::wire::{read_frame, write_frame};
+use crate::wire::{Check, Links, read_frame, write_frame};
 
 const BUFFER: usize = 64 * 1024;
 
@@ -30,6 +32,8 @@ pub(crate) struct Pipeline {
     pub(crate) directory: String,
     /// The commands; the output of each is the input of the next.
     pub(crate) stages: Vec<Stage>,
+    /// What must be as it was when people were asked.
+    pub(crate) check: Option<Check>,
     /// Bytes of each stream that are sent to the gate; the rest is read and counted.
     pub(crate) most: u64,
 }
@@ -73,6 +77,8 @@ pub(crate) struct StageEnd {
 pub(crate) enum PipelineError {
     /// The directory to start in is not there, or not beneath the workspace.
     Directory,
+    /// Something is not as it was when people were asked.
+    Changed(Reason),
     /// There is no such command in the sandbox.
     NotFound { command: String },
     /// It cannot be executed.
@@ -142,6 +148,10 @@ fn tell(chunk: &Chunk) -> io::Result<()> {
 }
 
 fn run(pipeline: &Pipeline) -> Result<End, PipelineError> {
+    if let Some(Check { names, expected }) = &pipeline.check {
+        let root = Root::at(&pipeline.root, names, Links::FollowInside, 0);
+        root.and_then(|root| operand::check(&root, expected)).map_err(PipelineError::Changed)?;
+    }
     enter(pipeline).map_err(|_| PipelineError::Directory)?;
     let broken = |_: io::Error| PipelineError::Broken;
     let (errors_from, errors_to) = io::pipe().map_err(broken)?;

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use contract::Reason;
+use jail::Names;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
@@ -47,12 +48,19 @@ pub(super) struct Place {
 
 impl<'a> Root<'a> {
     pub(super) fn open(question: &'a WorkerRequest) -> Result<Root<'a>, Reason> {
-        let path = question.root.as_path();
+        Root::at(&question.root, &question.names, question.links, question.max_bytes)
+    }
+
+    pub(super) fn at(
+        path: &'a Path,
+        names: &'a Names,
+        links: Links,
+        max_bytes: u64,
+    ) -> Result<Root<'a>, Reason> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(rustix::fs::CWD, path, flags, Mode::empty())
             .map_err(|_| Reason::internal("the workspace is not where the worker looks for it"))?;
-        let guard = Guard { names: &question.names, root: path };
-        Ok(Root { handle, path, links: question.links, guard, max_bytes: question.max_bytes })
+        Ok(Root { handle, path, links, guard: Guard { names, root: path }, max_bytes })
     }
 
     /// Finds an entry that may be read.
@@ -98,13 +106,18 @@ impl<'a> Root<'a> {
 
     /// Walks down to the directory that holds the last name.
     fn walk(&self, beneath: &Beneath, text: &str) -> Result<Place, Reason> {
-        let mut waiting: Vec<OsString> = beneath.names().iter().rev().map(OsString::from).collect();
+        self.follow(beneath.names().iter().map(OsString::from).collect(), text)
+    }
+
+    /// The same by any names, `..` among them, as a program would go. Guards nothing.
+    pub(super) fn follow(&self, names: Vec<OsString>, text: &str) -> Result<Place, Reason> {
+        let mut waiting: Vec<OsString> = names.into_iter().rev().collect();
         let mut above: Vec<(OwnedFd, OsString)> = Vec::new();
         let mut here = clone(&self.handle)?;
         let mut links = 0;
         while let Some(name) = waiting.pop() {
             if name == ".." {
-                // Only a link can have brought it, and it leads no higher than the workspace.
+                // It leads no higher than the workspace.
                 here = above.pop().map(|(directory, _)| directory).ok_or_else(|| leaves(text))?;
                 continue;
             }

@@ -41,6 +41,7 @@ impl Place {
             names: Names::default(),
             max_bytes: 1000,
             links: self.links,
+            expected: Vec::new(),
             call,
         })
     }
@@ -197,4 +198,96 @@ fn the_workspace_itself_is_neither_written_moved_nor_deleted() {
         assert_eq!(place.code(call.clone()), "bad_arguments", "{call}");
     }
     assert!(place.root().exists());
+}
+
+fn bound(place: &Place, words: &[&str]) -> Vec<Value> {
+    let words: Vec<Value> =
+        words.iter().map(|text| json!({ "text": text, "how": "sealed", "missing": "Ignore" })).collect();
+    let answer = place.ask(json!({ "Bind": { "directory": "sub", "words": words } }));
+    let FileResult::Bind(looked) = answer.result.unwrap() else { panic!("another answer") };
+    looked.into_iter().map(|looked| serde_json::to_value(looked).unwrap()).collect()
+}
+
+#[test]
+fn a_named_file_is_bound_by_where_it_really_is() {
+    let place = Place { links: Links::FollowInside, ..Place::new() };
+    place.put("run.sh", "good");
+    place.put("sub/own.sh", "own");
+    symlink("../run.sh", place.root().join("sub/link.sh")).unwrap();
+    for (word, path, content) in [
+        ("own.sh", "sub/own.sh", "own"),
+        ("../run.sh", "run.sh", "good"),
+        ("/run.sh", "run.sh", "good"),
+        ("link.sh", "run.sh", "good"),
+        ("../sub/../sub/link.sh", "run.sh", "good"),
+    ] {
+        let looked = bound(&place, &[word]);
+        let file = looked[0].pointer("/met/File").unwrap();
+        assert_eq!(file["path"], path, "{word}");
+        assert_eq!(file["digest"], json!(contract::Digest::of(content.as_bytes())), "{word}");
+        assert!(file["copy"].is_string(), "{word}");
+    }
+    assert_eq!(bound(&place, &["nothing", "--flag", "a/b/c"]), Vec::<Value>::new());
+    assert_eq!(bound(&place, &["."])[0]["met"], "Directory");
+}
+
+#[test]
+fn what_is_hidden_is_not_even_hashed_and_what_has_a_second_name_is_not_copied() {
+    let place = Place { links: Links::FollowInside, ..Place::new() };
+    place.put("sub/.env", "secret");
+    place.put("sub/twice", "x");
+    place.put("sub/.vscode/tasks.json", "{}");
+    fs::hard_link(place.root().join("sub/twice"), place.root().join("again")).unwrap();
+    symlink(".env", place.root().join("sub/plain")).unwrap();
+    symlink("../../outside", place.root().join("sub/out")).unwrap();
+    assert_eq!(bound(&place, &[".env"])[0]["met"], "Hidden");
+    assert_eq!(bound(&place, &["plain"])[0]["met"], "Hidden");
+    assert_eq!(bound(&place, &["out"])[0]["met"], "Outside");
+    for word in ["twice", ".vscode/tasks.json"] {
+        let looked = bound(&place, &[word]);
+        assert!(looked[0].pointer("/met/File/copy").unwrap().is_null(), "{word}");
+    }
+}
+
+#[test]
+fn no_more_is_bound_than_a_question_holds() {
+    let place = Place { links: Links::FollowInside, ..Place::new() };
+    let names: Vec<String> = (0..70).map(|number| format!("f{number}")).collect();
+    names.iter().for_each(|name| place.put(&format!("sub/{name}"), name));
+    let words: Vec<&str> = names.iter().map(String::as_str).collect();
+    let looked = bound(&place, &words);
+    assert_eq!(looked.iter().filter(|looked| looked["met"] == "TooMuch").count(), 6);
+    let large = fs::File::create(place.root().join("sub/large")).unwrap();
+    large.set_len(crate::operands::MOST_BYTES + 1).unwrap();
+    assert_eq!(bound(&place, &["large"])[0]["met"], "TooMuch");
+}
+
+#[test]
+fn nothing_is_done_where_a_file_is_not_as_it_was() {
+    let place = Place::new();
+    let delete = |expected: Value| {
+        let call: FileCall = serde_json::from_value(json!({ "Delete": { "path": "f" } })).unwrap();
+        answer(&WorkerRequest {
+            root: place.root(),
+            names: Names::default(),
+            max_bytes: 1000,
+            links: Links::Refuse,
+            expected: serde_json::from_value(expected).unwrap(),
+            call,
+        })
+    };
+    let digest = |text: &str| json!(contract::Digest::of(text.as_bytes()));
+    let expecting = |digest: Value| json!([{ "named": "f", "path": "f", "digest": digest }]);
+    place.put("f", "new");
+    for expected in [
+        expecting(digest("old")),
+        expecting(Value::Null),
+        json!([{ "named": "f", "path": "elsewhere", "digest": digest("new") }]),
+        json!([{ "named": "gone", "path": "gone", "digest": digest("new") }]),
+    ] {
+        assert_eq!(delete(expected.clone()).result.unwrap_err().code.as_str(), "changed", "{expected}");
+        assert!(place.root().join("f").exists());
+    }
+    assert!(delete(expecting(digest("new"))).result.is_ok());
+    assert!(!place.root().join("f").exists());
 }

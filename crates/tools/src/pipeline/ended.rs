@@ -168,6 +168,7 @@ fn not_run(error: &PipelineError, pipeline: &Pipeline) -> Reason {
             let why = format!("`{}` is not a directory of the workspace", shown(&pipeline.directory));
             Reason::outside(why).with_hint("`cwd` is relative to the workspace, and goes through no link")
         }
+        PipelineError::Changed(reason) => reason.clone(),
         PipelineError::NotFound { command } => {
             Reason::tool_failed(format!("there is no `{}` in the sandbox", shown(command))).with_hint(
                 "it may not be installed; toolchains in the home directory need the profile `build`",

@@ -6,6 +6,7 @@ mod ended;
 mod show;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +20,10 @@ pub(crate) use ended::Ended;
 
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};
+use crate::operands::{InForce, Sealed, Sought, busy, words_of};
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
-use crate::wire::write_frame;
+use crate::wire::{Check, Links, write_frame};
 
 /// As many commands as one pipeline has.
 pub(crate) const MAX_STAGES: usize = 16;
@@ -62,6 +64,15 @@ impl Commands {
         prepared.run(at, cancel).await
     }
 
+    /// Binds the files that they name.
+    pub(crate) async fn seal(&self, root: &Path, at: &Surroundings) -> Result<Sealed, Reason> {
+        let (_, _, access) = danger_of(self.profile);
+        let (words, not_bound) = words_of(&self.stages, &self.variables, access, root);
+        let directory = self.directory.clone();
+        at.bind(Sought { root: root.to_owned(), links: Links::FollowInside, directory, words, not_bound })
+            .await
+    }
+
     fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Prepared, Reason> {
         let authority = grant.authority();
         if authority.profile != Some(self.profile) {
@@ -93,14 +104,14 @@ impl Commands {
             ..Limits::default()
         };
         let timeout = limits.timeout;
-        let granted = |wanted: bool| if wanted { vec![root.to_owned()] } else { Vec::new() };
         let plan = PlanRequest {
             profile,
             program: Program::Brought(at.binary().to_owned()),
             arguments: vec![WORKER_ARGUMENT.into(), Trade::Pipeline.as_str().into()],
             working_directory: root.to_owned(),
-            read: granted(!writes),
-            write: granted(writes),
+            read: Vec::new(),
+            workspace: (!writes).then(|| root.to_owned()),
+            write: if writes { vec![root.to_owned()] } else { Vec::new() },
             variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             names: at.names().clone(),
             limits,
@@ -108,17 +119,31 @@ impl Commands {
             strictness: Strictness::Report,
         };
         let plan = plan.into_plan(at.host()).map_err(|error| not_enforced(&error.into()))?;
-        let pipeline =
-            Pipeline { root: root.to_owned(), directory: self.directory, stages: self.stages, most };
-        Ok(Prepared { plan, pipeline, timeout })
+        let (plan, sealed) = match at.in_force() {
+            Some(in_force) => in_force.seal(plan, root)?,
+            None => (plan, Vec::new()),
+        };
+        let check = |in_force: &InForce| Check { names: at.names().clone(), expected: in_force.expected() };
+        let pipeline = Pipeline {
+            root: root.to_owned(),
+            directory: self.directory,
+            stages: self.stages,
+            check: at.in_force().map(check),
+            most,
+        };
+        let access = if writes { WorkspaceAccess::Write } else { WorkspaceAccess::Read };
+        Ok(Prepared { plan, sealed, pipeline, timeout, access })
     }
 }
 
 /// Commands that have their plan.
 struct Prepared {
     plan: Plan,
+    /// The content of what the plan seals.
+    sealed: Vec<u8>,
     pipeline: Pipeline,
     timeout: Duration,
+    access: WorkspaceAccess,
 }
 
 impl Prepared {
@@ -128,12 +153,21 @@ impl Prepared {
         encoded
             .and_then(|bytes| write_frame(&mut input, &bytes))
             .map_err(|_| Reason::internal("the command cannot be sent to its worker"))?;
-        let request = Request { plan: self.plan, input };
+        let hold = tokio::select! {
+            held = at.hold(&self.pipeline.root, self.access) => held?,
+            () = cancel.cancelled() => return Err(taken_back()),
+            () = tokio::time::sleep(self.timeout) => return Err(busy()),
+        };
+        let request = Request { plan: self.plan, sealed: self.sealed, input };
         let ending = Arc::new(Ending::default());
         let of_run = Arc::clone(&ending);
         // Ends the sandbox when this future is dropped, too.
         let on_drop = EndOnDrop(Arc::clone(&ending));
-        let running = at.launch(move |launcher| launcher.run(&request, |hangup| of_run.begun(hangup)));
+        let running = at.launch(move |launcher| {
+            // Until its last process has ended, whoever stops waiting for it.
+            let _hold = hold;
+            launcher.run(&request, |hangup| of_run.begun(hangup))
+        });
         tokio::pin!(running);
         let mut cancelled = false;
         let ran = loop {

@@ -20,7 +20,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::inside::{Stage, StageEnd};
-use crate::path::{Beneath, Guard, shown};
+use crate::operands::Sealed;
+use crate::path::{Beneath, Guard, names_of, shown};
 use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant};
@@ -53,13 +54,22 @@ impl Tool for Shell {
         for command in &commands {
             commands::check(command, input.profile, &settings.shell)?;
         }
-        check_rest(&input)?;
+        check_rest(&input, &names_of(&settings.files))?;
         let action = Actions::default()
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
         let (safety, egress, access) = danger_of(input.profile);
         let hosts = hosts(stages_of(&input).flat_map(|(_, arguments)| arguments));
         Ok(Facets { action, safety, egress, access, profile: Some(input.profile), commands, hosts })
+    }
+
+    fn seal<'a>(
+        &'a self,
+        arguments: &'a Canonical,
+        workspace: &'a Path,
+        at: &'a Surroundings,
+    ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
+        Box::pin(async move { commands_of(arguments, at.names())?.seal(workspace, at).await })
     }
 
     fn run<'a>(
@@ -81,21 +91,26 @@ impl Tool for Shell {
 
 impl Shell {
     fn commands(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
-        check_grant(grant, &self.contract, arguments, at.now())?;
-        let input = parse(arguments.value())?;
-        syntax::check(&input)?;
-        check_rest(&input)?;
-        let stages = stages_of(&input)
-            .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
-            .collect();
-        Ok(Commands {
-            profile: input.profile,
-            stages,
-            timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
-            directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
-            variables: input.env,
-        })
+        check_grant(grant, &self.contract, arguments, at)?;
+        commands_of(arguments, at.names())
     }
+}
+
+/// What is to be run.
+fn commands_of(arguments: &Canonical, names: &Names) -> Result<Commands, Reason> {
+    let input = parse(arguments.value())?;
+    syntax::check(&input)?;
+    check_rest(&input, names)?;
+    let stages = stages_of(&input)
+        .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
+        .collect();
+    Ok(Commands {
+        profile: input.profile,
+        stages,
+        timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
+        directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
+        variables: input.env,
+    })
 }
 
 /// The answer to a call: output as it is, and how each command ended.
@@ -138,14 +153,13 @@ fn parse(arguments: &Value) -> Result<ShellInput, Reason> {
 }
 
 /// Directory, time and variables.
-fn check_rest(input: &ShellInput) -> Result<(), Reason> {
+fn check_rest(input: &ShellInput, names: &Names) -> Result<(), Reason> {
     if input.stages.len() >= MAX_STAGES {
         return Err(Reason::bad_arguments("a pipeline has at most 16 commands"));
     }
     if let Some(text) = &input.cwd {
-        let names = Names::default();
         let directory = Beneath::parse(text)?;
-        let guard = Guard { names: &names, root: Path::new("/") };
+        let guard = Guard { names, root: Path::new("/") };
         if let Some(guarded) = guard.against_reading(&directory.path()) {
             return Err(guarded.reason(text));
         }

@@ -116,6 +116,7 @@ impl Bench {
         assert_eq!(contract.input().problems(arguments.value()), Vec::<String>::new());
         let facets = tool.facets(arguments.value(), &self.settings)?;
         let call = Admitted {
+            operands: None,
             call: CallId::from_random([7; 16]),
             agent: agent_name(),
             task: None,

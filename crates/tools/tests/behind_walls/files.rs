@@ -25,7 +25,38 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_search_finds_lines_and_names", a_search_finds_lines_and_names),
     ("an_edit_that_is_not_exact_changes_nothing", an_edit_that_is_not_exact_changes_nothing),
     ("a_run_says_what_held_it", a_run_says_what_held_it),
+    (
+        "what_only_its_owner_may_read_is_read_where_everybody_may_enter",
+        what_only_its_owner_may_read_is_read_where_everybody_may_enter,
+    ),
+    ("what_is_a_strangers_stays_closed", what_is_a_strangers_stays_closed),
 ];
+
+fn what_only_its_owner_may_read_is_read_where_everybody_may_enter() {
+    let bench = Bench::new();
+    fs::set_permissions(&bench.workspace, fs::Permissions::from_mode(0o755)).unwrap();
+    let own = bench.put("own", "mine");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(bench.done("fs.read", json!({ "path": "own" }))["content"], "mine");
+    let cat = bench.done("shell", json!({ "command": "cat", "args": ["own"] }));
+    assert_eq!(cat["stdout"], "mine");
+    // As it is for those that write.
+    bench.done("fs.edit", json!({ "path": "own", "old": "mine", "new": "ours" }));
+    assert_eq!(bench.done("fs.read", json!({ "path": "own" }))["content"], "ours");
+}
+
+/// The gate of root shows a workspace as its owner would see it, not as root does.
+fn what_is_a_strangers_stays_closed() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::set_permissions(&bench.workspace, fs::Permissions::from_mode(0o755)).unwrap();
+    let other = bench.put("other", "secret");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::chown(&other, Some(65534), Some(65534)).unwrap();
+    assert_eq!(bench.refused("fs.read", json!({ "path": "other" })), "tool_failed");
+}
 
 fn read_edit_and_read_again_gives_the_new_text() {
     let bench = Bench::new();

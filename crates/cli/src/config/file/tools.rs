@@ -63,6 +63,13 @@ pub(crate) struct Filesystem {
     /// The largest file that is read or written, in bytes. Default: 10485760.
     #[serde(alias = "maxFileSize")]
     pub(crate) max_file_size: Given<u64>,
+    /// Names that no tool may read, besides those that always are hidden (`.env*`, `.ssh`, `*.pem` …): `*.sqlite`,
+    /// `secrets/prod`. None of the others can be taken away.
+    #[serde(alias = "hiddenNames")]
+    pub(crate) hidden_names: Given<Vec<At<String>>>,
+    /// Names that no tool may change, besides those that always are protected (`.git/hooks`, `.vscode` …).
+    #[serde(alias = "protectedNames")]
+    pub(crate) protected_names: Given<Vec<At<String>>>,
 }
 
 /// Settings of `http.*`.

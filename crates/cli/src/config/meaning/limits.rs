@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use contract::Category;
+use jail::Pattern;
 use policy::{ApprovalRule, FileSettings, RuleEffect, Settings, ShellSettings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
@@ -21,6 +22,9 @@ pub(super) const MOST_CALL_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
 
 /// A tebibyte: no file that is read or written at once is larger.
 const MOST_FILE_BYTES: u64 = 1 << 40;
+
+/// As many names as either list adds.
+const MOST_NAMES: usize = 200;
 
 /// Thirty days: no question waits longer.
 const MOST_QUESTION_SECONDS: u64 = 30 * 24 * 60 * 60;
@@ -57,7 +61,31 @@ impl Reader {
                 .amount("max_file_size", &files.max_file_size, MOST_FILE_BYTES)
                 .unwrap_or(built_in.max_bytes),
             follow_links: built_in.follow_links,
+            also_hidden: self.names(&files.hidden_names),
+            also_protected: self.names(&files.protected_names),
         }
+    }
+
+    /// Names to guard besides those that always are.
+    fn names(&mut self, list: &Given<Vec<At<String>>>) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for name in list.get().into_iter().flatten() {
+            match Pattern::parse(&name.value) {
+                Ok(_) => drop(names.insert(name.value.clone())),
+                Err(_) => {
+                    let shown = shown(&name.value);
+                    let message = format!(
+                        "`{shown}` is not a name pattern: one or more names joined by `/`, with `*` for any characters"
+                    );
+                    self.refuse(name.place, message);
+                }
+            }
+        }
+        if names.len() > MOST_NAMES {
+            let place = list.get().into_iter().flatten().next().map(|name| name.place);
+            place.into_iter().for_each(|place| self.refuse(place, format!("more than {MOST_NAMES} names")));
+        }
+        names
     }
 
     pub(super) fn disabled(&mut self, tree: &File) -> Vec<ToolGlob> {

@@ -139,6 +139,15 @@ fn a_value_of_another_kind_is_shown() {
 }
 
 #[test]
+fn names_that_would_guard_nothing_or_everything_are_refused() {
+    let why = "is not a name pattern: one or more names joined by `/`, with `*` for any characters";
+    refused_as(&[
+        ("tools: { filesystem: { hidden_names: [\"*\"] } }", &format!("1:39: `*` {why}")),
+        ("tools: { filesystem: { protected_names: [\"../x\"] } }", &format!("1:42: `../x` {why}")),
+    ]);
+}
+
+#[test]
 fn numbers_are_numbers_and_in_range() {
     refused_as(&[
         (
