@@ -19,6 +19,9 @@ pub enum StoreError {
     /// The server does not answer, or has gone away.
     #[error("the database server cannot be reached")]
     Unreachable(#[source] sqlx::Error),
+    /// The server went away while it made something durable, and has not come back to tell.
+    #[error("the database server was lost while it recorded: whether it did is not known")]
+    Unknown(#[source] sqlx::Error),
     /// The file is damaged.
     #[error("the store is damaged")]
     Damaged(#[source] sqlx::Error),
@@ -52,6 +55,15 @@ impl From<sqlx::Error> for StoreError {
             Says::Unreachable | Says::SignIn | Says::NoDatabase => StoreError::Unreachable(error),
             Says::CannotOpen | Says::Other => StoreError::Database(error),
         }
+    }
+}
+
+/// Whether a transaction may have been committed although its end was an error: nobody heard what became of it.
+pub(crate) fn leaves_doubt(error: &sqlx::Error) -> bool {
+    match error {
+        // What the server itself says about a commit is its end, unless the server was ending too.
+        sqlx::Error::Database(_) => Says::of(error) == Says::Unreachable,
+        _ => true,
     }
 }
 

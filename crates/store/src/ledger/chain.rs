@@ -61,6 +61,12 @@ impl Tail {
         self.put(connection, time, kind, body).await
     }
 
+    /// The last entry: its place and its hash.
+    pub(crate) fn last(&self) -> Option<(i64, Hash)> {
+        let size = i64::try_from(self.frontier.size()).ok()?;
+        (size > 0).then_some((size - 1, self.last))
+    }
+
     /// Signs the ledger as it now is.
     pub(crate) async fn sign(&self, connection: &mut AnyConnection, keys: &Keys) -> Result<(), StoreError> {
         let checkpoint = Checkpoint { size: self.frontier.size(), root: self.frontier.root() };
@@ -120,6 +126,13 @@ pub(crate) async fn node_hash(connection: &mut AnyConnection, node: Node) -> Res
     let hashes = split(row.try_get("hashes")?);
     let level = usize::try_from(node.level).unwrap_or(usize::MAX);
     hashes.and_then(|hashes| hashes.get(level).copied()).ok_or(unreadable)
+}
+
+/// Whether an entry stands in its place.
+pub(crate) async fn stands(connection: &mut AnyConnection, seq: i64, leaf: Hash) -> Result<bool, StoreError> {
+    let row = sqlx::query(HASHES).bind(seq).fetch_optional(connection).await?;
+    let Some(row) = row else { return Ok(false) };
+    Ok(split(row.try_get("hashes")?).is_some_and(|hashes| hashes.first() == Some(&leaf)))
 }
 
 /// The hashes that stand one after another in a column.
