@@ -19,6 +19,12 @@ use crate::settle::End;
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
 
+/// From how many bytes of long arguments on the others' are not shown.
+const MOST_LONG: usize = 1 << 20;
+
+/// What stands there instead. It is no JSON, so that it cannot be taken for arguments.
+const NOT_SHOWN: &str = "(too long to be shown beside other long ones: answer those first)";
+
 /// A question, as people see it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waiting {
@@ -59,7 +65,19 @@ impl Engine {
     pub async fn waiting(&self) -> Result<Vec<Waiting>, EngineError> {
         self.expire_old().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
-        Ok(rows.into_iter().map(|row| self.shown(row)).collect())
+        let mut waiting = Vec::new();
+        let mut length = 0;
+        for row in rows {
+            // The list has no long arguments. The oldest ones get them; the others when those are answered.
+            let long = if row.arguments_json.is_none() && length < MOST_LONG {
+                self.inner.store.approval(&row.id).await?
+            } else {
+                None
+            };
+            length += long.as_ref().and_then(|row| row.arguments_json.as_ref()).map_or(0, String::len);
+            waiting.push(self.shown(long.unwrap_or(row)));
+        }
+        Ok(waiting)
     }
 
     /// Takes an operator's answer to the question whose id begins with `prefix`.
@@ -153,9 +171,13 @@ impl Engine {
 
     /// A question with what people need to see of it.
     fn shown(&self, approval: ApprovalRow) -> Waiting {
-        let arguments = Canonical::parse(&approval.arguments_json).ok();
+        let text = approval.arguments_json.as_deref().unwrap_or(NOT_SHOWN);
+        let arguments = Canonical::parse(text).ok();
         let value = arguments.as_ref().map(|arguments| arguments.value().clone()).unwrap_or_default();
-        let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| approval.arguments_json.clone());
+        let pretty = match arguments {
+            Some(_) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
+            None => text.to_owned(),
+        };
         let same_tool = self
             .inner
             .catalogue

@@ -1,6 +1,6 @@
 //! What can go wrong with any statement.
 
-use contract::CanonicalError;
+use contract::{ApprovalId, CanonicalError};
 use sqlx::postgres::PgDatabaseError;
 use thiserror::Error;
 
@@ -40,6 +40,15 @@ pub enum StoreError {
         /// Which value.
         what: &'static str,
     },
+    /// An approval counts answers of which the ledger does not tell: somebody has written them past the gate.
+    #[error("the ledger does not tell of the answers to `{approval}`")]
+    Unproved {
+        /// Which approval.
+        approval: ApprovalId,
+    },
+    /// The ledger ends with entries that this gate's key has not signed: nothing is built on them.
+    #[error("the ledger holds entries that were not signed")]
+    Unsigned,
     /// A value has no canonical form, so that it cannot be recorded.
     #[error("a value cannot be recorded")]
     Unrecordable(#[from] CanonicalError),

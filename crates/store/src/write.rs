@@ -59,11 +59,11 @@ impl Write<'_> {
 
     /// Appends to the ledger; returns the entry's place.
     pub(crate) async fn append(&mut self, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
+        let key = self.store.keys().public();
         let mut tail = match self.tail.take() {
             Some(tail) => tail,
-            None => Tail::load(&mut self.transaction, self.store.remembered()).await?,
+            None => Tail::load(&mut self.transaction, self.store.remembered(), key).await?,
         };
-        let key = self.store.keys().public();
         let seq = tail.append(&mut self.transaction, key, time, kind, body).await?;
         self.tail = Some(tail);
         Ok(seq)
