@@ -21,6 +21,12 @@ use crate::settle::End;
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
 
+/// From how many bytes of long arguments on the others' are not shown.
+const MOST_LONG: usize = 1 << 20;
+
+/// What stands there instead. It is no JSON, so that it cannot be taken for arguments.
+const NOT_SHOWN: &str = "(too long to be shown beside other long ones: answer those first)";
+
 /// A question, as people see it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Waiting {
@@ -64,8 +70,16 @@ impl Engine {
         self.expire_old().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
         let mut waiting = Vec::new();
+        let mut length = 0;
         for row in rows {
-            waiting.push(self.shown(row).await?);
+            // The list has no long arguments. The oldest ones get them; the others when those are answered.
+            let long = if row.arguments_json.is_none() && length < MOST_LONG {
+                self.inner.store.approval(&row.id).await?
+            } else {
+                None
+            };
+            length += long.as_ref().and_then(|row| row.arguments_json.as_ref()).map_or(0, String::len);
+            waiting.push(self.shown(long.unwrap_or(row)).await?);
         }
         Ok(waiting)
     }
@@ -173,9 +187,13 @@ impl Engine {
     /// A question with what people need to see of it.
     async fn shown(&self, approval: ApprovalRow) -> Result<Waiting, EngineError> {
         let operands = self.inner.store.operands(&approval.id).await?.map(shown_operands);
-        let arguments = Canonical::parse(&approval.arguments_json).ok();
+        let text = approval.arguments_json.as_deref().unwrap_or(NOT_SHOWN);
+        let arguments = Canonical::parse(text).ok();
         let value = arguments.as_ref().map(|arguments| arguments.value().clone()).unwrap_or_default();
-        let pretty = serde_json::to_string_pretty(&value).unwrap_or_else(|_| approval.arguments_json.clone());
+        let pretty = match arguments {
+            Some(_) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
+            None => text.to_owned(),
+        };
         let same_tool = self
             .inner
             .catalogue

@@ -5,7 +5,7 @@ use std::time::Duration;
 use contract::{CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, ToolName};
 use policy::{Admitted, Grant, Question, Ruling, Settings, Verdict, decide, may_see};
 use serde_json::json;
-use store::{ApprovalFilter, ApprovalRow, CallRow, Course, NewApproval, NewCall, Recorded};
+use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Recorded};
 use tokio_util::sync::CancellationToken;
 use tools::{InForce, Owner, Ran, Tool};
 
@@ -21,7 +21,7 @@ use crate::settle::{Case, End, not_recorded, still_running, waiting};
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
 
 /// How many questions of one agent may wait at once.
-const MOST_QUESTIONS: u32 = 20;
+const MOST_QUESTIONS: u64 = 20;
 
 impl Engine {
     /// Takes a call to its answer. One that waits for people is answered after `patience`, and goes on waiting.
@@ -59,7 +59,7 @@ impl Engine {
         if let Some(row) =
             store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await?
         {
-            return self.join(row, patience, cancel).await;
+            return self.join_waiting(row, case, request, patience, cancel).await;
         }
         let facts = self.facts(&case.agent, None).await?;
         let Ruling { verdict, trace } = decide(&admitted, &facts, &self.inner.policy);
@@ -160,9 +160,8 @@ impl Engine {
         cancel: CancellationToken,
     ) -> Result<CallResult, EngineError> {
         // An agent cannot bury another's question, nor the people who answer.
-        let open = self.inner.store.approvals(ApprovalFilter::Pending, MOST_QUESTIONS * 8).await?;
-        let own = open.iter().filter(|question| question.agent == case.agent).count();
-        if own >= MOST_QUESTIONS as usize {
+        let own = self.inner.store.open_questions(&case.agent).await?;
+        if own >= MOST_QUESTIONS {
             let why = format!("{own} calls of this agent wait for approval already");
             let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
             return self.refuse(case, request, reason, trace).await;
@@ -191,6 +190,27 @@ impl Engine {
             // It counts when it starts, not when people are asked.
             Recorded::UsedUp(_) => Err(EngineError::Missing),
         }
+    }
+
+    /// Joins an equal call that waits. From then on the key of this one stands for it, too: made again later, it does
+    /// not run again.
+    async fn join_waiting(
+        &self,
+        row: CallRow,
+        case: &Case,
+        request: &Request,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> Result<CallResult, EngineError> {
+        if let Some(claim) = self.claim_of(request, case) {
+            match self.inner.store.join_call(&row.id, &claim, case.request, self.now()).await? {
+                Joined::There(other) => return self.join(*other, patience, cancel).await,
+                Joined::KeyConflict => return self.key_conflict(case, request).await,
+                // Gone: it was refused this moment, and so is this one.
+                Joined::Here | Joined::Gone => {}
+            }
+        }
+        self.join(row, patience, cancel).await
     }
 
     /// Waits for a call that is on record, running it here if it may run and nobody else does.

@@ -12,6 +12,7 @@ use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::error::StoreError;
+use crate::evidence::{ANSWERED, link};
 use crate::open::Store;
 use crate::operators::Role;
 use crate::read::{digest, number, parsed, parsed_if_any};
@@ -22,23 +23,39 @@ const USABLE_MS: i64 = 60 * 60 * 1000;
 /// The fewest digits by which an approval is found.
 const SHORTEST_PREFIX: usize = 4;
 
+/// The longest arguments that a list carries along, in characters; the question alone has them whole.
+macro_rules! longest_in_lists {
+    () => {
+        "16384"
+    };
+}
+
 macro_rules! select_approvals {
     ($rest:literal) => {
+        select_approvals!($rest, "2147483647")
+    };
+    ($rest:literal, $longest:expr) => {
         concat!(
             "SELECT a.id, a.call, a.why, a.quorum, a.state, a.asked_at, a.expires_at, a.decided_at, a.usable_until, \
-             a.reason, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.arguments_json, c.policy, \
-             c.purpose FROM approvals a JOIN calls c ON c.id = a.call ",
+             a.reason, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.purpose, \
+             CASE WHEN length(c.arguments_json) <= ",
+            $longest,
+            " THEN c.arguments_json END AS arguments_json FROM approvals a JOIN calls c ON c.id = a.call ",
             $rest
         )
     };
 }
 
 const BY_ID: &str = select_approvals!("WHERE a.id = $1");
-const PENDING: &str = select_approvals!("WHERE a.state = 'pending' ORDER BY a.asked_at, a.id LIMIT $1");
-const ALL: &str = select_approvals!("ORDER BY a.asked_at DESC, a.id DESC LIMIT $1");
+const PENDING: &str =
+    select_approvals!("WHERE a.state = 'pending' ORDER BY a.asked_at, a.id LIMIT $1", longest_in_lists!());
+const ALL: &str = select_approvals!("ORDER BY a.asked_at DESC, a.id DESC LIMIT $1", longest_in_lists!());
 const BY_PREFIX: &str = select_approvals!("WHERE a.id >= $1 AND a.id < $2 ORDER BY a.id LIMIT 2");
-const LATE: &str =
-    select_approvals!("WHERE a.state = 'pending' AND a.expires_at <= $1 ORDER BY a.asked_at, a.id");
+const LATE: &str = select_approvals!(
+    "WHERE a.state = 'pending' AND a.expires_at <= $1 ORDER BY a.expires_at, a.id LIMIT 100",
+    longest_in_lists!()
+);
+const ANY_LATE: &str = "SELECT 1 FROM approvals WHERE state = 'pending' AND expires_at <= $1 LIMIT 1";
 const ANSWERS: &str = "SELECT operator, verdict, via, reason, answered_at FROM answers WHERE approval = $1 \
     ORDER BY answered_at, operator";
 const ROLE: &str = "SELECT role FROM operators WHERE name = $1";
@@ -121,8 +138,8 @@ pub struct ApprovalRow {
     pub request: Digest,
     /// The digest of the canonical arguments.
     pub arguments: Digest,
-    /// The canonical arguments.
-    pub arguments_json: String,
+    /// The canonical arguments; nothing in a list, if they are long.
+    pub arguments_json: Option<String>,
     /// The hash of the policy that asked.
     pub policy: Digest,
     /// For what, in the agent's words.
@@ -177,7 +194,7 @@ pub enum Vote {
 }
 
 impl Vote {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Vote::Approve => "approve",
             Vote::Reject => "reject",
@@ -345,6 +362,12 @@ impl Store {
         if row.answers.iter().any(|earlier| earlier.by == answer.by) {
             return Err(AnswerError::SameOperator { by: answer.by });
         }
+        let approved = row.approvers.len() + 1 >= usize::try_from(row.quorum).unwrap_or(usize::MAX);
+        let state = match answer.vote {
+            Vote::Reject => ApprovalState::Rejected,
+            Vote::Approve if approved => ApprovalState::Approved,
+            Vote::Approve => ApprovalState::Pending,
+        };
         let query = sqlx::query(ANSWER)
             .bind(id.as_str())
             .bind(answer.by.as_str())
@@ -353,12 +376,6 @@ impl Store {
             .bind(answer.reason.as_deref())
             .bind(answer.now);
         query.execute(write.connection()).await.map_err(StoreError::from)?;
-        let approved = row.approvers.len() + 1 >= usize::try_from(row.quorum).unwrap_or(usize::MAX);
-        let state = match answer.vote {
-            Vote::Reject => ApprovalState::Rejected,
-            Vote::Approve if approved => ApprovalState::Approved,
-            Vote::Approve => ApprovalState::Pending,
-        };
         if state != ApprovalState::Pending {
             let usable = (state == ApprovalState::Approved).then(|| answer.now.saturating_add(USABLE_MS));
             decide(write.connection(), id, state, answer.now, usable, answer.reason.as_deref()).await?;
@@ -372,16 +389,17 @@ impl Store {
             "reason": answer.reason,
             "state": state,
         });
-        write.append(answer.now, "approval.answered", body).await?;
+        let seq = write.append(answer.now, ANSWERED, body).await?;
+        link(&mut write, id, &answer.by, seq).await?;
         let row = read_approval(write.connection(), id).await?;
         write.commit().await?;
         row.ok_or_else(|| AnswerError::Unknown { id: id.clone() })
     }
 
-    /// Ends every question that nobody has answered in time, and returns them.
+    /// Ends questions that nobody has answered in time, and returns them: a hundred at once, as long as there are any.
     pub async fn expire(&self, now: i64) -> Result<Vec<ApprovalRow>, StoreError> {
         // Most of the time there is none, and then nothing is written.
-        if sqlx::query(LATE).bind(now).fetch_optional(&mut *self.read().await?).await?.is_none() {
+        if sqlx::query(ANY_LATE).bind(now).fetch_optional(&mut *self.read().await?).await?.is_none() {
             return Ok(Vec::new());
         }
         let mut write = self.write().await?;

@@ -11,6 +11,7 @@ use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::error::StoreError;
+use crate::evidence::is_proved;
 use crate::open::Store;
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
 use crate::seals::{self, Seal};
@@ -34,11 +35,6 @@ macro_rules! select_calls {
 }
 
 const BY_ID: &str = select_calls!("WHERE c.id = $1");
-const LATEST: &str = select_calls!("ORDER BY c.asked_at DESC, c.id DESC LIMIT $1");
-const LATEST_BEFORE: &str = select_calls!(
-    "WHERE (c.asked_at, c.id) < (SELECT b.asked_at, b.id FROM calls b WHERE b.id = $2) \
-     ORDER BY c.asked_at DESC, c.id DESC LIMIT $1"
-);
 const UNSETTLED: &str = select_calls!("WHERE c.settled_at IS NULL ORDER BY c.asked_at, c.id LIMIT $1");
 const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND c.request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
@@ -303,6 +299,10 @@ impl Store {
             // The caller took it back; what was approved stays unused.
             return Ok(false);
         }
+        // INVARIANT(told): rows can be forged; what the signed ledger tells cannot.
+        if !is_proved(write.connection(), approval).await? {
+            return Err(StoreError::Unproved { approval: approval.clone() });
+        }
         let Some(row) = read_call(write.connection(), call).await? else { return Ok(false) };
         let spend = Spend { kind: Kind::Run, agent: &row.agent, tool: &row.tool, allowances, now };
         if spend.take(&mut write).await?.is_some() {
@@ -318,16 +318,6 @@ impl Store {
     pub async fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
         let query = sqlx::query(BY_ID).bind(id.as_str());
         query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(call_row).transpose()
-    }
-
-    /// The latest calls, newest first; those before a given one, if one is given.
-    pub async fn calls(&self, limit: u32, before: Option<&CallId>) -> Result<Vec<CallRow>, StoreError> {
-        let query = match before {
-            None => sqlx::query(LATEST).bind(i64::from(limit)),
-            Some(id) => sqlx::query(LATEST_BEFORE).bind(i64::from(limit)).bind(id.as_str()),
-        };
-        let rows = query.fetch_all(&mut *self.read().await?).await?;
-        rows.iter().map(call_row).collect()
     }
 
     /// Calls that have no end yet, oldest first: after a crash, those whose outcome has to be found out.
@@ -387,7 +377,7 @@ async fn count(
 }
 
 /// The call that holds a claim, after claims that have had their time are let go.
-async fn holder(
+pub(crate) async fn holder(
     connection: &mut AnyConnection,
     claim: &str,
     now: i64,
@@ -489,11 +479,15 @@ pub(crate) async fn read_call(
     row.as_ref().map(call_row).transpose()
 }
 
-fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
-    let status = |text: &str| match text {
+/// One that was refused and is not settled yet counts as refused.
+pub(crate) fn status_of(text: &str) -> Option<CallStatus> {
+    match text {
         "planned" => Some(CallStatus::Refused),
         other => CallStatus::parse(other),
-    };
+    }
+}
+
+fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
     Ok(CallRow {
         id: parsed(row, "id", |text| CallId::parse(text).ok())?,
         agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
@@ -508,7 +502,7 @@ fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
         trace: json_of(row, "trace")?,
         asked_at: row.try_get("asked_at")?,
         planned_seq: row.try_get("planned_seq")?,
-        status: parsed(row, "status", status)?,
+        status: parsed(row, "status", status_of)?,
         settled_at: row.try_get("settled_at")?,
         approval: parsed_if_any(row, "approval", |text| ApprovalId::parse(text).ok())?,
         receipt_seq: row.try_get("receipt_seq")?,

@@ -1,6 +1,6 @@
 //! What can go wrong with any statement.
 
-use contract::CanonicalError;
+use contract::{ApprovalId, CanonicalError};
 use sqlx::postgres::PgDatabaseError;
 use thiserror::Error;
 
@@ -19,6 +19,9 @@ pub enum StoreError {
     /// The server does not answer, or has gone away.
     #[error("the database server cannot be reached")]
     Unreachable(#[source] sqlx::Error),
+    /// The server went away while it made something durable, and has not come back to tell.
+    #[error("the database server was lost while it recorded: whether it did is not known")]
+    Unknown(#[source] sqlx::Error),
     /// The file is damaged.
     #[error("the store is damaged")]
     Damaged(#[source] sqlx::Error),
@@ -37,6 +40,15 @@ pub enum StoreError {
         /// Which value.
         what: &'static str,
     },
+    /// An approval counts answers of which the ledger does not tell: somebody has written them past the gate.
+    #[error("the ledger does not tell of the answers to `{approval}`")]
+    Unproved {
+        /// Which approval.
+        approval: ApprovalId,
+    },
+    /// The ledger ends with entries that this gate's key has not signed: nothing is built on them.
+    #[error("the ledger holds entries that were not signed")]
+    Unsigned,
     /// A value has no canonical form, so that it cannot be recorded.
     #[error("a value cannot be recorded")]
     Unrecordable(#[from] CanonicalError),
@@ -52,6 +64,15 @@ impl From<sqlx::Error> for StoreError {
             Says::Unreachable | Says::SignIn | Says::NoDatabase => StoreError::Unreachable(error),
             Says::CannotOpen | Says::Other => StoreError::Database(error),
         }
+    }
+}
+
+/// Whether a transaction may have been committed although its end was an error: nobody heard what became of it.
+pub(crate) fn leaves_doubt(error: &sqlx::Error) -> bool {
+    match error {
+        // What the server itself says about a commit is its end, unless the server was ending too.
+        sqlx::Error::Database(_) => Says::of(error) == Says::Unreachable,
+        _ => true,
     }
 }
 

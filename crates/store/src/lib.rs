@@ -13,9 +13,12 @@ mod approvals;
 mod calls;
 mod durable;
 mod error;
+mod evidence;
 mod file;
+mod join;
 mod keys;
 mod ledger;
+mod list;
 mod lookup;
 mod migrations;
 mod open;
@@ -33,11 +36,13 @@ pub use approvals::{
 };
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
 pub use error::StoreError;
+pub use join::Joined;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
 pub use ledger::{
     Broken, Checkpoint, ConsistencyProof, EventError, ExportError, Fault, InclusionProof, LedgerEntry,
     NoteError, ProofError, ReceiptError, Verified, VerifyError, verify_export, verify_receipt,
 };
+pub use list::CallLine;
 pub use lookup::FindCallError;
 pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, OperatorRow, Role};

@@ -36,6 +36,9 @@ pub struct Store {
     pub(crate) database: Database,
     /// One connection: writers queue here in turn, instead of racing for the database's lock.
     pub(crate) writer: AnyPool,
+    /// Whose turn it is to write. Apart from the pool, so that to wait for others is not to wait for a server.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) patience: Duration,
     readers: AnyPool,
     keys: Keys,
     /// Where the ledger ended when this process last wrote.
@@ -164,8 +167,11 @@ impl Store {
             let settings = place.settings(purpose, patience);
             AnyPoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(patience.saturating_mul(6))
-                // A file does not go away; a server may.
+                // A file does not go away, and others who read it soon end; a server may.
+                .acquire_timeout(match place.database() {
+                    Database::Sqlite => patience.saturating_mul(6),
+                    Database::Postgres => patience,
+                })
                 .test_before_acquire(place.database() == Database::Postgres)
                 .idle_timeout(None)
                 .max_lifetime(None)
@@ -180,6 +186,8 @@ impl Store {
         Ok(Store {
             database: place.database(),
             writer: pool(Purpose::Write, 1),
+            turn: Arc::default(),
+            patience,
             readers: pool(Purpose::Read, READERS),
             keys,
             tail: Arc::default(),
@@ -199,17 +207,26 @@ impl Store {
     }
 
     pub(crate) async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
-        Ok(self.readers.acquire().await?)
+        self.readers.acquire().await.map_err(|error| self.not_reached(error))
+    }
+
+    /// No connection in time: others hold the file, or the server is not there.
+    pub(crate) fn not_reached(&self, error: sqlx::Error) -> StoreError {
+        match (self.database, error) {
+            (Database::Postgres, error @ sqlx::Error::PoolTimedOut) => StoreError::Unreachable(error),
+            (_, error) => error.into(),
+        }
     }
 
     /// A view that stays the same, however much others write.
     pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        Ok(match self.database {
-            Database::Sqlite => self.readers.begin().await?,
+        let begun = match self.database {
+            Database::Sqlite => self.readers.begin().await,
             Database::Postgres => {
-                self.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?
+                self.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
             }
-        })
+        };
+        begun.map_err(|error| self.not_reached(error))
     }
 }
 

@@ -1,10 +1,14 @@
 //! One transaction that writes: rows and the ledger entries that tell of them, together or not at all.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use sqlx::{Any, AnyConnection, Transaction};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
-use crate::error::StoreError;
-use crate::ledger::Tail;
+use crate::error::{StoreError, leaves_doubt};
+use crate::ledger::{Hash, Tail, stands};
 use crate::migrations::begin;
 use crate::open::Store;
 use crate::place::Database;
@@ -17,6 +21,8 @@ pub(crate) struct Write<'a> {
     store: &'a Store,
     transaction: Transaction<'static, Any>,
     tail: Option<Tail>,
+    /// Held until the transaction has ended.
+    turn: OwnedMutexGuard<()>,
 }
 
 impl Store {
@@ -25,11 +31,24 @@ impl Store {
         if let Some(disk) = &self.disk {
             disk.check()?;
         }
-        let mut transaction = self.writer.begin_with(begin(self.database)).await?;
+        let waiting = timeout(self.patience.saturating_mul(6), Arc::clone(&self.turn).lock_owned());
+        let turn = waiting.await.map_err(|_| StoreError::Locked(sqlx::Error::PoolTimedOut))?;
+        Ok(Write { store: self, transaction: self.begin().await?, tail: None, turn })
+    }
+
+    async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        let begun = self.writer.begin_with(begin(self.database)).await;
+        let mut transaction = begun.map_err(|error| self.not_reached(error))?;
         if self.database == Database::Postgres {
             sqlx::query(LOCK).execute(&mut *transaction).await?;
         }
-        Ok(Write { store: self, transaction, tail: None })
+        Ok(transaction)
+    }
+
+    /// Whether the ledger has an entry, now that the transaction that wrote it has ended one way or the other: it held
+    /// the lock that is taken here.
+    async fn has(&self, seq: i64, leaf: Hash) -> Result<bool, StoreError> {
+        stands(&mut *self.begin().await?, seq, leaf).await
     }
 }
 
@@ -40,11 +59,11 @@ impl Write<'_> {
 
     /// Appends to the ledger; returns the entry's place.
     pub(crate) async fn append(&mut self, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
+        let key = self.store.keys().public();
         let mut tail = match self.tail.take() {
             Some(tail) => tail,
-            None => Tail::load(&mut self.transaction, self.store.remembered()).await?,
+            None => Tail::load(&mut self.transaction, self.store.remembered(), key).await?,
         };
-        let key = self.store.keys().public();
         let seq = tail.append(&mut self.transaction, key, time, kind, body).await?;
         self.tail = Some(tail);
         Ok(seq)
@@ -55,10 +74,25 @@ impl Write<'_> {
         if let Some(tail) = &self.tail {
             tail.sign(&mut self.transaction, self.store.keys()).await?;
         }
-        self.transaction.commit().await?;
+        if let Err(error) = self.transaction.commit().await {
+            // INVARIANT(doubt): a commit of which nobody heard is not taken for one that did not happen.
+            let last = self.tail.as_ref().and_then(Tail::last);
+            match (self.store.database, last) {
+                (Database::Postgres, Some((seq, leaf))) if leaves_doubt(&error) => {
+                    match self.store.has(seq, leaf).await {
+                        Ok(true) => {}
+                        Ok(false) => return Err(error.into()),
+                        Err(_) => return Err(StoreError::Unknown(error)),
+                    }
+                }
+                _ => return Err(error.into()),
+            }
+        }
         if let Some(tail) = self.tail {
             self.store.remember(tail);
         }
+        // The next one may write while this one waits for the disk.
+        drop(self.turn);
         match &self.store.disk {
             Some(disk) => disk.wait().await,
             None => Ok(()),

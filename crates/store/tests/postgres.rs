@@ -5,8 +5,14 @@
 #[path = "store/mod.rs"]
 mod store_on;
 
+#[path = "store/lost.rs"]
+mod lost;
+
 #[path = "store/server.rs"]
 mod server;
+
+#[path = "store/wire.rs"]
+mod wire;
 
 use store_on::{Database, gate};
 

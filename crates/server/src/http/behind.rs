@@ -8,17 +8,13 @@ use contract::{
 };
 use engine::{AT_ONCE, AnswerRefused, Batch, Credential, Engine, Request, Waiting};
 use serde_json::Value;
-use store::{AnswerError, CallRow, FindError, LedgerEntry, ProofError, Receipt, StoreError};
+use store::{AnswerError, CallLine, CallRow, FindError, LedgerEntry, ProofError, Receipt, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
     Question,
 };
-
-/// How many calls are looked at to find those of one agent, and how many at a time.
-const LOOKED_AT: usize = 5000;
-const AT_A_TIME: u32 = 250;
 
 impl Gate for Engine {
     fn now(&self) -> i64 {
@@ -158,24 +154,14 @@ async fn latest_calls(
     of: Option<&AgentName>,
     most: u32,
 ) -> Result<Vec<CallSummary>, StoreError> {
-    let wanted = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut found = Vec::new();
-    let mut before = None;
-    let mut looked_at = 0;
-    // All of one agent's may be far apart; of all agents', the first ones are it.
-    let at_a_time = if of.is_some() { AT_A_TIME } else { most };
-    while found.len() < wanted && looked_at < LOOKED_AT {
-        let rows = engine.store().calls(at_a_time, before.as_ref()).await?;
-        let Some(last) = rows.last() else { break };
-        before = Some(last.id.clone());
-        looked_at += rows.len();
-        found.extend(rows.into_iter().filter(|row| of.is_none_or(|agent| row.agent == *agent)).map(summary));
-    }
-    found.truncate(wanted);
-    Ok(found)
+    let rows = match of {
+        Some(agent) => engine.store().calls_of(agent, most).await?,
+        None => engine.store().calls(most, None).await?,
+    };
+    Ok(rows.into_iter().map(summary).collect())
 }
 
-fn summary(row: CallRow) -> CallSummary {
+fn summary(row: CallLine) -> CallSummary {
     CallSummary {
         receipt: row.receipt_seq.map(|_| Receipt::id_of(&row.id)),
         call_id: row.id,

@@ -191,7 +191,9 @@ CREATE TABLE calls (
 );
 
 CREATE INDEX calls_by_time ON calls (asked_at, id);
+CREATE INDEX calls_by_agent ON calls (agent, asked_at, id);
 CREATE INDEX calls_open ON calls (request) WHERE status = 'waiting';
+CREATE INDEX calls_waiting ON calls (agent) WHERE status = 'waiting';
 CREATE INDEX calls_unsettled ON calls (asked_at) WHERE settled_at IS NULL;
 
 CREATE TRIGGER calls_begin_open BEFORE INSERT ON calls
@@ -255,10 +257,13 @@ FOR EACH ROW EXECUTE FUNCTION refuse('calls are never removed');
 
 CREATE TABLE claims (
     claim TEXT COLLATE "C" PRIMARY KEY,
-    call TEXT COLLATE "C" NOT NULL UNIQUE REFERENCES calls (id),
+    -- Several keys may stand for one call: each that joined it while it waited.
+    call TEXT COLLATE "C" NOT NULL REFERENCES calls (id),
     request TEXT NOT NULL,
     made_at BIGINT NOT NULL
 );
+
+CREATE INDEX claims_of_calls ON claims (call);
 
 CREATE TRIGGER claims_are_not_changed BEFORE UPDATE ON claims
 FOR EACH ROW EXECUTE FUNCTION refuse('claims are never changed');
@@ -274,7 +279,7 @@ CREATE TRIGGER claims_outlive_their_calls BEFORE DELETE ON claims
 FOR EACH ROW EXECUTE FUNCTION claims_outlive_their_calls();
 
 CREATE FUNCTION claims_not_replaced() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
-    IF EXISTS (SELECT 1 FROM claims WHERE claim = NEW.claim OR call = NEW.call) THEN
+    IF EXISTS (SELECT 1 FROM claims WHERE claim = NEW.claim) THEN
         RAISE EXCEPTION 'the claim is taken';
     END IF;
     RETURN NEW;
@@ -414,6 +419,31 @@ FOR EACH ROW EXECUTE FUNCTION refuse('answers are never changed');
 CREATE TRIGGER answers_are_not_removed BEFORE DELETE ON answers
 FOR EACH ROW EXECUTE FUNCTION refuse('answers are never removed');
 
+-- The ledger entry that tells of an answer. An answer of which no entry tells is nobody's.
+CREATE TABLE answer_entries (
+    seq BIGINT PRIMARY KEY REFERENCES ledger (seq),
+    approval TEXT COLLATE "C" NOT NULL,
+    operator TEXT COLLATE "C" NOT NULL,
+    UNIQUE (approval, operator),
+    FOREIGN KEY (approval, operator) REFERENCES answers (approval, operator)
+);
+
+CREATE TRIGGER answer_entries_are_not_changed BEFORE UPDATE ON answer_entries
+FOR EACH ROW EXECUTE FUNCTION refuse('answers are never changed');
+
+CREATE TRIGGER answer_entries_are_not_removed BEFORE DELETE ON answer_entries
+FOR EACH ROW EXECUTE FUNCTION refuse('answers are never removed');
+
+CREATE FUNCTION answer_entries_not_replaced() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
+    IF EXISTS (SELECT 1 FROM answer_entries
+        WHERE seq = NEW.seq OR (approval = NEW.approval AND operator = NEW.operator)) THEN
+        RAISE EXCEPTION 'one person answers once';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER answer_entries_not_replaced BEFORE INSERT ON answer_entries
+FOR EACH ROW EXECUTE FUNCTION answer_entries_not_replaced();
+
 -- ---- receipts and what calls left behind
 
 CREATE TABLE receipts (
@@ -470,6 +500,8 @@ EXECUTE FUNCTION refuse('a claim is kept until its call has a known end');
 CREATE TRIGGER approvals_are_not_emptied BEFORE TRUNCATE ON approvals
 EXECUTE FUNCTION refuse('approvals are never removed');
 CREATE TRIGGER answers_are_not_emptied BEFORE TRUNCATE ON answers
+EXECUTE FUNCTION refuse('answers are never removed');
+CREATE TRIGGER answer_entries_are_not_emptied BEFORE TRUNCATE ON answer_entries
 EXECUTE FUNCTION refuse('answers are never removed');
 CREATE TRIGGER receipts_are_not_emptied BEFORE TRUNCATE ON receipts
 EXECUTE FUNCTION refuse('receipts are never removed');

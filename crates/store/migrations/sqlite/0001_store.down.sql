@@ -2,6 +2,7 @@
 DROP TABLE call_artifacts;
 DROP TABLE artifacts;
 DROP TABLE receipts;
+DROP TABLE answer_entries;
 DROP TABLE answers;
 DROP TABLE approvals;
 DROP TABLE claims;

@@ -148,7 +148,9 @@ CREATE TABLE calls (
 ) STRICT;
 
 CREATE INDEX calls_by_time ON calls (asked_at, id);
+CREATE INDEX calls_by_agent ON calls (agent, asked_at, id);
 CREATE INDEX calls_open ON calls (request) WHERE status = 'waiting';
+CREATE INDEX calls_waiting ON calls (agent) WHERE status = 'waiting';
 CREATE INDEX calls_unsettled ON calls (asked_at) WHERE settled_at IS NULL;
 
 CREATE TRIGGER calls_begin_open BEFORE INSERT ON calls
@@ -189,10 +191,13 @@ BEGIN SELECT RAISE(ABORT, 'calls are never removed'); END;
 
 CREATE TABLE claims (
     claim TEXT PRIMARY KEY,
-    call TEXT NOT NULL UNIQUE REFERENCES calls (id),
+    -- Several keys may stand for one call: each that joined it while it waited.
+    call TEXT NOT NULL REFERENCES calls (id),
     request TEXT NOT NULL,
     made_at INTEGER NOT NULL
 ) STRICT;
+
+CREATE INDEX claims_of_calls ON claims (call);
 
 CREATE TRIGGER claims_are_not_changed BEFORE UPDATE ON claims
 BEGIN SELECT RAISE(ABORT, 'claims are never changed'); END;
@@ -286,6 +291,21 @@ BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END;
 CREATE TRIGGER answers_are_not_removed BEFORE DELETE ON answers
 BEGIN SELECT RAISE(ABORT, 'answers are never removed'); END;
 
+-- The ledger entry that tells of an answer. An answer of which no entry tells is nobody's.
+CREATE TABLE answer_entries (
+    seq INTEGER PRIMARY KEY REFERENCES ledger (seq),
+    approval TEXT NOT NULL,
+    operator TEXT NOT NULL,
+    UNIQUE (approval, operator),
+    FOREIGN KEY (approval, operator) REFERENCES answers (approval, operator)
+) STRICT;
+
+CREATE TRIGGER answer_entries_are_not_changed BEFORE UPDATE ON answer_entries
+BEGIN SELECT RAISE(ABORT, 'answers are never changed'); END;
+
+CREATE TRIGGER answer_entries_are_not_removed BEFORE DELETE ON answer_entries
+BEGIN SELECT RAISE(ABORT, 'answers are never removed'); END;
+
 -- ---- receipts and what calls left behind
 
 CREATE TABLE receipts (
@@ -334,7 +354,7 @@ WHEN EXISTS (SELECT 1 FROM calls WHERE id = NEW.id OR planned_seq = NEW.planned_
 BEGIN SELECT RAISE(ABORT, 'calls are never replaced'); END;
 
 CREATE TRIGGER claims_not_replaced BEFORE INSERT ON claims
-WHEN EXISTS (SELECT 1 FROM claims WHERE claim = NEW.claim OR call = NEW.call)
+WHEN EXISTS (SELECT 1 FROM claims WHERE claim = NEW.claim)
 BEGIN SELECT RAISE(ABORT, 'the claim is taken'); END;
 
 CREATE TRIGGER approvals_not_replaced BEFORE INSERT ON approvals
@@ -343,6 +363,11 @@ BEGIN SELECT RAISE(ABORT, 'approvals are never replaced'); END;
 
 CREATE TRIGGER answers_not_replaced BEFORE INSERT ON answers
 WHEN EXISTS (SELECT 1 FROM answers WHERE approval = NEW.approval AND operator = NEW.operator)
+BEGIN SELECT RAISE(ABORT, 'one person answers once'); END;
+
+CREATE TRIGGER answer_entries_not_replaced BEFORE INSERT ON answer_entries
+WHEN EXISTS (SELECT 1 FROM answer_entries
+    WHERE seq = NEW.seq OR (approval = NEW.approval AND operator = NEW.operator))
 BEGIN SELECT RAISE(ABORT, 'one person answers once'); END;
 
 CREATE TRIGGER receipts_not_replaced BEFORE INSERT ON receipts

@@ -12,6 +12,7 @@ use super::note::Checkpoint;
 use super::proof::{entry_of, sign, size};
 use super::verify::{Fault, Kept, Verified, Verifier, VerifyError};
 use crate::error::StoreError;
+use crate::evidence::first_unproved;
 use crate::keys::PublicKey;
 use crate::open::Store;
 
@@ -76,6 +77,9 @@ impl Store {
             return Err(VerifyError::broken(seq, Fault::Missing));
         }
         self.check_filing(&mut read).await?;
+        if let Some(approval) = first_unproved(&mut read, PAGE).await? {
+            return Err(VerifyError::broken(None, Fault::Unproved { approval }));
+        }
         let verified = verifier.finish()?;
         match head {
             None if verified.entries > 0 => Err(VerifyError::broken(None, Fault::HeadMissing)),

@@ -15,6 +15,7 @@ const HASHES: &str = "SELECT hashes FROM ledger WHERE seq = $1";
 const APPEND: &str =
     "INSERT INTO ledger (seq, time, kind, body, prev, hashes) VALUES ($1, $2, $3, $4, $5, $6)";
 
+const HEAD: &str = "SELECT note FROM head";
 const MOVE_HEAD: &str = "UPDATE head SET size = $1, note = $2";
 const FIRST_HEAD: &str = "INSERT INTO head (one, size, note) VALUES (1, $1, $2)";
 
@@ -30,6 +31,7 @@ impl Tail {
     pub(crate) async fn load(
         connection: &mut AnyConnection,
         remembered: Option<Tail>,
+        key: &PublicKey,
     ) -> Result<Tail, StoreError> {
         let Some(row) = sqlx::query(LAST).fetch_optional(&mut *connection).await? else {
             return Ok(Tail { frontier: Frontier::default(), last: NOTHING_BEFORE });
@@ -39,9 +41,17 @@ impl Tail {
             .and_then(|hashes| hashes.first().copied())
             .ok_or(StoreError::Unreadable { what: "ledger hash" })?;
         let size = u64::try_from(seq).unwrap_or_default() + 1;
-        match remembered {
-            Some(tail) if tail.frontier.size() == size && tail.last == last => Ok(tail),
-            _ => Ok(Tail { frontier: frontier(connection, size).await?, last }),
+        if let Some(tail) = remembered.filter(|tail| tail.frontier.size() == size && tail.last == last) {
+            return Ok(tail);
+        }
+        let frontier = frontier(connection, size).await?;
+        // INVARIANT(signed): what goes on is signed, so what it goes on from has to be.
+        let head = sqlx::query(HEAD).fetch_optional(connection).await?;
+        let note: String = head.ok_or(StoreError::Unsigned)?.try_get("note")?;
+        let head = Checkpoint::open(&note, key).map_err(|_| StoreError::Unsigned)?;
+        match head == (Checkpoint { size, root: frontier.root() }) {
+            true => Ok(Tail { frontier, last }),
+            false => Err(StoreError::Unsigned),
         }
     }
 
@@ -59,6 +69,12 @@ impl Tail {
             self.put(connection, time, OPENED, opened).await?;
         }
         self.put(connection, time, kind, body).await
+    }
+
+    /// The last entry: its place and its hash.
+    pub(crate) fn last(&self) -> Option<(i64, Hash)> {
+        let size = i64::try_from(self.frontier.size()).ok()?;
+        (size > 0).then_some((size - 1, self.last))
     }
 
     /// Signs the ledger as it now is.
@@ -120,6 +136,13 @@ pub(crate) async fn node_hash(connection: &mut AnyConnection, node: Node) -> Res
     let hashes = split(row.try_get("hashes")?);
     let level = usize::try_from(node.level).unwrap_or(usize::MAX);
     hashes.and_then(|hashes| hashes.get(level).copied()).ok_or(unreadable)
+}
+
+/// Whether an entry stands in its place.
+pub(crate) async fn stands(connection: &mut AnyConnection, seq: i64, leaf: Hash) -> Result<bool, StoreError> {
+    let row = sqlx::query(HASHES).bind(seq).fetch_optional(connection).await?;
+    let Some(row) = row else { return Ok(false) };
+    Ok(split(row.try_get("hashes")?).is_some_and(|hashes| hashes.first() == Some(&leaf)))
 }
 
 /// The hashes that stand one after another in a column.

@@ -22,6 +22,7 @@ pub use note::{Checkpoint, NoteError};
 pub use proof::{ConsistencyProof, InclusionProof, ProofError};
 pub use verify::{Broken, Fault, Verified, VerifyError};
 
-pub(crate) use chain::Tail;
+pub(crate) use chain::{Tail, stands};
 pub(crate) use dsse::sign as sign_receipt;
 pub(crate) use entry::SETTLED;
+pub(crate) use tree::Hash;

@@ -95,6 +95,12 @@ pub enum Fault {
         /// How many entries the checkpoint is of.
         size: u64,
     },
+    /// People are said to have approved, and no entry tells of it.
+    #[error("approval {approval} counts answers of which no entry tells")]
+    Unproved {
+        /// Which approval.
+        approval: String,
+    },
     /// The signed root over all entries is not there.
     #[error("the signed head of the ledger is missing")]
     HeadMissing,

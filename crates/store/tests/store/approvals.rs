@@ -22,7 +22,10 @@ async fn a_question_shows_everything_it_binds() {
         (&approval(1), &call.id, &call.agent, &call.tool)
     );
     assert_eq!((row.contract, row.arguments, row.policy), (call.contract, call.arguments, call.policy));
-    assert_eq!((&row.arguments_json, &row.why), (&call.arguments_json, &vec!["it deletes".to_owned()]));
+    assert_eq!(
+        (&row.arguments_json, &row.why),
+        (&Some(call.arguments_json.clone()), &vec!["it deletes".to_owned()])
+    );
     assert_eq!((row.quorum, row.state, row.asked_at), (1, ApprovalState::Pending, call.asked_at));
     assert_eq!((row.expires_at, row.decided_at, row.reason), (LATER, None, None));
     assert_eq!((row.answers, row.approvers), (vec![], vec![]));

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod evidence;
 pub(crate) mod gate;
 mod ledger;
 mod migrations;

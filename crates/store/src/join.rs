@@ -1,0 +1,61 @@
+//! Calls that are made again while the first waits: one question, one effect, whatever key each came with.
+
+use contract::{AgentName, CallId, Digest};
+use serde_json::json;
+use sqlx::Row;
+
+use crate::calls::{CallRow, holder};
+use crate::error::StoreError;
+use crate::open::Store;
+
+const CLAIM: &str = "INSERT INTO claims (claim, call, request, made_at) \
+    SELECT $1, id, request, $3 FROM calls WHERE id = $2 AND status NOT IN ('refused', 'cancelled')";
+const OPEN: &str = "SELECT count(*) AS open FROM calls c JOIN approvals a ON a.call = c.id \
+    WHERE c.agent = $1 AND c.status = 'waiting' AND a.state = 'pending'";
+
+/// What became of a key that was to join a call that waits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Joined {
+    /// From now on the key stands for that call.
+    Here,
+    /// It stands for another call already, which is the same.
+    There(Box<CallRow>),
+    /// It stands for a call that is not the same.
+    KeyConflict,
+    /// The call has ended, and nothing was done.
+    Gone,
+}
+
+impl Store {
+    /// Lets a key stand for a call that waits or waited, as if the call had been made with it.
+    pub async fn join_call(
+        &self,
+        call: &CallId,
+        claim: &str,
+        request: Digest,
+        now: i64,
+    ) -> Result<Joined, StoreError> {
+        let mut write = self.write().await?;
+        if let Some(row) = holder(write.connection(), claim, now).await? {
+            return Ok(match row {
+                row if row.request != request => Joined::KeyConflict,
+                row if row.id == *call => Joined::Here,
+                row => Joined::There(Box::new(row)),
+            });
+        }
+        let claiming = sqlx::query(CLAIM).bind(claim).bind(call.as_str()).bind(now);
+        if claiming.execute(write.connection()).await?.rows_affected() == 0 {
+            return Ok(Joined::Gone);
+        }
+        let body = json!({ "call": call, "claim": Digest::of(claim.as_bytes()) });
+        write.append(now, "call.joined", body).await?;
+        write.commit().await?;
+        Ok(Joined::Here)
+    }
+
+    /// How many questions of an agent wait for an answer.
+    pub async fn open_questions(&self, agent: &AgentName) -> Result<u64, StoreError> {
+        let row = sqlx::query(OPEN).bind(agent.as_str()).fetch_one(&mut *self.read().await?).await?;
+        Ok(u64::try_from(row.try_get::<i64, _>("open")?).unwrap_or_default())
+    }
+}
