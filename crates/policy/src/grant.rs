@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug)]
 #[must_use = "a grant that nobody obeys was decided for nothing"]
 pub struct Grant {
-    authority: Authority,
+    authority: Box<Authority>,
 }
 
 /// What a grant permits, in the open: for the ledger and for people. It is a description, and no authority.
@@ -113,7 +113,7 @@ impl GrantLimits {
 
 impl Grant {
     pub(crate) fn new(authority: Authority) -> Grant {
-        Grant { authority }
+        Grant { authority: Box::new(authority) }
     }
 
     /// What it permits.
