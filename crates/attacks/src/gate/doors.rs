@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -22,6 +22,33 @@ use crate::gate::stand::{AGENT, Ending, Gate, Stand, runtime, standard};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        Case::new(
+            "unread-connections",
+            "connections that send nothing keep nobody from the page",
+            |_| {
+                // A server that takes so many and no more, and waits for each to say something.
+                let listener = listen()?;
+                let silent = connect(listener.local_addr()?)?;
+                let _taken = listener.accept()?;
+                let mut late = connect(listener.local_addr()?)?;
+                late.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")?;
+                late.set_read_timeout(Some(Duration::from_millis(200)))?;
+                let kept_out = late.read(&mut [0; 1]).is_err();
+                drop(silent);
+                Ok(Effect::through_if(kept_out, "the second is never read"))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let silent = (0..300).map(|_| connect(door.address)).collect::<Try<Vec<_>>>()?;
+                let page = door.ask("GET", "/", &[], "")?;
+                let asked = door.ask("GET", "/v1/approvals", &[&bearer(&door.operator)], "")?;
+                drop(silent);
+                if (page.status, asked.status) != (200, 200) {
+                    return Ok(Effect::Through(format!("{} {}", page.status, asked.status)));
+                }
+                door.finish(Vec::new())
+            },
+        ),
         Case::new(
             "agent-decides",
             "an agent cannot say yes to itself",
@@ -187,6 +214,16 @@ struct Response {
     status: u16,
     head: String,
     body: String,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
+fn connect(address: SocketAddr) -> Try<TcpStream> {
+    Ok(TcpStream::connect(address)?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a server that stands in for ours")]
+fn listen() -> Try<TcpListener> {
+    Ok(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?)
 }
 
 fn bearer(token: &str) -> String {

@@ -10,6 +10,7 @@ mod commands;
 mod doors;
 mod files;
 mod input;
+mod limits;
 mod payment;
 mod seal_races;
 mod seals;
@@ -34,5 +35,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("secrets", secrets::cases()),
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
+        ("limits", limits::cases()),
     ]
 }

@@ -69,11 +69,18 @@ pub(crate) struct Opening {
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) host: Host,
+    pub(crate) clock: Clock,
 }
 
 impl Opening {
     pub(crate) fn with(settings: Settings) -> Opening {
-        Opening { settings, workspace: None, tools: Vec::new(), host: Host::default() }
+        Opening {
+            settings,
+            workspace: None,
+            tools: Vec::new(),
+            host: Host::default(),
+            clock: Clock::system(),
+        }
     }
 }
 
@@ -279,7 +286,7 @@ impl Gate<'_> {
 
 /// The gate as its own process opens it.
 pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening: Opening) -> Try<Engine> {
-    let clock = Clock::system();
+    let clock = opening.clock;
     let binary = binary.to_owned();
     // One folder for all, so that the canaries run once.
     let proofs = Proofs { folder: binary.parent().map(Path::to_owned), prober: binary.clone() };
