@@ -3,7 +3,7 @@
 use contract::{Binding, CallStatus, Digest, NotBound, Operand, Operands};
 use store::{Course, NewApproval, NewCall, RecordError, Seal};
 
-use crate::gate::{Gate, approval, asking, call_id, settlement, yes};
+use crate::gate::{Gate, approval, asking, call_id, insertions, removals, settlement, yes, zeros};
 
 fn operand(name: &str, content: &str, how: Binding) -> Operand {
     Operand {
@@ -92,23 +92,27 @@ async fn nobody_changes_what_a_question_binds() {
     let (one, two, digest) = (approval(1), approval(2), Digest::of(b"good"));
     let never = "what a question binds is never changed";
     let before = "what a question binds is said before anybody answers";
-    let kept = "a sealed copy is kept until its call has ended";
-    for (sql, why) in [
+    let same = "a sealed copy is never changed";
+    let mut refused = vec![
         ("UPDATE seals SET operands = '{}'".to_owned(), never),
-        ("DELETE FROM seals".to_owned(), never),
-        (format!("INSERT OR REPLACE INTO seals VALUES ('{one}', '{{}}', '{digest}')"), never),
-        (format!("INSERT INTO seals VALUES ('{two}', '{{}}', '{digest}')"), before),
-        (format!("INSERT INTO sealed_files VALUES ('{two}', '{digest}')"), before),
         ("UPDATE sealed_files SET approval = approval".to_owned(), never),
-        ("DELETE FROM sealed_files".to_owned(), kept),
-        ("DELETE FROM sealed_contents".to_owned(), kept),
-        ("UPDATE sealed_contents SET content = x'00'".to_owned(), "a sealed copy is never changed"),
-        (
-            format!("INSERT OR REPLACE INTO sealed_contents VALUES ('{digest}', x'00')"),
-            "a sealed copy is never changed",
-        ),
-    ] {
+        (format!("UPDATE sealed_contents SET content = {}", zeros(1)), same),
+    ];
+    for (insert, end) in insertions() {
+        refused.extend([
+            (format!("{insert} INTO seals VALUES ('{one}', '{{}}', '{digest}'){end}"), never),
+            (format!("{insert} INTO seals VALUES ('{two}', '{{}}', '{digest}'){end}"), before),
+            (format!("{insert} INTO sealed_files VALUES ('{two}', '{digest}'){end}"), before),
+            (format!("{insert} INTO sealed_contents VALUES ('{digest}', {}){end}", zeros(1)), same),
+        ]);
+    }
+    for (sql, why) in refused {
         assert_eq!(raw.run(&sql).await, Err(why.to_owned()), "{sql}");
+    }
+    for table in ["seals", "sealed_files", "sealed_contents"] {
+        for sql in removals(table) {
+            assert!(raw.run(&sql).await.is_err(), "{sql}");
+        }
     }
     assert_eq!(gate.store.seal(&approval(1)).await.unwrap().unwrap().seal, seal("good"));
 }
