@@ -161,7 +161,7 @@ impl Engine {
             .catalogue
             .find(approval.tool.as_str())
             .filter(|listed| listed.facts.hash == approval.contract);
-        let facets = same_tool.and_then(|listed| listed.tool.facets(&value, self.settings()).ok());
+        let facets = same_tool.and_then(|listed| listed.tool.facets(&value).ok());
         Waiting {
             shown_arguments: contract::show_hidden(&pretty),
             command: command_of(&value),

@@ -106,7 +106,7 @@ impl Engine {
             let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
             return Err(Reason::bad_request(why));
         }
-        let facets = listed.tool.facets(request.arguments.value(), settings)?;
+        let facets = listed.tool.facets(request.arguments.value())?;
         Ok(Admitted {
             call: id,
             agent: request.agent.clone(),

@@ -18,7 +18,7 @@ pub trait Tool: Send + Sync {
     fn contract(&self) -> &Contract;
 
     /// What a call would do, read from its arguments alone; or why it can never be done.
-    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
+    fn facets(&self, arguments: &Value) -> Result<Facets, Reason>;
 
     /// Does it. The grant is used up, whatever comes of it; cancelling, or dropping the future, ends every process of
     /// the call.

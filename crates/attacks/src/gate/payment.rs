@@ -10,7 +10,7 @@ use contract::{
     Actions, Canonical, Category, Contract, CostTier, Definition, EgressClass, Idempotency, Output, Reason,
     RunFacts, SafetyClass,
 };
-use policy::{Facets, Grant, Settings, WorkspaceAccess};
+use policy::{Facets, Grant, WorkspaceAccess};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tools::{Ran, Surroundings, Tool};
@@ -88,7 +88,7 @@ impl Tool for Paying {
         &self.contract
     }
 
-    fn facets(&self, _arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {
+    fn facets(&self, _arguments: &Value) -> Result<Facets, Reason> {
         let action =
             Actions::default().parse("code:write").map_err(|error| Reason::internal(error.to_string()))?;
         Ok(Facets {

@@ -62,7 +62,8 @@ enum Command {
     },
 }
 
-const CODE_BROKEN_LEDGER: i32 = 1;
+/// What was to be verified is not as it should be.
+const CODE_NOT_VERIFIED: i32 = 1;
 
 pub(crate) async fn ledger(arguments: LedgerArguments) -> Result<i32, Trouble> {
     let json = arguments.gate.json;
@@ -87,7 +88,7 @@ pub(crate) async fn ledger(arguments: LedgerArguments) -> Result<i32, Trouble> {
     }
 }
 
-fn read(path: &PathBuf) -> Result<String, Trouble> {
+pub(super) fn read(path: &PathBuf) -> Result<String, Trouble> {
     Ok(fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?)
 }
 
@@ -103,13 +104,29 @@ fn verify_export(
     key: Option<&PathBuf>,
     json: bool,
 ) -> Result<i32, Trouble> {
-    let own = || home().map(|home| home.join("signing.pub"));
-    let key = read(&key.cloned().map_or_else(own, Ok)?)?;
-    let key = PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
+    let key = public_key(key)?;
     let checkpoint = checkpoint.map(read).transpose()?;
     let file = fs::File::open(export).with_context(|| format!("cannot read `{}`", export.display()))?;
     let checked = store::verify_export(io::BufReader::new(file), &key, checkpoint.as_deref());
     tell(checked.map_err(anyhow::Error::from), json)
+}
+
+/// The public key to verify with: the one named, else the one of this home.
+pub(super) fn public_key(named: Option<&PathBuf>) -> Result<PublicKey, Trouble> {
+    let own = || home().map(|home| home.join("signing.pub"));
+    let text = read(&named.cloned().map_or_else(own, Ok)?)?;
+    Ok(PublicKey::parse(text.trim()).map_err(|_| anyhow!("the public key is not understood"))?)
+}
+
+/// Says that a record is broken, and how. The exit code for it.
+pub(super) fn say_broken(code: &str, error: &anyhow::Error, json: bool) -> i32 {
+    let why = format!("{error:#}");
+    if json {
+        talk::failure(code, &why, None);
+    } else {
+        talk::say(&format!("broken: {why}"));
+    }
+    CODE_NOT_VERIFIED
 }
 
 fn tell(checked: Result<store::Verified, anyhow::Error>, json: bool) -> Result<i32, Trouble> {
@@ -125,15 +142,7 @@ fn tell(checked: Result<store::Verified, anyhow::Error>, json: bool) -> Result<i
             }
             Ok(CODE_DONE)
         }
-        Err(broken) => {
-            let causes: Vec<String> = broken.chain().map(ToString::to_string).collect();
-            if json {
-                talk::failure("ledger_broken", &causes.join(": "), None);
-            } else {
-                talk::say(&format!("broken: {}", causes.join(": ")));
-            }
-            Ok(CODE_BROKEN_LEDGER)
-        }
+        Err(broken) => Ok(say_broken("ledger_broken", &broken, json)),
     }
 }
 

@@ -1,15 +1,14 @@
 //! `toolgate receipt`: the signed record of one call.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use contract::ReceiptBody;
 use store::{PublicKey, verify_receipt};
 
-use super::ledger::time;
-use super::open::{Gate, home};
+use super::ledger::{public_key, read, say_broken, time};
+use super::open::Gate;
 use super::{CODE_DONE, Trouble};
 use crate::talk;
 
@@ -40,8 +39,6 @@ enum Command {
     },
 }
 
-const CODE_BAD_RECEIPT: i32 = 1;
-
 pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble> {
     match arguments.command {
         Command::Show { id } => {
@@ -60,18 +57,7 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
             }
             tell(&envelope, store.keys().public(), false)
         }
-        Command::Verify { file, key } => {
-            let key = match key {
-                Some(path) => path,
-                None => home()?.join("signing.pub"),
-            };
-            let key = fs::read_to_string(&key).with_context(|| format!("cannot read `{}`", key.display()))?;
-            let key =
-                PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
-            let envelope =
-                fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-            tell(&envelope, &key, arguments.gate.json)
-        }
+        Command::Verify { file, key } => tell(&read(&file)?, &public_key(key.as_ref())?, arguments.gate.json),
     }
 }
 
@@ -85,16 +71,7 @@ fn tell(envelope: &str, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
             print(&body);
             Ok(CODE_DONE)
         }
-        Err(error) => {
-            let error = anyhow::Error::from(error);
-            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-            if json {
-                talk::failure("receipt_broken", &causes.join(": "), None);
-            } else {
-                talk::say(&format!("broken: {}", causes.join(": ")));
-            }
-            Ok(CODE_BAD_RECEIPT)
-        }
+        Err(error) => Ok(say_broken("receipt_broken", &error.into(), json)),
     }
 }
 

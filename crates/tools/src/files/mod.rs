@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use contract::{Actions, Canonical, Contract, ContractError, Digest, EgressClass, Output, Reason, RunFacts};
 use jail::Names;
-use policy::{Facets, FileSettings, Grant, Settings, WorkspaceAccess};
+use policy::{Facets, FileSettings, Grant, WorkspaceAccess};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -52,9 +52,9 @@ impl Tool for FileTool {
         &self.contract
     }
 
-    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
+    fn facets(&self, arguments: &Value) -> Result<Facets, Reason> {
         let call = self.verb.parse(arguments)?;
-        self.refuse_what_can_never_be(&call, &settings.files)?;
+        self.refuse_what_can_never_be(&call)?;
         let action =
             Actions::default().parse(call.action()).map_err(|error| Reason::internal(error.to_string()))?;
         Ok(Facets {
@@ -87,14 +87,8 @@ impl Tool for FileTool {
 
 impl FileTool {
     /// What no worker would do either. It is refused here so that nobody is asked about it, and nothing is started.
-    fn refuse_what_can_never_be(&self, call: &FileCall, settings: &FileSettings) -> Result<(), Reason> {
+    fn refuse_what_can_never_be(&self, call: &FileCall) -> Result<(), Reason> {
         let writes = self.verb.access() == WorkspaceAccess::Write;
-        if writes && settings.read_only {
-            return Err(Reason::constrained("the configuration makes files read-only"));
-        }
-        if self.verb == Verb::Delete && !settings.delete {
-            return Err(Reason::constrained("the configuration switches deleting off"));
-        }
         let names = Names::default();
         let guard = Guard { names: &names, root: Path::new("/") };
         for path in call.paths()? {
@@ -121,7 +115,7 @@ impl FileTool {
             return Err(Reason::internal("the grant does not permit this access to the workspace"));
         }
         let call = self.verb.parse(arguments.value())?;
-        self.refuse_what_can_never_be(&call, &self.settings)?;
+        self.refuse_what_can_never_be(&call)?;
         Ok(WorkerRequest {
             root: grant.workspace().to_owned(),
             names: at.names().clone(),
@@ -195,6 +189,7 @@ fn output(content: String, structured: impl serde::Serialize) -> Result<Output, 
 
 #[cfg(test)]
 mod tests {
+    use policy::Settings;
     use serde_json::json;
 
     use super::*;
@@ -205,7 +200,7 @@ mod tests {
         let tools = built_in(&settings).unwrap();
         let tool = tools.iter().find(|candidate| candidate.contract().name().as_str() == tool).unwrap();
         assert_eq!(tool.contract().input().problems(&arguments), Vec::<String>::new());
-        tool.facets(&arguments, &settings)
+        tool.facets(&arguments)
     }
 
     fn action(tool: &str, arguments: Value) -> (String, WorkspaceAccess) {
@@ -247,18 +242,5 @@ mod tests {
         );
         assert_eq!(code("fs.move", json!({ "from": "a", "to": "/etc/x" })).as_deref(), Some("outside"));
         assert_eq!(code("fs.read", json!({ "path": ".git/HEAD" })), None);
-    }
-
-    #[test]
-    fn deleting_and_writing_can_be_switched_off() {
-        let off = FileSettings { delete: false, ..FileSettings::default() };
-        let settings = Settings { files: off, ..Settings::default() };
-        let tools = built_in(&settings).unwrap();
-        let tool = |name: &str| tools.iter().find(|tool| tool.contract().name().as_str() == name).unwrap();
-        assert!(tool("fs.delete").facets(&json!({ "path": "a" }), &settings).is_err());
-        let read_only = FileSettings { read_only: true, ..FileSettings::default() };
-        let settings = Settings { files: read_only, ..Settings::default() };
-        assert!(tool("fs.write").facets(&json!({ "path": "a", "content": "" }), &settings).is_err());
-        assert!(tool("fs.read").facets(&json!({ "path": "a" }), &settings).is_ok());
     }
 }

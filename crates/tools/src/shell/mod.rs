@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use contract::{Actions, Canonical, Contract, ContractError, Output, Reason, RunFacts};
 use jail::Names;
-use policy::{Facets, Grant, Settings};
+use policy::{Facets, Grant};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::inside::{Stage, StageEnd};
 use crate::path::{Beneath, Guard, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
+use crate::pipeline::{Commands, Ended, MAX_STAGES, facets_of};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant};
 use definition::definition;
@@ -46,20 +46,17 @@ impl Tool for Shell {
         &self.contract
     }
 
-    fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
+    fn facets(&self, arguments: &Value) -> Result<Facets, Reason> {
         let input = parse(arguments)?;
-        syntax::check(&input)?;
-        let commands: Vec<String> = stages_of(&input).map(|(command, _)| command.to_owned()).collect();
-        for command in &commands {
-            commands::check(command, input.profile, &settings.shell)?;
-        }
-        check_rest(&input)?;
+        check(&input)?;
         let action = Actions::default()
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
-        let (safety, egress, access) = danger_of(input.profile);
-        let hosts = hosts(stages_of(&input).flat_map(|(_, arguments)| arguments));
-        Ok(Facets { action, safety, egress, access, profile: Some(input.profile), commands, hosts })
+        let mut facets = facets_of(input.profile, action, &stages_of(&input));
+        for command in &mut facets.commands {
+            command.unlisted = commands::unlisted(&command.name, input.profile);
+        }
+        Ok(facets)
     }
 
     fn run<'a>(
@@ -83,14 +80,10 @@ impl Shell {
     fn commands(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Result<Commands, Reason> {
         check_grant(grant, &self.contract, arguments, at.now())?;
         let input = parse(arguments.value())?;
-        syntax::check(&input)?;
-        check_rest(&input)?;
-        let stages = stages_of(&input)
-            .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
-            .collect();
+        check(&input)?;
         Ok(Commands {
             profile: input.profile,
-            stages,
+            stages: stages_of(&input),
             timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
             directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
             variables: input.env,
@@ -128,17 +121,25 @@ fn answer(mut ended: Ended) -> Ran {
 }
 
 /// The commands, in order.
-fn stages_of(input: &ShellInput) -> impl Iterator<Item = (&str, &[String])> {
-    let more = input.stages.iter().map(|StageInput { command, args }| (command.as_str(), args.as_slice()));
-    [(input.command.as_str(), input.args.as_slice())].into_iter().chain(more)
+fn stages_of(input: &ShellInput) -> Vec<Stage> {
+    let more = input.stages.iter().map(|StageInput { command, args }| (command, args));
+    let all = [(&input.command, &input.args)].into_iter().chain(more);
+    all.map(|(command, args)| Stage { command: command.clone(), arguments: args.clone() }).collect()
 }
 
 fn parse(arguments: &Value) -> Result<ShellInput, Reason> {
     ShellInput::deserialize(arguments).map_err(|error| Reason::bad_arguments(error.to_string()))
 }
 
-/// Directory, time and variables.
-fn check_rest(input: &ShellInput) -> Result<(), Reason> {
+/// Refuses what can never be, whatever is configured.
+fn check(input: &ShellInput) -> Result<(), Reason> {
+    syntax::check(input)?;
+    // A program of the workspace, by a relative path, is in it.
+    for Stage { command, .. } in stages_of(input) {
+        if command.contains('/') && !command.starts_with('/') {
+            Beneath::parse(&command)?;
+        }
+    }
     if input.stages.len() >= MAX_STAGES {
         return Err(Reason::bad_arguments("a pipeline has at most 16 commands"));
     }

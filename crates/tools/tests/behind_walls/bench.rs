@@ -114,7 +114,7 @@ impl Bench {
     pub(crate) fn grant(&self, tool: &dyn Tool, arguments: &Canonical) -> Result<Grant, contract::Reason> {
         let contract = tool.contract();
         assert_eq!(contract.input().problems(arguments.value()), Vec::<String>::new());
-        let facets = tool.facets(arguments.value(), &self.settings)?;
+        let facets = tool.facets(arguments.value())?;
         let call = Admitted {
             call: CallId::from_random([7; 16]),
             agent: agent_name(),
