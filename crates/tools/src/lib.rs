@@ -29,4 +29,4 @@ mod guide;
 pub use command::{CommandLine, CommandOutput, CommandTool};
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
 pub use surroundings::{Owner, Surroundings};
-pub use tool::{Ran, Tool, built_in};
+pub use tool::{CallKind, Ran, Tool, built_in};

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use store::{PublicKey, Store};
+use serde_json::Value;
+use store::{LedgerEntry, PublicKey, Store};
 
 use super::open::{Gate, home};
 use super::{CODE_DONE, Trouble};
@@ -154,12 +155,41 @@ async fn show(store: &Store, last: i64, json: bool) -> Result<i32, Trouble> {
             talk::data(&serde_json::to_string(&entry).unwrap_or_default());
             continue;
         }
-        let of =
-            |key: &str| entry.body.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        let what = [of("tool"), of("status"), of("verdict"), of("state")].join(" ");
-        talk::data(&format!("{:>6}  {}  {:<18} {}", entry.seq, time(entry.time), entry.kind, what.trim()));
+        talk::data(&line_of(&entry));
     }
     Ok(CODE_DONE)
+}
+
+/// An entry in one line: its place, its time, what happened, to which call, and what is to be said of it.
+fn line_of(entry: &LedgerEntry) -> String {
+    let of = |key: &str| entry.body.get(key).and_then(Value::as_str);
+    let call = of("call").or_else(|| of("call_id")).map(short).unwrap_or_default();
+    let reason = || entry.body.pointer("/reason/code").and_then(Value::as_str);
+    let told = [
+        of("tool").or_else(|| of("name")).map(str::to_owned),
+        of("decision").map(|decision| format!("→ {decision}")),
+        of("verdict").map(|vote| format!("{vote} by {}", of("by").unwrap_or("nobody"))),
+        of("status").map(|status| {
+            format!("{status}{}", reason().map(|code| format!(" ({code})")).unwrap_or_default())
+        }),
+        of("state").map(|state| format!("→ {state}")),
+        of("approval").map(|id| format!("approval {}", short(id))),
+        of("agent").map(|agent| format!("agent {agent}")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    let line = format!(
+        "{:>6}  {}  {:<18} {call:<8}  {}",
+        entry.seq,
+        time(entry.time),
+        entry.kind,
+        contract::show_hidden(&told.join(" "))
+    );
+    line.trim_end().to_owned()
+}
+
+/// As much of an id as people type.
+fn short(id: &str) -> String {
+    id.chars().take(8).collect()
 }
 
 async fn export(store: &Store, to: Option<PathBuf>) -> Result<i32, Trouble> {

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use contract::{Actions, Canonical, Contract, ContractError, Output, Reason, RunFacts};
+use contract::{Actions, Canonical, Contract, ContractError, Output, Profile, Reason, RunFacts};
 use jail::Names;
 use policy::{Facets, Grant};
 use serde::Deserialize;
@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inside::{Stage, StageEnd};
 use crate::path::{Beneath, Guard, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, facets_of};
+use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of, facets_of};
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant};
+use crate::tool::{CallKind, Ran, Tool, check_grant};
 use definition::definition;
 use types::{ShellInput, ShellOutput, StageInput, StageOutput};
 
@@ -44,6 +44,14 @@ impl Shell {
 impl Tool for Shell {
     fn contract(&self) -> &Contract {
         &self.contract
+    }
+
+    fn kinds(&self) -> Vec<CallKind> {
+        let kind = |profile: &Profile| {
+            let (safety, egress, _) = danger_of(*profile);
+            CallKind { word: profile.as_str(), safety, egress }
+        };
+        Profile::ALL.iter().map(kind).collect()
     }
 
     fn facets(&self, arguments: &Value) -> Result<Facets, Reason> {
