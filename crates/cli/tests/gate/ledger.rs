@@ -79,8 +79,7 @@ fn the_ledger_names_the_calls_and_approvals_it_tells_of() {
     assert_eq!(place.toolgate(&["approve", &approval]).code, Some(0));
     assert_eq!(place.call("shell", CLEAN).0, Some(0));
     let shown = place.toolgate(&["ledger", "show", "--last", "5"]).stdout;
-    let told: Vec<&str> =
-        shown.lines().filter_map(|line| line.get(29..)).collect();
+    let told: Vec<&str> = shown.lines().filter_map(|line| line.get(29..)).collect();
     let expected = [
         format!("call.planned       {call}  shell → ask agent default"),
         format!("approval.asked     {call}  shell approval {approval} agent default"),

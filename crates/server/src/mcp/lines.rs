@@ -27,7 +27,7 @@ impl Lines {
     }
 
     /// Passes on messages that have one meaning, and answers the others with an error.
-    fn of(
+    pub(super) fn of(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl tokio::io::AsyncWrite + Send + Unpin + 'static,
     ) -> (Lines, (DuplexStream, DuplexStream)) {

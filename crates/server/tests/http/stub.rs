@@ -133,7 +133,8 @@ impl Gate for Stub {
                 std::future::pending::<()>().await;
             }
             if let Some(code) = request.tool.strip_prefix("refused.") {
-                let code = *Code::ALL.iter().find(|known| known.as_str() == code).unwrap();
+                let known = Code::ALL.iter().find(|known| known.as_str() == code);
+                let code = known.copied().unwrap_or(Code::Internal);
                 let reason = Reason { code, ..Reason::internal("no") };
                 return result(CallStatus::Refused, Some(reason));
             }
