@@ -54,6 +54,27 @@ pub(crate) fn json(value: &impl serde::Serialize) {
     }
 }
 
+/// This very program, as it can be started from anywhere, quoted for a shell where it has to be.
+pub(crate) fn own_name() -> String {
+    match std::env::current_exe() {
+        Ok(path) => quoted(&[path.display().to_string()]),
+        Err(_) => "toolgate".to_owned(),
+    }
+}
+
+/// Words as one would have to type them, so that where one ends is seen.
+pub(crate) fn quoted(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    let quote = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
 /// Prints data.
 pub(crate) fn data(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");

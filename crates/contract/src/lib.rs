@@ -12,6 +12,7 @@ mod action;
 mod canonical;
 mod class;
 mod id;
+mod misfit;
 mod nearest;
 mod operand;
 mod rate;

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::misfit::tell;
+
 /// How many problems are told at once.
 const MOST_PROBLEMS: usize = 5;
 
@@ -56,12 +58,8 @@ impl Schema {
     ///
     /// ATTACK(arguments-on-record): what is told here goes into receipts, and arguments do not.
     pub fn problems(&self, value: &Value) -> Vec<String> {
-        let tell = |error: jsonschema::ValidationError<'_>| {
-            let place = error.instance_path().to_string();
-            let error = error.masked_with("the value");
-            if place.is_empty() { error.to_string() } else { format!("{place}: {error}") }
-        };
-        self.validator.iter_errors(value).take(MOST_PROBLEMS).map(tell).collect()
+        let told = self.validator.iter_errors(value).map(|error| tell(&error, &self.definition));
+        told.take(MOST_PROBLEMS).collect()
     }
 }
 

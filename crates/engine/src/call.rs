@@ -109,8 +109,7 @@ impl Engine {
         let problems = contract.input().problems(request.arguments.value());
         if !problems.is_empty() {
             let why = format!("the arguments do not fit: {}", problems.join("; "));
-            let fix = format!("`toolgate tools show {}` has the schema", contract.name());
-            return Err(Reason::bad_arguments(why).with_hint(fix));
+            return Err(Reason::bad_arguments(why).with_hint("the tool's input schema says what it takes"));
         }
         if request.key.is_some() && contract.definition().idempotency == Idempotency::None {
             let why = format!("`{}` takes no key: each call of it is a new one", contract.name());

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CanonicalError, Category, Contract, OperatorName};
+use contract::{AgentName, CallId, CanonicalError, Category, Contract, OperatorName, ToolName};
 use policy::{Facts, Policy, Settings};
 use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tools::{Surroundings, Tool};
+use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
 use crate::clock::Clock;
@@ -144,6 +144,11 @@ impl Engine {
     /// The tools that an agent may know of.
     pub fn tools_for(&self, agent: &AgentName) -> Vec<Contract> {
         self.inner.catalogue.visible_to(agent, self.settings())
+    }
+
+    /// What calls of a tool can be, where that depends on their arguments.
+    pub fn kinds_of(&self, tool: &ToolName) -> Vec<CallKind> {
+        self.inner.catalogue.find(tool.as_str()).map(|listed| listed.tool.kinds()).unwrap_or_default()
     }
 
     /// The store, for those who show what happened.

@@ -5,7 +5,7 @@ use contract::{
 };
 
 use crate::address::is_special_host;
-use crate::facts::{Admitted, Consent, Facts, ToolFacts};
+use crate::facts::{Admitted, Command, Consent, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::resources::limits_for;
@@ -79,7 +79,8 @@ impl Hearing<'_> {
             Err(reason) => return self.deny("permission", reason),
         }
         self.hear_constraints(&settings.constraints_of(agent))?;
-        self.hear_tool_settings()?;
+        self.hear_commands(&settings.constraints_of(agent))?;
+        self.hear_file_settings()?;
         self.hear_class()?;
         self.hear_action(agent);
         self.hear_autonomy(agent)?;
@@ -98,9 +99,12 @@ impl Hearing<'_> {
         if category == Category::Deployment && !constraints.deployment {
             return self.deny("level", refuse("the agent's level does not deploy".to_owned()));
         }
-        let pushes = facets.action.as_str() == "vcs:push";
-        if category == Category::VersionControl && pushes && constraints.git != Git::Full {
-            return self.deny("level", refuse("the agent's level does not push".to_owned()));
+        if category == Category::VersionControl && facets.egress > most_egress(constraints.git) {
+            let why = match constraints.git {
+                Git::LocalOnly => "the agent's level keeps repositories to this machine",
+                Git::ReadAndBranch | Git::Full => "the agent's level fetches, and does not push",
+            };
+            return self.deny("level", refuse(why.to_owned()));
         }
         // ATTACK(metadata-service): denied by its address, whatever else would allow it.
         if let Some(host) = facets.hosts.iter().find(|host| is_special_host(host)) {
@@ -132,21 +136,33 @@ impl Hearing<'_> {
         }
     }
 
-    fn hear_tool_settings(&mut self) -> Result<(), Reason> {
-        let (shell, files) = (&self.settings.shell, &self.settings.files);
-        let call = self.call;
-        for command in &call.facets.commands {
+    /// An operator's list of denied commands, then the list of allowed ones, then the profile's own.
+    fn hear_commands(&mut self, constraints: &Constraints) -> Result<(), Reason> {
+        let shell = &self.settings.shell;
+        for Command { name: command, unlisted } in &self.call.facets.commands {
             let name = command.rsplit('/').next().unwrap_or(command);
             if shell.denied.contains(name) || shell.denied.contains(command) {
                 let why = format!("`{command}` is on the list of denied commands");
                 return self.deny("shell", Reason::command_not_allowed(why));
             }
-            let listed = |allowed: &std::collections::BTreeSet<String>| allowed.contains(command);
-            if shell.allowed.as_ref().is_some_and(|allowed| !listed(allowed)) {
-                let why = format!("`{command}` is not on the list of allowed commands");
-                return self.deny("shell", Reason::command_not_allowed(why));
+            match (&shell.allowed, unlisted) {
+                // What an operator has listed by this very name is a command, whatever the profile's list says.
+                (Some(allowed), _) if allowed.contains(command) => {}
+                (Some(_), _) => {
+                    let why = format!("`{command}` is not on the list of allowed commands");
+                    return self.deny("shell", Reason::command_not_allowed(why));
+                }
+                // The lists are the second layer: what a command can do is up to the walls of its profile.
+                (None, Some(_)) if constraints.terminal == Terminal::Full => {}
+                (None, Some(reason)) => return self.deny("shell", reason.clone()),
+                (None, None) => {}
             }
         }
+        Ok(())
+    }
+
+    fn hear_file_settings(&mut self) -> Result<(), Reason> {
+        let (files, call) = (&self.settings.files, self.call);
         let changes_files =
             call.tool.category == Category::FileSystem && call.facets.access == WorkspaceAccess::Write;
         if changes_files && files.read_only {
@@ -346,6 +362,15 @@ impl Hearing<'_> {
     fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
         self.say(layer, "deny", reason.message.clone());
         Err(reason)
+    }
+}
+
+/// What may leave the machine on behalf of a repository.
+fn most_egress(git: Git) -> EgressClass {
+    match git {
+        Git::LocalOnly => EgressClass::None,
+        Git::ReadAndBranch => EgressClass::ReadOnly,
+        Git::Full => EgressClass::Write,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use contract::{
-    Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, SafetyClass,
-    TaskName, ToolName, ToolStatus, TrustLabel,
+    Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, Reason,
+    SafetyClass, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 
 use crate::grant::{GrantLimits, WorkspaceAccess};
@@ -66,10 +66,19 @@ pub struct Facets {
     pub access: WorkspaceAccess,
     /// For commands: the profile asked for.
     pub profile: Option<Profile>,
-    /// For commands: every program that would be started, as it was named.
-    pub commands: Vec<String>,
+    /// For commands: every program that would be started.
+    pub commands: Vec<Command>,
     /// Hosts that its arguments name.
     pub hosts: Vec<String>,
+}
+
+/// One program that would be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// As it was named.
+    pub name: String,
+    /// Why it is none of the profile's own, if it is not.
+    pub unlisted: Option<Reason>,
 }
 
 /// What is true at the moment of deciding.

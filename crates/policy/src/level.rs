@@ -6,6 +6,8 @@ use contract::{Action, Category, Level};
 use serde::{Deserialize, Serialize};
 
 /// Where files may be touched.
+///
+/// No verdict rests on it yet: every tool there is works in the agent's workspace and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileSystem {
@@ -17,15 +19,9 @@ pub enum FileSystem {
     Full,
 }
 
-/// Where code may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CodeExecution {
-    /// Behind walls that were proved; there is no other way.
-    Containerized,
-}
-
 /// Whom a call may reach.
+///
+/// There is no list of hosts yet, so the last two differ in nothing: what needs a network is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -68,8 +64,6 @@ pub struct Constraints {
     pub categories: BTreeSet<Category>,
     /// Where files may be touched.
     pub file_system: FileSystem,
-    /// Where code may run.
-    pub code_execution: CodeExecution,
     /// Whom a call may reach.
     pub network: Network,
     /// What may be done to repositories.
@@ -126,7 +120,6 @@ impl Constraints {
         let narrow = Constraints {
             categories: categories_of(level),
             file_system: FileSystem::WorkspaceOnly,
-            code_execution: CodeExecution::Containerized,
             network: Network::None,
             git: Git::LocalOnly,
             terminal: Terminal::None,
@@ -165,7 +158,6 @@ impl Constraints {
         Constraints {
             categories: overrides.categories.clone().unwrap_or(self.categories),
             file_system: overrides.file_system.unwrap_or(self.file_system),
-            code_execution: self.code_execution,
             network: overrides.network.unwrap_or(self.network),
             git: overrides.git.unwrap_or(self.git),
             terminal: overrides.terminal.unwrap_or(self.terminal),

@@ -19,9 +19,9 @@ mod verdict;
 
 pub use address::is_special_host;
 pub use decide::{decide, may_see};
-pub use facts::{Admitted, Consent, Facets, Facts, ToolFacts};
+pub use facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
 pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
-pub use level::{CodeExecution, Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
 pub use settings::{

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use contract::{
     Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Code, Digest, EgressClass, Level,
-    OperatorName, Profile, SafetyClass, ToolName, ToolStatus, TrustLabel,
+    OperatorName, Profile, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, ApprovalRule, Consent, Facets, Facts, GrantLimits, Policy, RuleEffect, Settings,
-    ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
+    Admitted, Agent, ApprovalRule, Command, Consent, Facets, Facts, FileSettings, GrantLimits, Overrides,
+    Policy, RuleEffect, Settings, ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
 };
 
 fn action(text: &str) -> Action {
@@ -88,6 +88,14 @@ fn call(row: &Row) -> Admitted {
         operands: None,
         asked_at: 1_000,
     }
+}
+
+fn listed(name: &str) -> Command {
+    Command { name: name.to_owned(), unlisted: None }
+}
+
+fn unlisted(name: &str) -> Command {
+    Command { unlisted: Some(Reason::command_not_allowed("not listed")), ..listed(name) }
 }
 
 fn verdict(row: &Row, agent: Agent) -> &'static str {
@@ -301,7 +309,7 @@ fn denied_commands_are_denied_by_name_and_by_path() {
     let mut settings = settings(Agent::default());
     settings.shell.denied = BTreeSet::from(["rm".to_owned()]);
     for command in ["rm", "/bin/rm"] {
-        admitted.facets.commands = vec!["ls".into(), command.into()];
+        admitted.facets.commands = vec![listed("ls"), listed(command)];
         let ruling = decide(&admitted, &facts(), &policy_of(settings.clone()));
         assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::CommandNotAllowed));
     }
@@ -309,6 +317,75 @@ fn denied_commands_are_denied_by_name_and_by_path() {
     settings.shell.allowed = Some(BTreeSet::new());
     let ruling = decide(&admitted, &facts(), &policy_of(settings.clone()));
     assert!(matches!(ruling.verdict, Verdict::Deny(_)), "an empty list means none, never all");
+}
+
+#[test]
+fn an_operators_list_says_which_commands_there_are_and_without_one_the_profile_does() {
+    let mut admitted = call(&FREE[7]);
+    let verdict = |admitted: &Admitted, settings: &Settings| {
+        decide(admitted, &facts(), &policy_of(settings.clone())).verdict.as_str()
+    };
+    let mut settings = settings(Agent::default());
+    admitted.facets.commands = vec![unlisted("mytool")];
+    assert_eq!(verdict(&admitted, &settings), "deny");
+    settings.shell.allowed = Some(["mytool".to_owned()].into());
+    assert_eq!(verdict(&admitted, &settings), "allow");
+    admitted.facets.commands = vec![unlisted("/tmp/mytool")];
+    assert_eq!(verdict(&admitted, &settings), "deny", "it is another command");
+    admitted.facets.commands = vec![unlisted("mytool"), listed("ls")];
+    assert_eq!(verdict(&admitted, &settings), "deny", "every command is held to the list");
+}
+
+#[test]
+fn a_full_terminal_needs_no_profiles_list_and_heeds_an_operators() {
+    let full = Overrides { terminal: Some(policy::Terminal::Full), ..Overrides::default() };
+    let mut settings = settings(Agent { overrides: full, ..Agent::default() });
+    let mut admitted = call(&FREE[7]);
+    admitted.facets.commands = vec![unlisted("mytool")];
+    let verdict =
+        |settings: &Settings| decide(&admitted, &facts(), &policy_of(settings.clone())).verdict.as_str();
+    assert_eq!(verdict(&settings), "allow");
+    settings.shell.allowed = Some(BTreeSet::new());
+    assert_eq!(verdict(&settings), "deny");
+    settings.shell = policy::ShellSettings { allowed: None, denied: ["mytool".to_owned()].into() };
+    assert_eq!(verdict(&settings), "deny");
+}
+
+#[test]
+fn what_a_level_says_of_repositories_is_how_far_their_tools_reach() {
+    use policy::Git::{Full, LocalOnly, ReadAndBranch};
+    let commit = row("git.commit", VersionControl, "vcs:commit", Write, Stays);
+    let fetch = row("git.fetch", VersionControl, "vcs:read", Network, ReadOnly);
+    let push = row("git.push", VersionControl, "vcs:push", Network, Leaves);
+    for (git, verdicts) in [
+        (LocalOnly, ["allow", "deny", "deny"]),
+        (ReadAndBranch, ["allow", "allow", "deny"]),
+        (Full, ["allow", "allow", "ask"]),
+    ] {
+        let agent =
+            Agent { overrides: Overrides { git: Some(git), ..Overrides::default() }, ..Agent::default() };
+        let found = [&commit, &fetch, &push].map(|row| verdict(row, agent.clone()));
+        assert_eq!(found, verdicts, "{git:?}");
+    }
+}
+
+#[test]
+fn writing_and_deleting_can_be_switched_off() {
+    let verdict = |tool: &str, action: &'static str, access, files| {
+        let mut admitted = call(&Row { action, ..row("fs.write", FileSystem, action, Write, Stays) });
+        admitted.tool.name = ToolName::parse(tool).unwrap();
+        admitted.facets.access = access;
+        let settings = Settings { files, ..settings(Agent::default()) };
+        decide(&admitted, &facts(), &policy_of(settings)).verdict.as_str()
+    };
+    let no_delete = FileSettings { delete: false, ..FileSettings::default() };
+    let read_only = FileSettings { read_only: true, ..FileSettings::default() };
+    let (read, write) = (WorkspaceAccess::Read, WorkspaceAccess::Write);
+    assert_eq!(verdict("fs.delete", "code:delete", write, no_delete.clone()), "deny");
+    assert_eq!(verdict("fs.move", "code:delete", write, no_delete.clone()), "deny");
+    assert_eq!(verdict("fs.write", "code:write", write, no_delete), "allow");
+    assert_eq!(verdict("fs.write", "code:write", write, read_only.clone()), "deny");
+    assert_eq!(verdict("fs.read", "code:read", read, read_only), "allow");
 }
 
 #[test]

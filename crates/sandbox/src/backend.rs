@@ -140,6 +140,10 @@ impl Refusal {
         match self {
             Refusal::NotProved { fix, .. } | Refusal::Told { fix, .. } => fix.clone(),
             Refusal::Start(error) => crate::fix::fix_for(error),
+            Refusal::Plan(PlanError::Forbidden { .. }) => Some(
+                "take a directory with files of your own, such as a project's: start there, or name it with `workspace`"
+                    .to_owned(),
+            ),
             Refusal::Denied => Some("choose a backend: `--backend native`".to_owned()),
             _ => None,
         }

@@ -4,7 +4,7 @@ use std::fs;
 
 use jail::{Control, StartError, Step};
 
-use crate::host::sysctl;
+use crate::host::{CgroupVersion, sysctl};
 
 /// The fix for a sandbox that could not be built, if it is known.
 pub fn fix_for(error: &StartError) -> Option<String> {
@@ -39,7 +39,7 @@ pub fn fix_for(error: &StartError) -> Option<String> {
             _ => None,
         },
         StartError::Partly { missing } if missing.contains(Control::Memory) || missing.contains(Control::Cpu) => {
-            Some(delegate_cgroup())
+            Some(delegate_cgroup(CgroupVersion::of_this_host()))
         }
         StartError::Partly { missing } if missing.contains(Control::Disk) => {
             Some("what is written to a granted directory can only be watched: leave out `--strict`, or `--rw`".to_owned())
@@ -91,9 +91,17 @@ pub(crate) fn fix_for_walls() -> Option<String> {
 }
 
 /// How to get a cgroup of one's own.
-pub(crate) fn delegate_cgroup() -> String {
-    "no cgroup is delegated to this process: start it with `systemd-run --user --scope -p Delegate=yes toolgate …`, or as a service with `Delegate=yes` and `DelegateSubgroup=gate`"
-        .to_owned()
+pub(crate) fn delegate_cgroup(version: CgroupVersion) -> String {
+    let how = match version {
+        CgroupVersion::Two => {
+            "start it with `systemd-run --user --scope -p Delegate=yes toolgate …`, or as a service with `Delegate=yes` and `DelegateSubgroup=gate`"
+        }
+        // There systemd delegates no controller to ordinary users.
+        CgroupVersion::One => {
+            "make one with `sudo cgcreate -a $USER -t $USER -g memory,cpu:toolgate` and start it with `cgexec -g memory,cpu:toolgate toolgate …`, or boot with `systemd.unified_cgroup_hierarchy=1`"
+        }
+    };
+    format!("no cgroup is delegated to this process: {how}")
 }
 
 fn is_filtered() -> bool {
@@ -101,4 +109,16 @@ fn is_filtered() -> bool {
         .unwrap_or_default()
         .lines()
         .any(|line| line.starts_with("Seccomp:") && !line.ends_with('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cgroup_version_has_a_way_that_works_there() {
+        let (one, two) = (delegate_cgroup(CgroupVersion::One), delegate_cgroup(CgroupVersion::Two));
+        assert!(one.contains("cgcreate") && !one.contains("Delegate"), "{one}");
+        assert!(two.contains("Delegate=yes") && !two.contains("cgcreate"), "{two}");
+    }
 }

@@ -18,6 +18,20 @@ pub struct Capability {
     pub fix: Option<String>,
 }
 
+/// How this host counts what groups of processes use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CgroupVersion {
+    One,
+    Two,
+}
+
+impl CgroupVersion {
+    pub(crate) fn of_this_host() -> CgroupVersion {
+        let unified = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+        if unified { CgroupVersion::Two } else { CgroupVersion::One }
+    }
+}
+
 /// What this host offers.
 pub fn host_facts() -> Vec<Capability> {
     vec![kernel(), caller(), user_namespaces(), landlock(), cgroups(), container()]
@@ -69,19 +83,25 @@ fn landlock() -> Capability {
 fn cgroups() -> Capability {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let root = Path::new("/sys/fs/cgroup");
-    let (version, place) = if root.join("cgroup.controllers").exists() {
-        let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
-        let here = root.join(path.trim_start_matches('/'));
-        ("version 2", here.parent().filter(|parent| parent.starts_with(root)).unwrap_or(root).to_owned())
-    } else {
-        let memory = own.lines().find_map(|line| line.split_once(":memory:")).map_or("/", |(_, path)| path);
-        ("version 1", root.join("memory").join(memory.trim_start_matches('/')))
+    let version = CgroupVersion::of_this_host();
+    let (name, place) = match version {
+        CgroupVersion::Two => {
+            let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+            let here = root.join(path.trim_start_matches('/'));
+            let parent = here.parent().filter(|parent| parent.starts_with(root));
+            ("version 2", parent.unwrap_or(root).to_owned())
+        }
+        CgroupVersion::One => {
+            let memory =
+                own.lines().find_map(|line| line.split_once(":memory:")).map_or("/", |(_, path)| path);
+            ("version 1", root.join("memory").join(memory.trim_start_matches('/')))
+        }
     };
     let writable = rustix::fs::access(&place, rustix::fs::Access::WRITE_OK).is_ok();
     Capability {
         name: "cgroups",
-        found: format!("{version}, {}", if writable { "delegated to us" } else { "not delegated to us" }),
-        fix: (!writable).then(delegate_cgroup),
+        found: format!("{name}, {}", if writable { "delegated to us" } else { "not delegated to us" }),
+        fix: (!writable).then(|| delegate_cgroup(version)),
     }
 }
 

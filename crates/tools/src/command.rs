@@ -25,8 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::inside::Stage;
 use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
-use crate::shell::hosts;
+use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of, facets_of};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant};
 
@@ -258,15 +257,11 @@ impl<In: DeserializeOwned, Out: Serialize> Tool for Built<In, Out> {
         let names = names_of(&settings.files);
         let line = self.line(arguments, &Guard { names: &names, root: Path::new("/") })?;
         let definition = self.contract.definition();
-        let (_, _, access) = danger_of(self.profile);
+        // As its contract says, which is not less than its profile.
         Ok(Facets {
-            action: self.action.clone(),
             safety: definition.safety,
             egress: definition.egress,
-            access,
-            profile: Some(self.profile),
-            hosts: hosts(line.stages.iter().flat_map(|stage| &stage.arguments)),
-            commands: line.stages.into_iter().map(|stage| stage.command).collect(),
+            ..facets_of(self.profile, self.action.clone(), &line.stages)
         })
     }
 
@@ -465,10 +460,8 @@ mod tests {
         assert_eq!((facets.action.as_str(), facets.safety), ("code:read", SafetyClass::Read));
         assert_eq!((facets.egress, facets.access), (EgressClass::None, WorkspaceAccess::Read));
         assert_eq!(facets.profile, Some(Profile::Inspect));
-        assert_eq!(
-            (facets.commands, facets.hosts),
-            (vec!["grep".into(), "wc".into()], vec!["169.254.169.254".into()])
-        );
+        let named: Vec<&str> = facets.commands.iter().map(|command| command.name.as_str()).collect();
+        assert_eq!((named, facets.hosts), (vec!["grep", "wc"], vec!["169.254.169.254".to_owned()]));
         assert_eq!(of(command, "-f", "a").unwrap_err().code.as_str(), "bad_arguments");
     }
 

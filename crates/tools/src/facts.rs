@@ -1,5 +1,6 @@
 //! What is reported of a run: who held it, and how far.
 
+use std::error::Error;
 use std::time::Duration;
 
 use contract::{Digest, Enforced, Reason, RunFacts};
@@ -59,9 +60,17 @@ pub(crate) fn not_enforced(refusal: &Refusal) -> Reason {
     if matches!(refusal, Refusal::SealedGone { .. }) {
         return Reason::changed(refusal.to_string()).with_hint("make the call again to ask anew");
     }
-    let reason = Reason::cannot_enforce(refusal.to_string());
-    match refusal.fix() {
-        Some(fix) => reason.with_hint(fix),
-        None => reason.with_hint("`toolgate doctor` says what this host can enforce"),
+    let mut why = refusal.to_string();
+    let mut cause = refusal.source();
+    while let Some(error) = cause {
+        why = format!("{why}: {error}");
+        cause = error.source();
     }
+    let hint = match refusal.fix() {
+        Some(fix) => format!("whoever runs this gate can change that: {fix}"),
+        None => {
+            "whoever runs this gate can look at what the host enforces, with `toolgate doctor`".to_owned()
+        }
+    };
+    Reason::cannot_enforce(why).with_hint(hint)
 }

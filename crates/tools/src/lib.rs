@@ -32,4 +32,4 @@ pub use command::{CommandLine, CommandOutput, CommandTool};
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
 pub use operands::{Hold, InForce, Sealed};
 pub use surroundings::{Owner, Surroundings};
-pub use tool::{Ran, Tool, built_in};
+pub use tool::{CallKind, Ran, Tool, built_in};

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use contract::{Canonical, Contract, ContractError, Output, Reason, RunFacts};
+use contract::{Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass};
 use policy::{Facets, Grant, Settings};
+use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +19,11 @@ use crate::surroundings::Surroundings;
 pub trait Tool: Send + Sync {
     /// What it promises.
     fn contract(&self) -> &Contract;
+
+    /// What a call can be, where that depends on its arguments. Empty where every call is what the contract says.
+    fn kinds(&self) -> Vec<CallKind> {
+        Vec::new()
+    }
 
     /// What a call would do, read from its arguments alone; or why it can never be done.
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
@@ -46,6 +52,17 @@ pub trait Tool: Send + Sync {
         at: &'a Surroundings,
         cancel: CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>>;
+}
+
+/// One kind of call of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CallKind {
+    /// The word in the arguments that makes it this kind.
+    pub word: &'static str,
+    /// How dangerous it is.
+    pub safety: SafetyClass,
+    /// What leaves the machine.
+    pub egress: EgressClass,
 }
 
 /// What came of a call.

@@ -1,8 +1,13 @@
 //! The gate's door on loopback: agents that would be people, and pages that are not ours.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,6 +15,7 @@ use std::time::Duration;
 use contract::{AgentName, CallId, Digest};
 use engine::Credential;
 use policy::Agent;
+use rustix::process::Uid;
 use serde_json::{Value, json};
 use server::{HttpOptions, HttpReady, serve_http};
 use store::Vote;
@@ -188,8 +194,26 @@ pub(crate) fn cases() -> Vec<Case> {
                 door.finish(vec![door.decide(&[])?])
             },
         ),
+        Case::new(
+            "link-for-another-user",
+            "a new sign-in link is for whoever runs the gate, and for nobody else on the machine",
+            |stand| {
+                let door = Door::open(stand)?;
+                door.new_link(None)
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let effect = door.new_link(Some(NOBODY))?;
+                door.gate.answer(&door.approval, Vote::Reject)?;
+                door.gate.expect(&door.call, Ending::Refused("rejected"));
+                Ok(effect)
+            },
+        ),
     ]
 }
+
+/// A user who runs nothing.
+const NOBODY: u32 = 65_534;
 
 const TESTER: &str = "the-token-of-the-agent-tester";
 const OTHER: &str = "the-token-of-another-agent";
@@ -202,6 +226,7 @@ struct Door<'a> {
     gate: Gate<'a>,
     address: SocketAddr,
     sign_in_url: String,
+    link_socket: PathBuf,
     operator: String,
     call: CallId,
     approval: String,
@@ -235,6 +260,34 @@ fn opened(answer: Response) -> Effect {
 }
 
 impl<'a> Door<'a> {
+    /// Asks for a link at the socket, which stands as open as a file can, as somebody else if one is named.
+    fn new_link(&self, user: Option<u32>) -> Try<Effect> {
+        let folder = self.link_socket.parent().ok_or("a socket is in a folder")?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+        fs::set_permissions(&self.link_socket, fs::Permissions::from_mode(0o666))?;
+        // Whoever has become somebody else may not be able to walk there any more.
+        let held = fs::File::open(folder)?;
+        let name = self.link_socket.file_name().ok_or("a socket has a name")?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd())).join(name);
+        let asked = std::thread::spawn(move || -> Result<String, String> {
+            if let Some(user) = user {
+                let user = Uid::from_raw(user);
+                let become_another = rustix::thread::set_thread_res_uid(user, user, user);
+                become_another.map_err(|_| "this user cannot be another one".to_owned())?;
+            }
+            let mut link = String::new();
+            let stream = UnixStream::connect(path).map_err(|error| format!("cannot connect: {error}"))?;
+            stream.take(1024).read_to_string(&mut link).map_err(|error| error.to_string())?;
+            Ok(link)
+        });
+        let asked = asked.join().map_err(|_| "the thread that asks has ended")?;
+        Ok(match asked {
+            Ok(link) => Effect::through_if(link.contains("/sign-in?code="), "it got a link"),
+            Err(why) if why.starts_with("cannot connect") => return Err(why.into()),
+            Err(why) => Effect::Held(why),
+        })
+    }
+
     fn open(stand: &'a Stand<'a>) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
         let mut settings = standard();
@@ -251,6 +304,7 @@ impl<'a> Door<'a> {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             operator_credential: Credential::load_or_create(&stand.home())?,
             agent_tokens: Arc::new(book),
+            home: Some(stand.home()),
             shutdown: shutdown.clone(),
         };
         let (say, hear) = mpsc::channel();
@@ -265,6 +319,7 @@ impl<'a> Door<'a> {
             gate,
             address: ready.address,
             sign_in_url: ready.sign_in_url,
+            link_socket: ready.link_socket.ok_or("there is no socket for links")?,
             operator,
             call,
             approval: view.id.to_string(),

@@ -44,6 +44,13 @@ impl Problem {
         Problem { place, message, nearest: near }
     }
 
+    /// A word that there is not. They are few, so all are named even where one was probably meant.
+    fn unknown_word(place: Place, text: &str, known: &[&str]) -> Problem {
+        let message = format!("unknown word `{}`; there is {}", shown(text), listed(known.iter().copied()));
+        let nearest = nearest(text, known.iter().copied()).map(str::to_owned);
+        Problem { place, message, nearest }
+    }
+
     /// A key without a value.
     fn missing(place: Place, text: &str) -> Problem {
         Problem::new(place, format!("a value is missing in {}", line_at(place, text)))
@@ -68,7 +75,7 @@ impl Problem {
                 Problem::unknown(place, "unknown key", field, expected.iter().copied())
             }
             Error::SerdeUnknownVariant { variant, expected, .. } => {
-                Problem::unknown(place, "unknown word", variant, expected.iter().copied())
+                Problem::unknown_word(place, variant, expected)
             }
             Error::DuplicateMappingKey { key, .. } => {
                 let key = key.as_deref().map(shown).unwrap_or_default();

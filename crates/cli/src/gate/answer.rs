@@ -86,7 +86,7 @@ fn print(question: &Waiting, now: i64) {
     let left = row.expires_at.saturating_sub(now).max(0) / 1000;
     talk::data(&format!("{}  {}  agent {}  {left} s left", row.id.short(), row.tool, row.agent));
     match &question.command {
-        Some(words) => talk::data(&format!("  command  {}", talk::indented(&quoted(words)))),
+        Some(words) => talk::data(&format!("  command  {}", talk::indented(&talk::quoted(words)))),
         None => talk::data(&format!("  with     {}", talk::indented(&question.shown_arguments))),
     }
     if let Some(purpose) = &row.purpose {
@@ -108,19 +108,6 @@ fn print_operands(operands: &Operands) {
         let name = if index == 0 { "unbound" } else { "" };
         talk::data(&format!("  {name:<9}{}: {}", talk::indented(&thing.what), thing.why));
     }
-}
-
-/// Words as one would have to type them, so that where one ends is seen.
-fn quoted(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    let quote = |word: &String| {
-        if !word.is_empty() && word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) async fn approve(arguments: ApproveArguments) -> Result<i32, Trouble> {
@@ -176,6 +163,6 @@ mod tests {
     #[test]
     fn words_are_quoted_so_that_their_ends_are_seen() {
         let words = ["rm", "-r", "my files", "", "it's"].map(str::to_owned);
-        assert_eq!(quoted(&words), r"rm -r 'my files' '' 'it'\''s'");
+        assert_eq!(talk::quoted(&words), r"rm -r 'my files' '' 'it'\''s'");
     }
 }

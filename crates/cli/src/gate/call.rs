@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use contract::{CallResult, CallStatus, Canonical, Key, MAX_JSON_BYTES, TaskName};
+use contract::{CallResult, CallStatus, Canonical, Code, Key, MAX_JSON_BYTES, TaskName};
 use engine::{Engine, Request};
 use tokio_util::sync::CancellationToken;
 
@@ -181,6 +181,9 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             }
             if let Some(hint) = reason.and_then(|reason| reason.hint.as_ref()) {
                 talk::say(&format!("hint: {}", talk::indented(hint)));
+            }
+            if reason.is_some_and(|reason| reason.code == Code::BadArguments) {
+                talk::say(&format!("hint: `toolgate tools show {}` has it, with examples", result.tool));
             }
         }
     }

@@ -91,9 +91,10 @@ async fn tour(place: &Place) -> Result<i32, Trouble> {
         "   ok: {} entries, {} receipts, root {}",
         verified.entries, verified.receipts, verified.root
     ));
-    talk::data(
-        "\nNext: `toolgate up` for the page, `claude mcp add toolgate -- toolgate mcp` for an assistant.",
-    );
+    let own = talk::own_name();
+    talk::data(&format!(
+        "\nNext: `{own} up` for the page, `claude mcp add toolgate -- {own} mcp` for an assistant."
+    ));
     Ok(CODE_DONE)
 }
 

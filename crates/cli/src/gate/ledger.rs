@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use store::{PublicKey, Store};
+use serde_json::Value;
+use store::{LedgerEntry, PublicKey, Store};
 
 use super::open::{Gate, home};
 use super::{CODE_DONE, Trouble};
@@ -62,7 +63,8 @@ enum Command {
     },
 }
 
-const CODE_BROKEN_LEDGER: i32 = 1;
+/// What was to be verified is not as it should be.
+const CODE_NOT_VERIFIED: i32 = 1;
 
 pub(crate) async fn ledger(arguments: LedgerArguments) -> Result<i32, Trouble> {
     let json = arguments.gate.json;
@@ -87,7 +89,7 @@ pub(crate) async fn ledger(arguments: LedgerArguments) -> Result<i32, Trouble> {
     }
 }
 
-fn read(path: &PathBuf) -> Result<String, Trouble> {
+pub(super) fn read(path: &PathBuf) -> Result<String, Trouble> {
     Ok(fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?)
 }
 
@@ -103,13 +105,29 @@ fn verify_export(
     key: Option<&PathBuf>,
     json: bool,
 ) -> Result<i32, Trouble> {
-    let own = || home().map(|home| home.join("signing.pub"));
-    let key = read(&key.cloned().map_or_else(own, Ok)?)?;
-    let key = PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
+    let key = public_key(key)?;
     let checkpoint = checkpoint.map(read).transpose()?;
     let file = fs::File::open(export).with_context(|| format!("cannot read `{}`", export.display()))?;
     let checked = store::verify_export(io::BufReader::new(file), &key, checkpoint.as_deref());
     tell(checked.map_err(anyhow::Error::from), json)
+}
+
+/// The public key to verify with: the one named, else the one of this home.
+pub(super) fn public_key(named: Option<&PathBuf>) -> Result<PublicKey, Trouble> {
+    let own = || home().map(|home| home.join("signing.pub"));
+    let text = read(&named.cloned().map_or_else(own, Ok)?)?;
+    Ok(PublicKey::parse(text.trim()).map_err(|_| anyhow!("the public key is not understood"))?)
+}
+
+/// Says that a record is broken, and how. The exit code for it.
+pub(super) fn say_broken(code: &str, error: &anyhow::Error, json: bool) -> i32 {
+    let why = format!("{error:#}");
+    if json {
+        talk::failure(code, &why, None);
+    } else {
+        talk::say(&format!("broken: {why}"));
+    }
+    CODE_NOT_VERIFIED
 }
 
 fn tell(checked: Result<store::Verified, anyhow::Error>, json: bool) -> Result<i32, Trouble> {
@@ -125,15 +143,7 @@ fn tell(checked: Result<store::Verified, anyhow::Error>, json: bool) -> Result<i
             }
             Ok(CODE_DONE)
         }
-        Err(broken) => {
-            let causes: Vec<String> = broken.chain().map(ToString::to_string).collect();
-            if json {
-                talk::failure("ledger_broken", &causes.join(": "), None);
-            } else {
-                talk::say(&format!("broken: {}", causes.join(": ")));
-            }
-            Ok(CODE_BROKEN_LEDGER)
-        }
+        Err(broken) => Ok(say_broken("ledger_broken", &broken, json)),
     }
 }
 
@@ -145,12 +155,41 @@ async fn show(store: &Store, last: i64, json: bool) -> Result<i32, Trouble> {
             talk::data(&serde_json::to_string(&entry).unwrap_or_default());
             continue;
         }
-        let of =
-            |key: &str| entry.body.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        let what = [of("tool"), of("status"), of("verdict"), of("state")].join(" ");
-        talk::data(&format!("{:>6}  {}  {:<18} {}", entry.seq, time(entry.time), entry.kind, what.trim()));
+        talk::data(&line_of(&entry));
     }
     Ok(CODE_DONE)
+}
+
+/// An entry in one line: its place, its time, what happened, to which call, and what is to be said of it.
+fn line_of(entry: &LedgerEntry) -> String {
+    let of = |key: &str| entry.body.get(key).and_then(Value::as_str);
+    let call = of("call").or_else(|| of("call_id")).map(short).unwrap_or_default();
+    let reason = || entry.body.pointer("/reason/code").and_then(Value::as_str);
+    let told = [
+        of("tool").or_else(|| of("name")).map(str::to_owned),
+        of("decision").map(|decision| format!("→ {decision}")),
+        of("verdict").map(|vote| format!("{vote} by {}", of("by").unwrap_or("nobody"))),
+        of("status").map(|status| {
+            format!("{status}{}", reason().map(|code| format!(" ({code})")).unwrap_or_default())
+        }),
+        of("state").map(|state| format!("→ {state}")),
+        of("approval").map(|id| format!("approval {}", short(id))),
+        of("agent").map(|agent| format!("agent {agent}")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    let line = format!(
+        "{:>6}  {}  {:<18} {call:<8}  {}",
+        entry.seq,
+        time(entry.time),
+        entry.kind,
+        contract::show_hidden(&told.join(" "))
+    );
+    line.trim_end().to_owned()
+}
+
+/// As much of an id as people type.
+fn short(id: &str) -> String {
+    id.chars().take(8).collect()
 }
 
 async fn export(store: &Store, to: Option<PathBuf>) -> Result<i32, Trouble> {

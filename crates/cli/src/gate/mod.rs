@@ -9,6 +9,7 @@ mod explain;
 mod ledger;
 mod mcp;
 mod open;
+mod port;
 mod receipt;
 mod tools;
 mod up;

@@ -60,6 +60,11 @@ impl Gate {
         self.open().await
     }
 
+    /// Where the configuration has the gate listen.
+    pub(crate) fn listen(&self) -> Result<std::net::SocketAddr, Trouble> {
+        Ok(self.meaning()?.0.listen)
+    }
+
     /// What the configuration means, and the file that it is.
     fn meaning(&self) -> Result<(Meaning, Option<PathBuf>), Trouble> {
         let loaded = config::load(self.config.as_deref())?;
@@ -133,6 +138,12 @@ fn keep_apart(
     let ours = [Some(("Toolgate's home", real(home))), store, config];
     let workspaces: Vec<PathBuf> =
         meaning.workspaces.values().map(|path| real(path)).chain([workspace.to_owned()]).collect();
+    if workspaces.iter().any(|workspace| workspace.parent().is_none()) {
+        let error = anyhow!("the workspace is `/`, and everything is in it: also what guards an agent");
+        return Err(Trouble::from(error).with_hint(
+            "start in a project's own directory, or give the agent a `workspace` in toolgate.yaml",
+        ));
+    }
     for (what, path) in ours.into_iter().flatten() {
         for workspace in &workspaces {
             if path.starts_with(workspace) || workspace.starts_with(real(home)) {

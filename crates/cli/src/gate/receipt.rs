@@ -1,17 +1,20 @@
 //! `toolgate receipt`: the signed record of one call.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use contract::ReceiptBody;
-use store::{PublicKey, verify_receipt};
+use contract::{CallId, ReceiptBody};
+use serde_json::{Value, json};
+use store::{CallRow, PublicKey, Receipt, Store, verify_receipt};
 
-use super::ledger::time;
-use super::open::{Gate, home};
+use super::ledger::{public_key, read, say_broken, time};
+use super::open::Gate;
 use super::{CODE_DONE, Trouble};
 use crate::talk;
+
+/// How much of a call is shown in a list, in characters.
+const MOST_SHOWN: usize = 60;
 
 /// Show or verify the signed record of a call
 #[derive(Args)]
@@ -30,6 +33,12 @@ enum Command {
         /// The receipt's or the call's id, or enough of its beginning
         id: String,
     },
+    /// Show the latest calls that have a receipt
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        last: u32,
+    },
     /// Verify a receipt that was saved to a file
     Verify {
         /// The file
@@ -40,8 +49,6 @@ enum Command {
     },
 }
 
-const CODE_BAD_RECEIPT: i32 = 1;
-
 pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble> {
     match arguments.command {
         Command::Show { id } => {
@@ -50,7 +57,7 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
             let store = opened.engine.store();
             let found = store.find_call(&prefix).await;
             let call = found.map_err(|error| {
-                Trouble::from(error).with_hint("`toolgate ledger show` lists what happened")
+                Trouble::from(error).with_hint("`toolgate receipt list` shows what there is")
             })?;
             let envelope = store.receipt(&call).await?;
             let envelope = envelope.ok_or_else(|| anyhow!("call `{call}` is not settled yet"))?;
@@ -58,21 +65,107 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
                 talk::data(&envelope);
                 return Ok(CODE_DONE);
             }
-            tell(&envelope, store.keys().public(), false)
+            let told = tell(&envelope, store.keys().public(), false)?;
+            tell_call(store, &call).await?;
+            Ok(told)
         }
-        Command::Verify { file, key } => {
-            let key = match key {
-                Some(path) => path,
-                None => home()?.join("signing.pub"),
-            };
-            let key = fs::read_to_string(&key).with_context(|| format!("cannot read `{}`", key.display()))?;
-            let key =
-                PublicKey::parse(key.trim()).map_err(|_| anyhow!("the public key is not understood"))?;
-            let envelope =
-                fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-            tell(&envelope, &key, arguments.gate.json)
+        Command::List { last } => {
+            let opened = arguments.gate.open_existing().await?;
+            list(opened.engine.store(), last, arguments.gate.json).await
+        }
+        Command::Verify { file, key } => tell(&read(&file)?, &public_key(key.as_ref())?, arguments.gate.json),
+    }
+}
+
+async fn list(store: &Store, last: u32, json: bool) -> Result<i32, Trouble> {
+    let calls = store.calls(last.clamp(1, 500), None).await?;
+    let settled = calls.into_iter().filter_map(|call| Some((call.settled_at?, call)));
+    for (at, call) in settled {
+        if json {
+            let row = json!({
+                "receipt": Receipt::id_of(&call.id),
+                "call_id": call.id,
+                "tool": call.tool,
+                "agent": call.agent,
+                "status": call.status,
+                "settled_at": at,
+            });
+            talk::data(&row.to_string());
+            continue;
+        }
+        let whole = store.call(&call.id).await?;
+        let what = whole.as_ref().and_then(what_of).map(|what| shortened(&what)).unwrap_or_default();
+        let line = format!(
+            "r-{}  {}  {:<9}  {:<10}  {what}",
+            call.id.short(),
+            time(at),
+            call.status.as_str(),
+            call.tool.as_str()
+        );
+        talk::data(line.trim_end());
+    }
+    Ok(CODE_DONE)
+}
+
+/// What the store knows of the call beyond its receipt, which holds digests only.
+async fn tell_call(store: &Store, id: &CallId) -> Result<(), Trouble> {
+    let Some(call) = store.call(id).await? else { return Ok(()) };
+    talk::data("known here, and not part of what is signed");
+    if let Some(directory) = directory_of(store, &call).await? {
+        line("directory", &directory);
+    }
+    if let Some(what) = what_of(&call) {
+        line("call", &what);
+    }
+    Ok(())
+}
+
+/// Where it ran: the workspace of the grant, and the directory in it that the arguments name.
+async fn directory_of(store: &Store, call: &CallRow) -> Result<Option<String>, Trouble> {
+    let end = call.receipt_seq.unwrap_or(call.planned_seq);
+    let mut after = call.planned_seq;
+    while after < end {
+        let entries = store.latest_event(after).await?;
+        let Some(last) = entries.last() else { break };
+        after = last.seq;
+        let started = entries.iter().find(|entry| {
+            entry.kind == "call.started"
+                && entry.body.get("call").and_then(Value::as_str) == Some(call.id.as_str())
+        });
+        if let Some(workspace) =
+            started.and_then(|entry| entry.body.pointer("/authority/workspace")?.as_str())
+        {
+            let arguments: Value = serde_json::from_str(&call.arguments_json).unwrap_or_default();
+            let within = arguments.get("cwd").and_then(Value::as_str).filter(|within| !within.is_empty());
+            let directory = within.map(|within| Path::new(workspace).join(within).display().to_string());
+            return Ok(Some(directory.unwrap_or_else(|| workspace.to_owned())));
         }
     }
+    Ok(None)
+}
+
+/// The words of a command, else the arguments. Nothing where they are no longer kept.
+fn what_of(call: &CallRow) -> Option<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments_json).ok()?;
+    let words = |stage: &Value| -> Option<String> {
+        let args = stage.get("args").and_then(Value::as_array).into_iter().flatten();
+        let command = stage.get("command")?.as_str()?.to_owned();
+        let words: Vec<String> =
+            [command].into_iter().chain(args.filter_map(Value::as_str).map(str::to_owned)).collect();
+        Some(talk::quoted(&words))
+    };
+    let stages = arguments.get("stages").and_then(Value::as_array).into_iter().flatten();
+    let pipeline: Option<Vec<String>> = [&arguments].into_iter().chain(stages).map(words).collect();
+    Some(pipeline.map_or_else(|| call.arguments_json.clone(), |commands| commands.join(" | ")))
+}
+
+fn shortened(text: &str) -> String {
+    let shown = contract::show_hidden(text).replace('\n', "⏎");
+    let mut cut: String = shown.chars().take(MOST_SHOWN).collect();
+    if shown.chars().nth(MOST_SHOWN).is_some() {
+        cut.push('…');
+    }
+    cut
 }
 
 fn tell(envelope: &str, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
@@ -85,23 +178,15 @@ fn tell(envelope: &str, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
             print(&body);
             Ok(CODE_DONE)
         }
-        Err(error) => {
-            let error = anyhow::Error::from(error);
-            let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-            if json {
-                talk::failure("receipt_broken", &causes.join(": "), None);
-            } else {
-                talk::say(&format!("broken: {}", causes.join(": ")));
-            }
-            Ok(CODE_BAD_RECEIPT)
-        }
+        Err(error) => Ok(say_broken("receipt_broken", &error.into(), json)),
     }
 }
 
+fn line(name: &str, value: &str) {
+    talk::data(&format!("  {name:<11}{}", talk::indented(&contract::show_hidden(value))));
+}
+
 fn print(body: &ReceiptBody) {
-    let line = |name: &str, value: &str| {
-        talk::data(&format!("  {name:<11}{}", talk::indented(&contract::show_hidden(value))));
-    };
     talk::data(&format!("receipt r-{} · signature good", body.call_id));
     line("tool", body.tool.as_str());
     line("agent", body.agent.as_str());

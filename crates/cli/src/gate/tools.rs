@@ -2,7 +2,9 @@
 
 use clap::{Args, Subcommand};
 use contract::{Contract, nearest};
+use engine::Engine;
 use serde_json::json;
+use tools::CallKind;
 
 use super::open::{Gate, agent};
 use super::{CODE_DONE, Trouble};
@@ -37,7 +39,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
     let opened = arguments.gate.open().await?;
     let contracts = opened.engine.tools_for(&agent(&arguments.agent)?);
     match &arguments.command {
-        Command::List => list(&contracts, arguments.gate.json),
+        Command::List => list(&opened.engine, &contracts, arguments.gate.json),
         Command::Show { name } => {
             let Some(contract) = contracts.iter().find(|contract| contract.name().as_str() == name) else {
                 let error = anyhow::anyhow!("agent `{}` has no tool `{name}`", arguments.agent);
@@ -47,34 +49,48 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
                     None => Trouble::from(error).with_hint("`toolgate tools list` shows what there is"),
                 });
             };
-            show(contract, arguments.gate.json);
+            show(&opened.engine, contract, arguments.gate.json);
         }
     }
     Ok(CODE_DONE)
 }
 
-fn list(contracts: &[Contract], json: bool) {
+fn list(engine: &Engine, contracts: &[Contract], json: bool) {
     if json {
-        let rows: Vec<_> = contracts.iter().map(as_json).collect();
+        let rows: Vec<_> = contracts.iter().map(|contract| as_json(engine, contract)).collect();
         talk::json(&rows);
         return;
     }
     for contract in contracts {
         let definition = contract.definition();
         let first = definition.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
-        talk::data(&format!("{:<12} {:<10} {first}", definition.name, definition.safety.as_str()));
+        talk::data(&format!("{:<12} {:<13} {first}", definition.name, classes(engine, contract)));
     }
 }
 
-fn show(contract: &Contract, json: bool) {
+/// The class of a tool's calls, or the least and the most where it depends on the arguments.
+fn classes(engine: &Engine, contract: &Contract) -> String {
+    let most = contract.definition().safety;
+    let least = engine.kinds_of(contract.name()).iter().map(|kind| kind.safety).min().unwrap_or(most);
+    if least == most { most.to_string() } else { format!("{least}…{most}") }
+}
+
+fn show(engine: &Engine, contract: &Contract, json: bool) {
     if json {
-        talk::json(&as_json(contract));
+        talk::json(&as_json(engine, contract));
         return;
     }
     let definition = contract.definition();
     talk::data(&format!("{} · {}", definition.name, definition.title));
     talk::data(&format!("  hash      {}", contract.hash()));
-    talk::data(&format!("  class     {} · egress {}", definition.safety, definition.egress));
+    let kinds = engine.kinds_of(contract.name());
+    if kinds.is_empty() {
+        talk::data(&format!("  class     {} · egress {}", definition.safety, definition.egress));
+    }
+    for (place, CallKind { word, safety, egress }) in kinds.into_iter().enumerate() {
+        let name = if place == 0 { "class" } else { "" };
+        talk::data(&format!("  {name:<9} `{word}`: {safety} · egress {egress}"));
+    }
     talk::data(&format!("  action    {}", definition.action));
     talk::data(&format!("  trust     {}", contract.trust()));
     for finding in contract.findings() {
@@ -96,11 +112,12 @@ fn show(contract: &Contract, json: bool) {
     }
 }
 
-fn as_json(contract: &Contract) -> serde_json::Value {
+fn as_json(engine: &Engine, contract: &Contract) -> serde_json::Value {
     json!({
         "definition": contract.definition(),
         "hash": contract.hash(),
         "trust": contract.trust(),
         "findings": contract.findings(),
+        "kinds": engine.kinds_of(contract.name()),
     })
 }

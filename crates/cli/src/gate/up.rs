@@ -1,19 +1,25 @@
 //! `toolgate up`: the gate with its page, until it is interrupted.
 
+use std::io::Read;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::Args;
 use engine::Credential;
 use serde_json::json;
-use server::{HttpOptions, HttpReady, serve_http};
+use server::{HttpError, HttpOptions, HttpReady, link_socket, serve_http};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::agents::tokens;
-use super::open::Gate;
+use super::open::{Gate, home};
+use super::port::holder_of;
 use super::{CODE_DONE, Trouble};
-use crate::talk;
+use crate::talk::{self, own_name};
 
 const AFTER_HELP: &str = "\
 The link it prints signs you in once, within ten minutes. Agents come in by `toolgate mcp`, or over HTTP with the token
@@ -27,17 +33,25 @@ pub(crate) struct UpArguments {
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 
+    /// Print a new sign-in link of the gate that runs there, and nothing else
+    #[arg(long)]
+    link: bool,
+
     #[command(flatten)]
     pub(crate) gate: Gate,
 }
 
 pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
+    if arguments.link {
+        return new_link(&arguments);
+    }
     let opened = arguments.gate.open().await?;
     let shutdown = CancellationToken::new();
     let options = HttpOptions {
         listen: arguments.listen.unwrap_or(opened.listen),
         operator_credential: Credential::load_or_create(&opened.home)?,
         agent_tokens: Arc::new(tokens(&opened.engine, &opened.home)?),
+        home: Some(opened.home.clone()),
         shutdown: shutdown.clone(),
     };
     let mut ended = signal(SignalKind::terminate())?;
@@ -49,8 +63,50 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         shutdown.cancel();
     });
     let json = arguments.gate.json;
-    serve_http(opened.engine, options, move |ready| announce(&ready, json)).await?;
+    let served = serve_http(opened.engine, options, move |ready| announce(&ready, json)).await;
+    served.map_err(|error| in_use(error, &opened.home))?;
     Ok(CODE_DONE)
+}
+
+/// Asks the gate that runs for a link. It knows its owner by the kernel's word, so no credential goes anywhere.
+fn new_link(arguments: &UpArguments) -> Result<i32, Trouble> {
+    let address = arguments.listen.map_or_else(|| arguments.gate.listen(), Ok)?;
+    let socket = link_socket(&home()?, address.port());
+    let mut link = String::new();
+    let asked = UnixStream::connect(&socket).and_then(|stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.take(1024).read_to_string(&mut link)
+    });
+    if asked.is_err() || link.is_empty() {
+        let error = anyhow!("no gate of yours listens on `{address}`");
+        return Err(
+            Trouble::from(error).with_hint("`toolgate up` starts one; --listen names another address")
+        );
+    }
+    if arguments.gate.json {
+        talk::data(&json!({ "address": address, "sign_in": link.trim_end() }).to_string());
+    } else {
+        talk::data(link.trim_end());
+    }
+    Ok(CODE_DONE)
+}
+
+/// What to do about a port that somebody has already.
+fn in_use(error: HttpError, home: &Path) -> Trouble {
+    let HttpError::Listen { address, source } = &error else { return error.into() };
+    if source.kind() != std::io::ErrorKind::AddrInUse {
+        return error.into();
+    }
+    let elsewhere = format!("--listen {}:0 takes any free port", address.ip());
+    let hint = if UnixStream::connect(link_socket(home, address.port())).is_ok() {
+        format!(
+            "a gate of yours runs there: `toolgate up --link --listen {address}` prints a new sign-in link; {elsewhere}"
+        )
+    } else {
+        let holder = holder_of(address.port());
+        format!("{} has the port; {elsewhere}", holder.unwrap_or_else(|| "another process".to_owned()))
+    };
+    Trouble::from(error).with_hint(hint)
 }
 
 fn announce(ready: &HttpReady, json: bool) {
@@ -58,8 +114,15 @@ fn announce(ready: &HttpReady, json: bool) {
         talk::data(&json!({ "address": ready.address, "sign_in": ready.sign_in_url }).to_string());
         return;
     }
+    let own = own_name();
     talk::data(&format!("toolgate is up on http://{}", ready.address));
     talk::data(&format!("  approve calls   {}", ready.sign_in_url));
-    talk::data("  an assistant    claude mcp add toolgate -- toolgate mcp");
-    talk::data("  by hand         toolgate call fs.list '{}'");
+    match &ready.link_socket {
+        Some(_) => talk::data(&format!("  a new link      {own} up --link --listen {}", ready.address)),
+        None => talk::warning(
+            "no new sign-in link can be had later: there is no room for a socket in TOOLGATE_HOME",
+        ),
+    }
+    talk::data(&format!("  an assistant    claude mcp add toolgate -- {own} mcp"));
+    talk::data(&format!("  by hand         {own} call fs.list '{{}}'"));
 }

@@ -90,6 +90,26 @@ fn what_guards_an_agent_is_not_kept_where_the_agent_writes() {
 }
 
 #[test]
+fn the_whole_machine_is_no_workspace() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.command(&["call", "fs.list", "{}"]);
+    command.current_dir("/");
+    let ran = crate::toolgate::finish(crate::toolgate::start(&mut command));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.starts_with("error: the workspace is `/`"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: start in a project's own directory"), "{ran:?}");
+}
+
+#[test]
+fn a_word_that_an_argument_does_not_take_is_answered_with_those_it_takes() {
+    let Some(place) = Place::new() else { return };
+    let ran = place.toolgate(&["call", "shell", r#"{"command":"ls","profile":"inspct"}"#]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let told = "/profile: the value is not one of `inspect`, `build`, `mutate` and `networked`, did you mean `inspect`?";
+    assert!(ran.stderr.contains(told), "{ran:?}");
+}
+
+#[test]
 fn a_key_for_a_tool_that_takes_none_is_refused() {
     let Some(place) = Place::new() else { return };
     let ran = place.toolgate(&["call", "shell", r#"{"command":"ls"}"#, "--key", "k1"]);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::place::{Place, text};
+use crate::place::{CLEAN, Place, text};
 
 fn with_calls() -> Option<Place> {
     let place = Place::new()?;
@@ -68,4 +68,42 @@ fn a_receipt_verifies_from_a_file_and_one_changed_byte_breaks_it() {
     changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
     fs::write(place.work().join("receipt.json"), changed).expect("it can be changed");
     assert_eq!(place.toolgate(&["receipt", "verify", "receipt.json"]).code, Some(1));
+}
+
+#[test]
+fn the_ledger_names_the_calls_and_approvals_it_tells_of() {
+    let Some(place) = Place::new() else { return };
+    let (_, waiting) = place.call("shell", CLEAN);
+    let short = |pointer: &str| text(&waiting, pointer).chars().take(8).collect::<String>();
+    let (call, approval) = (short("/call_id"), short("/approval/id"));
+    assert_eq!(place.toolgate(&["approve", &approval]).code, Some(0));
+    assert_eq!(place.call("shell", CLEAN).0, Some(0));
+    let shown = place.toolgate(&["ledger", "show", "--last", "5"]).stdout;
+    let told: Vec<&str> = shown.lines().filter_map(|line| line.get(29..)).collect();
+    let expected = [
+        format!("call.planned       {call}  shell → ask agent default"),
+        format!("approval.asked     {call}  shell approval {approval} agent default"),
+        format!("approval.answered  {call}  approve by me → approved approval {approval}"),
+        format!("call.started       {call}  approval {approval}"),
+        format!("call.settled       {call}  shell completed agent default"),
+    ];
+    assert_eq!(told, expected, "{shown}");
+}
+
+#[test]
+fn receipts_are_listed_and_shown_with_the_directory_and_the_command() {
+    let Some(place) = Place::new() else { return };
+    let words =
+        r#"{"command":"cat","args":["README.md","my file"],"stages":[{"command":"wc"}],"cwd":"build"}"#;
+    let (_, ran) = place.call("shell", words);
+    let id: String = text(&ran, "/receipt").chars().take(10).collect();
+    let listed = place.toolgate(&["receipt", "list"]).stdout;
+    assert!(listed.starts_with(&format!("{id}  ")), "{listed}");
+    assert!(listed.trim_end().ends_with("shell       cat README.md 'my file' | wc"), "{listed}");
+    let (_, row) = place.json(&["receipt", "list", "--last", "1"]);
+    assert_eq!(row["receipt"], ran["receipt"]);
+    let shown = place.toolgate(&["receipt", "show", &id]).stdout;
+    let directory = place.work().canonicalize().expect("it is there").join("build");
+    assert!(shown.contains(&format!("\n  directory  {}\n", directory.display())), "{shown}");
+    assert!(shown.contains("\n  call       cat README.md 'my file' | wc\n"), "{shown}");
 }

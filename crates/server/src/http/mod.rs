@@ -17,6 +17,7 @@ mod events;
 mod gate;
 mod guard;
 mod ledger;
+mod links;
 mod page;
 mod problem;
 mod room;
@@ -26,6 +27,7 @@ mod tools;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,9 +46,11 @@ pub use gate::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
     Question,
 };
+pub use links::link_socket;
 pub use routes::ROUTES;
 
 use app::App;
+use links::LinkSocket;
 use room::{Room, Seat};
 
 /// How long the head of a request may take to arrive.
@@ -64,6 +68,8 @@ pub struct HttpOptions {
     pub operator_credential: Credential,
     /// Whose token is whose.
     pub agent_tokens: Arc<dyn TokenBook>,
+    /// Toolgate's home, where its owner gets new sign-in links; nothing if they are not handed out there.
+    pub home: Option<PathBuf>,
     /// Stops the server.
     pub shutdown: CancellationToken,
 }
@@ -75,6 +81,8 @@ pub struct HttpReady {
     pub address: SocketAddr,
     /// Opens the page once, within ten minutes. A secret until it is used.
     pub sign_in_url: String,
+    /// The socket in the home that hands out more of them, if it could be made.
+    pub link_socket: Option<PathBuf>,
 }
 
 /// Why the server did not start.
@@ -114,7 +122,7 @@ pub async fn serve_gate(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let HttpOptions { listen, operator_credential, agent_tokens, shutdown } = options;
+    let HttpOptions { listen, operator_credential, agent_tokens, home, shutdown } = options;
     if !listen.ip().is_loopback() {
         return Err(HttpError::NotLoopback { address: listen });
     }
@@ -126,7 +134,13 @@ pub async fn serve_gate(
     let stopping = stop.clone().drop_guard();
     let app = App::new(gate.clone(), agent_tokens, operator_credential, address, stop.clone());
     let sign_in_url = app.sign_in_url().map_err(|_| HttpError::Random)?;
-    ready(HttpReady { address, sign_in_url });
+    let path = home.map(|home| link_socket(&home, address.port()));
+    let socket = path.as_ref().and_then(|path| LinkSocket::open(path.clone()).ok());
+    let path = path.filter(|_| socket.is_some());
+    if let Some(socket) = socket {
+        app.tasks.spawn(socket.serve(app.clone(), stop.clone()));
+    }
+    ready(HttpReady { address, sign_in_url, link_socket: path });
     let mut connections = take_connections(&listener, &app, &stop).await;
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };

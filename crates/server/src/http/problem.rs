@@ -55,7 +55,7 @@ impl From<GateError> for Problem {
     fn from(_: GateError) -> Problem {
         // What the store says is for operators at the gate itself, not for whoever is at the other end.
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", "the gate cannot use its store")
-            .with_hint("look at the gate's own messages; `toolgate doctor` may know more")
+            .with_hint("whoever runs the gate can look at its own messages")
     }
 }
 

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use lines::strict_stdin;
-use tools::{CALL_STATUS, Names, call_status_tool, shown_tool};
+use lines::Lines;
+use tools::{CALL_STATUS, call_status_tool, shown_tool, true_name};
 
 /// How often a client that wants to know hears that a call still goes on.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -45,19 +45,21 @@ pub enum McpError {
 ///
 /// A call that waits for people blocks for `patience` before its client is told so.
 pub async fn serve_stdio(engine: Engine, agent: AgentName, patience: Duration) -> Result<(), McpError> {
-    let (input, output) = strict_stdin();
-    let server = Server { engine: engine.clone(), agent, patience, names: Names };
-    let running = server.serve((input, output)).await.map_err(|error| McpError::Greeting(Box::new(error)))?;
-    let ended = running.waiting().await.map_err(McpError::Failed);
+    let (lines, ends) = Lines::of_stdio();
+    let server = Server { engine: engine.clone(), agent, patience };
+    let ended = match server.serve(ends).await {
+        Ok(running) => running.waiting().await.map(drop).map_err(McpError::Failed),
+        Err(error) => Err(McpError::Greeting(Box::new(error))),
+    };
     engine.close().await;
-    ended.map(drop)
+    lines.close().await;
+    ended
 }
 
 struct Server {
     engine: Engine,
     agent: AgentName,
     patience: Duration,
-    names: Names,
 }
 
 impl ServerHandler for Server {
@@ -73,8 +75,7 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let contracts = self.engine.tools_for(&self.agent);
-        let mut shown: Vec<rmcp::model::Tool> =
-            contracts.iter().map(|contract| shown_tool(&self.names, contract)).collect();
+        let mut shown: Vec<rmcp::model::Tool> = contracts.iter().map(shown_tool).collect();
         shown.push(call_status_tool());
         Ok(ListToolsResult::with_all_items(shown))
     }
@@ -103,7 +104,7 @@ impl Server {
         arguments: JsonObject,
         meta: &RequestMetaObject,
     ) -> Result<Request, ErrorData> {
-        let tool = self.names.true_name(name, &self.engine.tools_for(&self.agent));
+        let tool = true_name(name, &self.engine.tools_for(&self.agent));
         let invalid = |why: String| ErrorData::invalid_params(why, None);
         let arguments =
             Canonical::of(Value::Object(arguments)).map_err(|error| invalid(error.to_string()))?;

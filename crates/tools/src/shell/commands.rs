@@ -1,9 +1,8 @@
 //! Which commands each profile has. The walls are what holds a command; this list is the second layer.
 
 use contract::{Profile, Reason};
-use policy::ShellSettings;
 
-use crate::path::{Beneath, shown};
+use crate::path::shown;
 
 /// Commands that look. Some can start others or write files; behind these walls that leads nowhere.
 const INSPECT: &[&str] = &[
@@ -247,40 +246,27 @@ const MUTATE: &[&str] = &[
 /// Where the system keeps its programs.
 const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 
-/// Refuses a command that is not one of the profile's.
-pub(super) fn check(command: &str, profile: Profile, settings: &ShellSettings) -> Result<(), Reason> {
-    // What an operator has listed by this very name is a command, whatever the profile's list says.
-    if settings.allowed.as_ref().is_some_and(|allowed| allowed.contains(command)) {
-        return Ok(());
-    }
+/// Why a command is not one of the profile's, if it is not. Whether that matters is for policy to say.
+pub(super) fn unlisted(command: &str, profile: Profile) -> Option<Reason> {
     let name = match command.rsplit_once('/') {
         None => command,
         // ATTACK(command-by-basename): `/tmp/x/ls` is not `ls`. Only the system's own directories lend their name.
         Some((directory, name)) if command.starts_with('/') => {
             if !SYSTEM.contains(&directory) {
-                return Err(not_allowed(command, profile).with_hint(
-                    "name the command without a path, or a program of the workspace by a relative path",
-                ));
+                let hint =
+                    "name the command without a path, or a program of the workspace by a relative path";
+                return Some(not_allowed(command, profile).with_hint(hint));
             }
             name
         }
-        Some(_) => return check_own(command, profile),
+        // A program of the workspace.
+        Some(_) if profile == Profile::Inspect => {
+            let hint = "programs of the workspace are run with the profile `build`";
+            return Some(not_allowed(command, profile).with_hint(hint));
+        }
+        Some(_) => return None,
     };
-    if is_listed(name, profile) {
-        Ok(())
-    } else {
-        Err(not_allowed(command, profile).with_hint(hint(name, profile)))
-    }
-}
-
-/// A program of the workspace, by a relative path.
-fn check_own(command: &str, profile: Profile) -> Result<(), Reason> {
-    Beneath::parse(command)?;
-    match profile {
-        Profile::Inspect => Err(not_allowed(command, profile)
-            .with_hint("programs of the workspace are run with the profile `build`")),
-        Profile::Build | Profile::Mutate | Profile::Networked => Ok(()),
-    }
+    (!is_listed(name, profile)).then(|| not_allowed(command, profile).with_hint(hint(name, profile)))
 }
 
 fn is_listed(name: &str, profile: Profile) -> bool {
@@ -303,10 +289,12 @@ fn hint(name: &str, profile: Profile) -> String {
         Some(other) => format!("the profile `{other}` has it"),
         None => {
             let known = INSPECT.iter().chain(BUILD).chain(MUTATE).copied();
-            match contract::nearest(name, known) {
-                Some(near) => format!("did you mean `{near}`? An operator can allow other commands"),
-                None => "an operator can allow other commands".to_owned(),
-            }
+            let near = contract::nearest(name, known).map(|near| format!("; did you mean `{near}`?"));
+            let operator = || {
+                "; only an operator can allow it, by the list of allowed commands or `terminal: full`"
+                    .to_owned()
+            };
+            format!("no profile has it but `networked`, which has any{}", near.unwrap_or_else(operator))
         }
     }
 }
@@ -316,7 +304,7 @@ mod tests {
     use super::*;
 
     fn allowed(command: &str, profile: Profile) -> bool {
-        check(command, profile, &ShellSettings::default()).is_ok()
+        unlisted(command, profile).is_none()
     }
 
     #[test]
@@ -344,23 +332,18 @@ mod tests {
     fn programs_of_the_workspace_run_where_building_is_allowed_and_nowhere_else() {
         assert!(!allowed("./script.sh", Profile::Inspect));
         assert!(allowed("./script.sh", Profile::Build) && allowed("target/debug/app", Profile::Mutate));
-        assert!(!allowed("../outside", Profile::Build) && !allowed("a/../../b", Profile::Build));
     }
 
     #[test]
-    fn an_operators_own_list_adds_commands() {
-        let settings =
-            ShellSettings { allowed: Some(["mytool".to_owned()].into()), ..ShellSettings::default() };
-        assert!(check("mytool", Profile::Inspect, &settings).is_ok());
-        assert!(check("/tmp/mytool", Profile::Inspect, &settings).is_err());
-    }
-
-    #[test]
-    fn a_refusal_says_which_profile_has_it() {
-        let reason = check("cargo", Profile::Inspect, &ShellSettings::default()).unwrap_err();
-        assert_eq!(reason.hint.as_deref(), Some("the profile `build` has it"));
-        let reason = check("gti", Profile::Inspect, &ShellSettings::default()).unwrap_err();
-        assert!(reason.hint.is_some_and(|hint| hint.contains("`git`")));
+    fn a_refusal_says_which_profile_has_it_or_that_none_has() {
+        let hint = |command, profile| unlisted(command, profile).and_then(|reason| reason.hint).unwrap();
+        assert_eq!(hint("cargo", Profile::Inspect), "the profile `build` has it");
+        assert_eq!(hint("rm", Profile::Build), "the profile `mutate` has it");
+        assert_eq!(
+            hint("gti", Profile::Inspect),
+            "no profile has it but `networked`, which has any; did you mean `git`?"
+        );
+        assert!(hint("curl", Profile::Mutate).contains("only an operator can allow it"));
     }
 
     #[test]

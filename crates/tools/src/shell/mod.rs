@@ -12,7 +12,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use contract::{Actions, Canonical, Contract, ContractError, Output, Reason, RunFacts};
+use contract::{Actions, Canonical, Contract, ContractError, Output, Profile, Reason, RunFacts};
 use jail::Names;
 use policy::{Facets, Grant, Settings};
 use serde::Deserialize;
@@ -22,9 +22,9 @@ use tokio_util::sync::CancellationToken;
 use crate::inside::{Stage, StageEnd};
 use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of};
+use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of, facets_of};
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant};
+use crate::tool::{CallKind, Ran, Tool, check_grant};
 use definition::definition;
 use types::{ShellInput, ShellOutput, StageInput, StageOutput};
 
@@ -47,20 +47,25 @@ impl Tool for Shell {
         &self.contract
     }
 
+    fn kinds(&self) -> Vec<CallKind> {
+        let kind = |profile: &Profile| {
+            let (safety, egress, _) = danger_of(*profile);
+            CallKind { word: profile.as_str(), safety, egress }
+        };
+        Profile::ALL.iter().map(kind).collect()
+    }
+
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
         let input = parse(arguments)?;
-        syntax::check(&input)?;
-        let commands: Vec<String> = stages_of(&input).map(|(command, _)| command.to_owned()).collect();
-        for command in &commands {
-            commands::check(command, input.profile, &settings.shell)?;
-        }
-        check_rest(&input, &names_of(&settings.files))?;
+        check(&input, &names_of(&settings.files))?;
         let action = Actions::default()
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
-        let (safety, egress, access) = danger_of(input.profile);
-        let hosts = hosts(stages_of(&input).flat_map(|(_, arguments)| arguments));
-        Ok(Facets { action, safety, egress, access, profile: Some(input.profile), commands, hosts })
+        let mut facets = facets_of(input.profile, action, &stages_of(&input));
+        for command in &mut facets.commands {
+            command.unlisted = commands::unlisted(&command.name, input.profile);
+        }
+        Ok(facets)
     }
 
     fn seal<'a>(
@@ -99,14 +104,10 @@ impl Shell {
 /// What is to be run.
 fn commands_of(arguments: &Canonical, names: &Names) -> Result<Commands, Reason> {
     let input = parse(arguments.value())?;
-    syntax::check(&input)?;
-    check_rest(&input, names)?;
-    let stages = stages_of(&input)
-        .map(|(command, arguments)| Stage { command: command.to_owned(), arguments: arguments.to_vec() })
-        .collect();
+    check(&input, names)?;
     Ok(Commands {
         profile: input.profile,
-        stages,
+        stages: stages_of(&input),
         timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
         directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
         variables: input.env,
@@ -143,17 +144,25 @@ fn answer(mut ended: Ended) -> Ran {
 }
 
 /// The commands, in order.
-fn stages_of(input: &ShellInput) -> impl Iterator<Item = (&str, &[String])> {
-    let more = input.stages.iter().map(|StageInput { command, args }| (command.as_str(), args.as_slice()));
-    [(input.command.as_str(), input.args.as_slice())].into_iter().chain(more)
+fn stages_of(input: &ShellInput) -> Vec<Stage> {
+    let more = input.stages.iter().map(|StageInput { command, args }| (command, args));
+    let all = [(&input.command, &input.args)].into_iter().chain(more);
+    all.map(|(command, args)| Stage { command: command.clone(), arguments: args.clone() }).collect()
 }
 
 fn parse(arguments: &Value) -> Result<ShellInput, Reason> {
     ShellInput::deserialize(arguments).map_err(|error| Reason::bad_arguments(error.to_string()))
 }
 
-/// Directory, time and variables.
-fn check_rest(input: &ShellInput, names: &Names) -> Result<(), Reason> {
+/// Refuses what can never be, whatever is granted.
+fn check(input: &ShellInput, names: &Names) -> Result<(), Reason> {
+    syntax::check(input)?;
+    // A program of the workspace, by a relative path, is in it.
+    for Stage { command, .. } in stages_of(input) {
+        if command.contains('/') && !command.starts_with('/') {
+            Beneath::parse(&command)?;
+        }
+    }
     if input.stages.len() >= MAX_STAGES {
         return Err(Reason::bad_arguments("a pipeline has at most 16 commands"));
     }

@@ -1,5 +1,5 @@
-use contract::{EgressClass, SafetyClass};
-use policy::WorkspaceAccess;
+use contract::{Code, EgressClass, SafetyClass};
+use policy::{Command, WorkspaceAccess};
 use serde_json::json;
 
 use super::*;
@@ -27,9 +27,12 @@ fn a_call_is_what_its_profile_is() {
 fn every_program_of_a_pipeline_is_named_and_checked() {
     let piped =
         json!({ "command": "cat", "args": ["x"], "stages": [{ "command": "sort" }, { "command": "wc" }] });
-    assert_eq!(facets(piped).unwrap().commands, ["cat", "sort", "wc"]);
+    let listed = |name: &str| Command { name: name.to_owned(), unlisted: None };
+    assert_eq!(facets(piped).unwrap().commands, ["cat", "sort", "wc"].map(listed));
     let smuggled = json!({ "command": "cat", "stages": [{ "command": "rm", "args": ["x"] }] });
-    assert_eq!(facets(smuggled).unwrap_err().code.as_str(), "command_not_allowed");
+    let commands = facets(smuggled).unwrap().commands;
+    let unlisted = commands.iter().map(|command| command.unlisted.as_ref().map(|reason| reason.code));
+    assert_eq!(unlisted.collect::<Vec<_>>(), [None, Some(Code::CommandNotAllowed)]);
 }
 
 #[test]
@@ -42,6 +45,8 @@ fn hosts_in_arguments_are_told() {
 fn directory_time_and_variables_are_checked() {
     let code = |arguments: Value| facets(arguments).err().map(|reason| reason.code.to_string());
     assert_eq!(code(json!({ "command": "ls", "cwd": "../x" })).as_deref(), Some("outside"));
+    assert_eq!(code(json!({ "command": "../ls", "profile": "build" })).as_deref(), Some("outside"));
+    assert_eq!(code(json!({ "command": "a/../../b", "profile": "build" })).as_deref(), Some("outside"));
     assert_eq!(code(json!({ "command": "ls", "cwd": "/etc" })).as_deref(), Some("outside"));
     assert_eq!(code(json!({ "command": "ls", "cwd": ".ssh" })).as_deref(), Some("protected"));
     assert_eq!(code(json!({ "command": "ls", "timeout": 601 })).as_deref(), Some("bad_arguments"));

@@ -264,6 +264,17 @@ impl Reader {
 
     fn overrides(&mut self, level: &LevelFile) -> Overrides {
         let categories = level.categories.get();
+        let wider = level.file_system.at().filter(|at| at.value.0 > policy::FileSystem::WorkspaceOnly);
+        if let Some(at) = wider {
+            self.warn_once(
+                at.place,
+                "`file_system` is read but not in force yet: every tool keeps to the workspace",
+            );
+        }
+        let reaching = level.network.at().filter(|at| at.value.0 > policy::Network::None);
+        if let Some(at) = reaching {
+            self.warn_once(at.place, "`network` is read but not in force yet: nothing reaches another host");
+        }
         Overrides {
             categories: categories.map(|words| words.iter().map(|word| word.0).collect()),
             file_system: level.file_system.get().map(|word| word.0),
@@ -356,6 +367,13 @@ impl Reader {
 
     fn refuse(&mut self, place: Place, message: impl Into<String>) {
         self.problems.push(Problem::new(place, message));
+    }
+
+    /// A warning that means the same wherever it stands: the first place is enough.
+    fn warn_once(&mut self, place: Place, message: &str) {
+        if !self.warnings.iter().any(|warning| warning.message == message) {
+            self.warn(place, message);
+        }
     }
 
     fn warn(&mut self, place: Place, message: impl Into<String>) {

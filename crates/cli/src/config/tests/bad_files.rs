@@ -14,8 +14,15 @@ fn a_slip_is_pointed_at_and_the_nearest_name_is_given() {
             "agents:\n  a:\n    alowedTools: []",
             "3:5: unknown key `alowedTools`, did you mean `allowedTools`?",
         ),
-        ("agents:\n  a: { level: standrd }", "2:15: unknown word `standrd`, did you mean `standard`?"),
-        ("agents: { a: { autonomy: ful } }", "1:26: unknown word `ful`, did you mean `full`?"),
+        (
+            "agents:\n  a: { level: standrd }",
+            "2:15: unknown word `standrd`; there is `sandboxed`, `restricted`, `standard`, `elevated` and `custom`, \
+             did you mean `standard`?",
+        ),
+        (
+            "agents: { a: { autonomy: ful } }",
+            "1:26: unknown word `ful`; there is `full`, `semi`, `supervised` and `locked`, did you mean `full`?",
+        ),
         (
             "agents:\n  a:\n    auto_approve: [\"vcs\", \"exec:mutat\"]",
             "3:27: there is no action `exec:mutat`, did you mean `exec:mutate`?",
@@ -28,10 +35,16 @@ fn a_slip_is_pointed_at_and_the_nearest_name_is_given() {
             "tool_access:\n  levels:\n    sandboxd: {}",
             "3:5: unknown key `sandboxd`, did you mean `sandboxed`?",
         ),
-        ("sandboxing: { default_backend: doker }", "1:32: unknown word `doker`, did you mean `docker`?"),
+        (
+            "sandboxing: { default_backend: doker }",
+            "1:32: unknown word `doker`; there is `native`, `subprocess`, `docker`, `kubernetes`, `k8s`, `microvm`, \
+             `remote` and `deny`, did you mean `docker`?",
+        ),
         (
             "sandboxing:\n  overrides: { termnal: native }",
-            "2:16: unknown word `termnal`, did you mean `terminal`?",
+            "2:16: unknown word `termnal`; there is `file_system`, `code_execution`, `version_control`, `git`, `web`, \
+             `database`, `terminal`, `design`, `communication`, `analytics`, `deployment`, `memory`, `mcp` and \
+             `other`, did you mean `terminal`?",
         ),
         (
             "approval:\n  rules:\n    - { tool: shel, action: deny }",

@@ -27,7 +27,11 @@ const TRUST: [&str; 3] = [
 #[test]
 fn levels_are_what_the_file_says_where_it_says_something() {
     let Loaded { meaning, warnings, .. } = loaded(TOOL_ACCESS);
-    assert_eq!(warnings, Vec::<String>::new());
+    let not_yet = [
+        "11:20: `file_system` is read but not in force yet: every tool keeps to the workspace",
+        "13:16: `network` is read but not in force yet: nothing reaches another host",
+    ];
+    assert_eq!(warnings, not_yet.map(|warning| format!("/etc/toolgate/toolgate.yaml:{warning}")));
     let level = |file_system, network, git| Overrides {
         file_system: Some(file_system),
         network: Some(network),

@@ -1,0 +1,291 @@
+//! Calls, facts and settings at random. Small alphabets, so that things meet.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use contract::{
+    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, Level,
+    OperatorName, Profile, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
+};
+use policy::{
+    Admitted, Agent, ApprovalRule, Command, Consent, Facets, Facts, FileSettings, FileSystem, Git,
+    GrantLimits, Network, Overrides, RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob,
+    WorkspaceAccess,
+};
+use proptest::collection::{btree_set, vec};
+use proptest::option::{of, weighted};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+pub(crate) const PRIVATE_HOSTS: [&str; 3] = ["169.254.169.254", "localhost", "::ffff:10.0.0.1"];
+
+const ACTIONS: [&str; 22] = [
+    "code:read",
+    "code:write",
+    "code:create",
+    "code:delete",
+    "code:refactor",
+    "test:run",
+    "docs:write",
+    "vcs:read",
+    "vcs:commit",
+    "vcs:push",
+    "exec:inspect",
+    "exec:build",
+    "exec:mutate",
+    "exec:networked",
+    "exec:code",
+    "web:read",
+    "web:write",
+    "db:query",
+    "db:mutate",
+    "memory:read",
+    "mcp:call",
+    "budget:spend",
+];
+const TOOLS: [&str; 6] = ["fs.read", "fs.write", "shell", "git.push", "mcp_x_y", "pay"];
+const GLOBS: [&str; 6] = ["fs.*", "fs.read", "shell", "git.*", "*", "mcp_*"];
+const COMMANDS: [&str; 5] = ["ls", "rm", "/bin/rm", "cargo", "x/rm"];
+
+/// One call, what is true, and what is configured.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) call: Admitted,
+    pub(crate) facts: Facts,
+    pub(crate) settings: Settings,
+}
+
+pub(crate) fn agent_name() -> AgentName {
+    AgentName::parse("default").unwrap()
+}
+
+pub(crate) fn case() -> impl Strategy<Value = Case> {
+    let parts = (tool(), facets(), facts(), settings(), weighted(0.5, consent()), prop::bool::weighted(0.9));
+    parts.prop_map(|(mut tool, facets, facts, settings, consent, covered)| {
+        // Most tools say all that their calls do.
+        if covered {
+            tool.safety = tool.safety.max(facets.safety);
+            tool.egress = tool.egress.max(facets.egress);
+        }
+        let call = Admitted {
+            call: CallId::from_random([1; 16]),
+            agent: agent_name(),
+            task: None,
+            tool,
+            facets,
+            operands: Some(Digest::of(b"files")),
+            arguments: Digest::of(b"arguments"),
+            asked_at: 1_000,
+        };
+        // Good for this very call, but for what was made wrong about it.
+        let consent = consent.map(|(wrong, by)| Consent {
+            approval: ApprovalId::from_random([3; 16]),
+            by: ["me", "you"].iter().take(by).map(|name| OperatorName::parse(name).unwrap()).collect(),
+            agent: if wrong == 1 { AgentName::parse("other").unwrap() } else { agent_name() },
+            contract: if wrong == 2 { Digest::of(b"old") } else { call.tool.hash },
+            arguments: if wrong == 3 { Digest::of(b"other") } else { call.arguments },
+            operands: if wrong == 6 { None } else { call.operands },
+            policy: if wrong == 4 { Digest::of(b"old") } else { settings.hash().unwrap() },
+            expires_at: if wrong == 5 { facts.now } else { facts.now + 1 },
+        });
+        Case { call, facts: Facts { consent, ..facts }, settings }
+    })
+}
+
+/// What is wrong about it, if anything (1 to 6), and how many people said yes.
+fn consent() -> impl Strategy<Value = (u8, usize)> {
+    (select(vec![0, 0, 0, 0, 1, 2, 3, 4, 5, 6]), 0..=2_usize)
+}
+
+fn tool() -> impl Strategy<Value = ToolFacts> {
+    let classes = (safety(), egress(), category());
+    let status =
+        rarely(&[ToolStatus::Active, ToolStatus::Deprecated], &[ToolStatus::Disabled, ToolStatus::Suspended]);
+    let trust = select(vec![
+        TrustLabel::Internal,
+        TrustLabel::Internal,
+        TrustLabel::Internal,
+        TrustLabel::Pinned,
+        TrustLabel::Imported,
+        TrustLabel::Untrusted,
+    ]);
+    (select(&TOOLS), classes, status, trust, prop::bool::weighted(0.2), 1..600_u64).prop_map(
+        |(name, (safety, egress, category), status, trust, requires_approval, seconds)| ToolFacts {
+            name: ToolName::parse(name).unwrap(),
+            hash: Digest::of(name.as_bytes()),
+            category,
+            safety,
+            egress,
+            status,
+            trust,
+            requires_approval,
+            limits: GrantLimits { timeout: Duration::from_secs(seconds), ..GrantLimits::default() },
+        },
+    )
+}
+
+fn facets() -> impl Strategy<Value = Facets> {
+    let access = select(vec![WorkspaceAccess::None, WorkspaceAccess::Read, WorkspaceAccess::Write]);
+    let command = (select(&COMMANDS), prop::bool::weighted(0.1)).prop_map(|(name, is_unlisted)| Command {
+        name: name.to_owned(),
+        unlisted: is_unlisted.then(|| Reason::command_not_allowed("not listed")),
+    });
+    let hosts = rarely(&["example.com"], &PRIVATE_HOSTS);
+    let lists = (vec(command, 0..3), weighted(0.3, hosts));
+    (
+        action(),
+        safety(),
+        egress(),
+        access,
+        weighted(0.4, rarely(&[Profile::Inspect, Profile::Build, Profile::Mutate], &[Profile::Networked])),
+        lists,
+    )
+        .prop_map(|(action, safety, egress, access, profile, (commands, host))| Facets {
+            action,
+            safety,
+            egress,
+            access,
+            profile,
+            commands,
+            hosts: host.map(str::to_owned).into_iter().collect(),
+        })
+}
+
+fn facts() -> impl Strategy<Value = Facts> {
+    (0..=3_usize, prop::bool::weighted(0.8)).prop_map(|(operators, egress)| Facts {
+        now: 1_000,
+        workspace: "/work".into(),
+        operators,
+        egress,
+        ask_for: 300_000,
+        consent: None,
+    })
+}
+
+pub(crate) fn settings() -> impl Strategy<Value = Settings> {
+    let agents = weighted(0.97, agent());
+    let levels = vec((select(Level::ALL), overrides()), 0..2);
+    let unavailable = weighted(0.1, category());
+    let shell = (weighted(0.1, commands(4)), weighted(0.1, commands(2)));
+    let files = (prop::bool::weighted(0.1), prop::bool::weighted(0.9));
+    (agents, levels, rules(), weighted(0.1, globs(2)), unavailable, shell, files).prop_map(
+        |(agent, levels, rules, disabled, unavailable, (allowed, denied), (read_only, delete))| Settings {
+            agents: agent.into_iter().map(|agent| (agent_name(), agent)).collect(),
+            levels: levels.into_iter().collect(),
+            rules,
+            disabled: disabled.unwrap_or_default(),
+            unavailable: unavailable
+                .into_iter()
+                .map(|category| (category, "no backend".to_owned()))
+                .collect(),
+            shell: ShellSettings { allowed, denied: denied.unwrap_or_default() },
+            files: FileSettings { read_only, delete, ..FileSettings::default() },
+            ask_for: 300_000,
+            ..Settings::default()
+        },
+    )
+}
+
+fn agent() -> impl Strategy<Value = Agent> {
+    let lists = (globs(2), weighted(0.1, globs(2)), actions(), weighted(0.3, actions()));
+    (
+        level(),
+        rarely(&[Autonomy::Full, Autonomy::Semi, Autonomy::Supervised], &[Autonomy::Locked]),
+        lists,
+        overrides(),
+    )
+        .prop_map(|(level, autonomy, (allowed, denied, auto_approve, human_approval), overrides)| {
+            Agent {
+                level,
+                autonomy,
+                allowed,
+                denied: denied.unwrap_or_default(),
+                auto_approve,
+                human_approval: human_approval.unwrap_or_default(),
+                overrides,
+            }
+        })
+}
+
+fn overrides() -> impl Strategy<Value = Overrides> {
+    let network = select(vec![Network::None, Network::AllowlistOnly, Network::Open]);
+    let git = select(vec![Git::LocalOnly, Git::ReadAndBranch, Git::Full]);
+    let terminal = select(vec![Terminal::None, Terminal::RestrictedCommands, Terminal::Full]);
+    let file_system = select(vec![FileSystem::WorkspaceOnly, FileSystem::ProjectDirectory, FileSystem::Full]);
+    let dimensions =
+        (weighted(0.2, network), weighted(0.2, git), weighted(0.2, terminal), weighted(0.2, file_system));
+    let categories = weighted(0.2, btree_set(category(), 0..6));
+    (categories, dimensions, weighted(0.2, any::<bool>()), weighted(0.2, actions())).prop_map(
+        |(categories, (network, git, terminal, file_system), deployment, requires_approval)| Overrides {
+            categories,
+            file_system,
+            network,
+            git,
+            terminal,
+            deployment,
+            requires_approval,
+        },
+    )
+}
+
+pub(crate) fn rules() -> impl Strategy<Value = Vec<ApprovalRule>> {
+    let effect = rarely(&[RuleEffect::Approve, RuleEffect::Prompt], &[RuleEffect::Deny]);
+    let rule = (glob(), effect).prop_map(|(tool, effect)| rule(tool, effect));
+    of(vec(rule, 0..4)).prop_map(Option::unwrap_or_default)
+}
+
+pub(crate) fn rule(tool: ToolGlob, effect: RuleEffect) -> ApprovalRule {
+    ApprovalRule { tool, effect, place: "toolgate.yaml:1".to_owned() }
+}
+
+pub(crate) fn glob() -> impl Strategy<Value = ToolGlob> {
+    // Compiled once: that takes longer than a verdict.
+    static COMPILED: LazyLock<Vec<ToolGlob>> =
+        LazyLock::new(|| GLOBS.iter().map(|text| ToolGlob::parse(text).unwrap()).collect());
+    select(COMPILED.as_slice())
+}
+
+fn globs(most: usize) -> impl Strategy<Value = Vec<ToolGlob>> {
+    vec(glob(), 0..=most)
+}
+
+fn commands(most: usize) -> impl Strategy<Value = BTreeSet<String>> {
+    btree_set(select(&COMMANDS).prop_map(str::to_owned), 0..=most)
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    static PARSED: LazyLock<Vec<Action>> =
+        LazyLock::new(|| ACTIONS.iter().map(|text| Actions::default().parse(text).unwrap()).collect());
+    select(PARSED.as_slice())
+}
+
+fn actions() -> impl Strategy<Value = BTreeSet<Action>> {
+    btree_set(action(), 0..4)
+}
+
+fn level() -> impl Strategy<Value = Level> {
+    rarely(&[Level::Standard, Level::Elevated], &[Level::Custom, Level::Sandboxed, Level::Restricted])
+}
+
+pub(crate) fn category() -> impl Strategy<Value = Category> {
+    use Category::{Deployment, FileSystem, Mcp, Memory, Other, Terminal, VersionControl, Web};
+    rarely(&[FileSystem, Terminal, VersionControl, Web, Memory], &[Mcp, Deployment, Other])
+}
+
+fn safety() -> impl Strategy<Value = SafetyClass> {
+    use SafetyClass::{Financial, Network, Privileged, Read, Write};
+    rarely(&[Read, Write, Network], &[Financial, Privileged])
+}
+
+fn egress() -> impl Strategy<Value = EgressClass> {
+    rarely(&[EgressClass::None], &[EgressClass::ReadOnly, EgressClass::Write])
+}
+
+/// Mostly the ones, and the others now and then.
+fn rarely<T: Clone + std::fmt::Debug + 'static>(
+    mostly: &[T],
+    others: &[T],
+) -> impl Strategy<Value = T> + use<T> {
+    prop_oneof![6 => select(mostly.to_vec()), 1 => select(others.to_vec())]
+}
