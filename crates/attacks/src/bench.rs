@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) long: bool,
     /// The caller's home.
     pub(crate) home: Option<PathBuf>,
+    /// A server for stores on PostgreSQL, if there is one.
+    pub(crate) postgres: Option<String>,
     /// The binary that is shipped, if it is built.
     pub(crate) shipped: Option<PathBuf>,
 }
@@ -52,6 +54,7 @@ impl Settings {
             required: required.to_string_lossy().split(',').map(str::to_owned).collect(),
             long: text("TOOLGATE_LONG").is_some(),
             home: text("HOME").map(PathBuf::from),
+            postgres: text("TOOLGATE_TEST_POSTGRES").and_then(|url| url.into_string().ok()),
             // Else where cargo puts it: beside the folder of this one.
             shipped: text("TOOLGATE_BIN").map(PathBuf::from).or_else(|| {
                 let built = std::env::current_exe().ok()?.parent()?.with_file_name("toolgate");

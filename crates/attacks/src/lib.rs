@@ -17,11 +17,13 @@ mod payload;
 mod place;
 mod raw;
 mod stage;
+mod storm;
 mod suite;
 mod threats;
 
 pub use gate::{GateSuite, serve_visitor_if_asked};
 pub use payload::{ATTACK_ARGUMENT, serve_if_asked};
+pub use storm::{StormSuite, serve_if_asked as serve_storm_if_asked};
 pub use suite::Suite;
 
 /// What every step of a case gives: a value, or why the case could not be tried.

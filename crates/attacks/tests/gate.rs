@@ -9,6 +9,7 @@ fn main() {
     tools::serve_if_asked();
     attacks::serve_if_asked();
     attacks::serve_visitor_if_asked();
+    attacks::serve_storm_if_asked();
     let arguments = Arguments::from_args();
     let suite = attacks::GateSuite::prepare(arguments.list);
     let conclusion = libtest_mimic::run(&arguments, suite.trials());

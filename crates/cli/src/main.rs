@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod fall;
 mod gate;
+mod log;
 mod run;
 mod scan;
 mod talk;
@@ -42,6 +43,10 @@ enum Command {
     Approve(gate::ApproveArguments),
     /// Deny a call that waits
     Deny(gate::DenyArguments),
+    /// Show the latest calls, or those whose outcome nobody knows
+    Calls(gate::CallsArguments),
+    /// Say what became of a call whose outcome nobody knows
+    Reconcile(gate::ReconcileArguments),
     /// Verify, show, export and prove what happened
     Ledger(gate::LedgerArguments),
     /// Show or verify the signed record of a call
@@ -86,6 +91,8 @@ fn main() {
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
         Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),
+        Command::Calls(arguments) => gate::run(arguments.gate.json, gate::calls(arguments)),
+        Command::Reconcile(arguments) => gate::run(arguments.gate.json, gate::reconcile(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),

@@ -46,6 +46,23 @@ fn the_shipped_binary_cannot_leave_out_a_wall() {
 }
 
 #[test]
+fn the_shipped_binary_has_no_point_to_be_killed_at() {
+    let features = |package: &str| {
+        cargo(&["tree", "--package", package, "--edges", "normal,features", "--prefix", "none"])
+    };
+    for of in ["store", "engine", "tools"] {
+        let crash = format!("toolgate-{of} feature \"crash\"");
+        assert!(features("toolgate-attacks").contains(&crash), "the storm must see what it looks for");
+        assert!(!features("toolgate").contains(&crash));
+    }
+    let default: Vec<String> = crates()
+        .into_iter()
+        .filter(|name| read(&format!("crates/{name}/Cargo.toml")).contains("\ndefault = "))
+        .collect();
+    assert_eq!(default, Vec::<String>::new(), "what a crate has by default, everything has that uses it");
+}
+
+#[test]
 fn unsafe_code_is_where_it_belongs() {
     let strays: Vec<String> = sources()
         .into_iter()

@@ -194,6 +194,10 @@ id!(
     /// One question to people.
     ApprovalId, "an approval id"
 );
+id!(
+    /// One gate: a process that makes calls, from its first one to its end.
+    GateId, "a gate id"
+);
 
 #[cfg(test)]
 mod tests {

@@ -31,12 +31,12 @@ pub use class::{
     TrustLabel,
 };
 pub use cleaning::Cleaning;
-pub use id::{AgentName, ApprovalId, CallId, IdError, Key, OperatorName, TaskName, ToolName};
+pub use id::{AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, TaskName, ToolName};
 pub use nearest::nearest;
 pub use operand::{Binding, NotBound, Operand, Operands};
 pub use rate::{CLOCKS_APART_MS, OnTheClock, Rate};
 pub use reason::{Code, Reason};
-pub use receipt::{Approved, Enforced, ReceiptBody, RunFacts};
+pub use receipt::{Approved, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
 pub use scan::{Finding, is_hidden, scan_description, show_hidden};
 pub use schema::{Schema, SchemaError};

@@ -106,6 +106,8 @@ reasons!(
     Busy busy = "busy",
     /// The key was used for another call.
     KeyConflict key_conflict = "key_conflict",
+    /// The gate ended before it could begin: nothing has happened, and it may be made again.
+    Interrupted interrupted = "interrupted",
     /// It may have happened; nobody knows.
     OutcomeUnknown outcome_unknown = "outcome_unknown",
     /// The tool failed.

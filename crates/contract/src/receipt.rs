@@ -49,6 +49,45 @@ pub struct ReceiptBody {
     pub asked_at: i64,
     /// When it was settled, in milliseconds since 1970.
     pub settled_at: i64,
+    /// Who found out what became of it, if nobody knew at first. Then this is the second receipt of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconciled: Option<Reconciled>,
+}
+
+/// What a person has found out about a call whose outcome was not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconciled {
+    /// What they found.
+    pub found: Found,
+    /// Who.
+    pub by: OperatorName,
+    /// How they know, in their words.
+    pub reason: Option<String>,
+}
+
+/// Whether something happened after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// It did.
+    Happened,
+    /// It did not.
+    DidNot,
+}
+
+impl Found {
+    /// The name used on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Found::Happened => "happened",
+            Found::DidNot => "did_not",
+        }
+    }
+
+    /// Reads the name used on the wire and in the store.
+    pub fn parse(text: &str) -> Option<Found> {
+        [Found::Happened, Found::DidNot].into_iter().find(|found| found.as_str() == text)
+    }
 }
 
 /// An approval, as the receipt names it.

@@ -12,6 +12,8 @@ use crate::reason::Reason;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
+    /// It is on record, and nothing of it has begun.
+    Planned,
     /// It waits for people.
     Waiting,
     /// It runs.
@@ -32,6 +34,7 @@ impl CallStatus {
     /// The name used on the wire and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
+            CallStatus::Planned => "planned",
             CallStatus::Waiting => "waiting",
             CallStatus::Running => "running",
             CallStatus::Completed => "completed",
@@ -44,15 +47,15 @@ impl CallStatus {
 
     /// Reads the name used on the wire and in the store.
     pub fn parse(text: &str) -> Option<CallStatus> {
-        use CallStatus::{Cancelled, Completed, Failed, Refused, Running, Unknown, Waiting};
-        [Waiting, Running, Completed, Failed, Refused, Cancelled, Unknown]
+        use CallStatus::{Cancelled, Completed, Failed, Planned, Refused, Running, Unknown, Waiting};
+        [Planned, Waiting, Running, Completed, Failed, Refused, Cancelled, Unknown]
             .into_iter()
             .find(|status| status.as_str() == text)
     }
 
     /// Whether nothing more will happen.
     pub fn is_final(self) -> bool {
-        !matches!(self, CallStatus::Waiting | CallStatus::Running)
+        !matches!(self, CallStatus::Planned | CallStatus::Waiting | CallStatus::Running)
     }
 }
 

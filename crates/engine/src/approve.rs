@@ -16,7 +16,7 @@ use crate::error::{EngineError, written};
 use crate::operator::Credential;
 use crate::request::Request;
 use crate::seal::{Bound, NotInForce};
-use crate::settle::End;
+use crate::settle::{Case, End};
 
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
@@ -118,7 +118,7 @@ impl Engine {
             ApprovalState::Rejected => return self.settle_rejected(&approval).await.map(Some),
             _ => return Ok(None),
         }
-        let case = case_of_row(&row);
+        let case = Case { policy: self.inner.policy.hash(), ..case_of_row(&row) };
         let refuse =
             |reason| async { Ok(Some(self.settle(&case, End::Refused(reason), Some(&approval)).await)) };
         let Some(request) = request_of(&row) else {
@@ -156,6 +156,7 @@ impl Engine {
         let authority = written("grant", grant.authority())?;
         let allowances = self.limits_on_running(&row.tool).allowances;
         let store = &self.inner.store;
+        let _in_hand = self.take_in_hand(&row.id);
         // What people have approved is not refused for coming too often: it waits for its turn.
         if !store.start_approved_within(&row.id, &approval.id, authority, self.now(), &allowances).await? {
             return Ok(None);
@@ -261,7 +262,7 @@ fn request_of(row: &CallRow) -> Option<Request> {
     })
 }
 
-fn command_of(arguments: &serde_json::Value) -> Option<Vec<String>> {
+pub(crate) fn command_of(arguments: &serde_json::Value) -> Option<Vec<String>> {
     // ATTACK(shown-in-part): further stages, variables and directories decide what happens, too.
     let told_elsewhere = ["command", "args", "profile", "purpose", "timeout"];
     if !arguments.as_object()?.keys().all(|key| told_elsewhere.contains(&key.as_str())) {

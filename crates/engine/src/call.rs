@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use contract::{CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, ToolName};
+use contract::{
+    CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass, ToolName,
+};
 use policy::{Admitted, Grant, Question, Ruling, Settings, Verdict, decide, may_see};
 use serde_json::json;
 use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Recorded};
@@ -11,8 +13,9 @@ use tools::{InForce, Owner, Ran, Tool};
 
 use crate::approve::view_of;
 use crate::batch::{caught, note_panic};
+use crate::crash::{is_seeded, reach};
 use crate::engine::Engine;
-use crate::error::{EngineError, written};
+use crate::error::{EngineError, chain, written};
 use crate::rates::with_limit;
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};
@@ -36,7 +39,10 @@ impl Engine {
         };
         match self.take(id.clone(), &tool, &request, patience, cancel).await {
             Ok(result) => result,
-            Err(error) => not_recorded(&id, &tool, &error.to_string()),
+            Err(error) => {
+                tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");
+                not_recorded(&id, &tool, &error.to_string())
+            }
         }
     }
 
@@ -49,11 +55,13 @@ impl Engine {
         cancel: CancellationToken,
     ) -> Result<CallResult, EngineError> {
         let admitted = self.admit(id.clone(), request);
-        let case = &self.case_of(id, tool, request)?;
-        let admitted = match admitted {
-            Ok(admitted) => admitted,
-            Err(reason) => return self.refuse(case, request, reason, json!([])).await,
+        let _in_hand = self.take_in_hand(&id);
+        let case = self.case_of(id, tool, request)?;
+        let (case, admitted) = match admitted {
+            Ok(admitted) => (&Case { safety: admitted.facets.safety, ..case }, admitted),
+            Err(reason) => return self.refuse(&case, request, reason, json!([])).await,
         };
+        reach("admitted");
         let store = &self.inner.store;
         self.expire_old().await?;
         if let Some(row) =
@@ -64,6 +72,7 @@ impl Engine {
         let facts = self.facts(&case.agent, None).await?;
         let Ruling { verdict, trace } = decide(&admitted, &facts, &self.inner.policy);
         let trace = written("trace", &trace)?;
+        reach("decided");
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
             Verdict::Ask(question) => self.ask(case, request, question, trace, patience, cancel).await,
@@ -72,6 +81,9 @@ impl Engine {
                 let claim = self.claim_of(request, case);
                 let run = Course::Run { authority };
                 let planned = self.new_call(case, request, trace.clone(), claim, run);
+                if is_seeded("acts_without_any_record") {
+                    return Ok(self.see_run(case.clone(), request.clone(), grant, None, None, cancel).await);
+                }
                 let limits = self.limits_on_running(&case.tool);
                 match store.record_within(planned, &limits.allowances).await? {
                     Recorded::New { .. } => {
@@ -241,7 +253,11 @@ impl Engine {
         if row.status.is_final() {
             return self.recorded(id).await;
         }
-        if row.status == CallStatus::Running {
+        if matches!(row.status, CallStatus::Planned | CallStatus::Running) {
+            // Whoever ran it may be no more; then the next look finds its end.
+            if !self.is_seen_through(&row.id) {
+                self.recover_from(row.owner.as_ref()).await?;
+            }
             return Ok(None);
         }
         self.run_if_approved(row, cancel).await
@@ -296,8 +312,13 @@ impl Engine {
         self.owned().insert(case.id.clone(), own.clone());
         let (of_task, asked) = (case.clone(), approval.clone());
         let seen_through = self.inner.tasks.spawn(async move {
-            let ran = engine.run(&request, grant, in_force, own).await;
-            let result = engine.settle(&of_task, End::Ran(Box::new(ran)), asked.as_ref()).await;
+            let end = match engine.begin(&of_task, &grant, asked.as_ref()).await {
+                Ok(()) => End::Ran(Box::new(engine.run(&request, grant, in_force, own).await)),
+                Err(reason) => End::NotRun(reason),
+            };
+            reach("ran");
+            let result = engine.settle(&of_task, end, asked.as_ref()).await;
+            reach("settled");
             engine.owned().remove(&of_task.id);
             result
         });
@@ -309,6 +330,29 @@ impl Engine {
                 self.owned().remove(&case.id);
                 let reason = Reason::outcome_unknown("the tool's own code failed");
                 self.settle(&case, End::Lost(reason), approval.as_ref()).await
+            }
+        }
+    }
+
+    /// Makes it durable that the effect may begin, unless it is already.
+    async fn begin(&self, case: &Case, grant: &Grant, asked: Option<&ApprovalRow>) -> Result<(), Reason> {
+        // What was approved began with its approval; what only reads began when it was recorded.
+        if asked.is_some() || case.safety == SafetyClass::Read {
+            return Ok(());
+        }
+        if is_seeded("acts_without_any_record") || is_seeded("acts_before_it_records_that_it_begins") {
+            return Ok(());
+        }
+        let not_begun =
+            |why: String| Reason::interrupted(format!("the call could not be begun, so nothing ran: {why}"));
+        let authority = written("grant", grant.authority()).map_err(|error| not_begun(error.to_string()))?;
+        match self.inner.store.begin_call(&case.id, authority, self.now()).await {
+            Ok(true) => Ok(()),
+            // ATTACK(effect-without-record): what is no longer ours to begin is not run.
+            Ok(false) => Err(not_begun("it has been ended already".to_owned())),
+            Err(error) => {
+                tracing::error!(call = %case.id, tool = %case.tool, error = chain(&error), "a call could not be begun");
+                Err(not_begun(error.to_string()))
             }
         }
     }
@@ -389,6 +433,9 @@ impl Engine {
             contract: listed.map_or_else(|| Digest::of(b""), |listed| listed.facts.hash),
             request: request.digest(self.workspace_of(&request.agent))?,
             arguments: request.arguments.digest(),
+            policy: self.inner.policy.hash(),
+            // Of what is not understood the worst is assumed.
+            safety: SafetyClass::Privileged,
             asked_at: self.now(),
         })
     }
@@ -416,6 +463,7 @@ impl Engine {
             policy: self.inner.policy.hash(),
             purpose: case.purpose.clone(),
             trace,
+            safety: case.safety,
             asked_at: case.asked_at,
             claim,
             course,
@@ -451,6 +499,8 @@ pub(crate) fn case_of_row(row: &CallRow) -> Case {
         contract: row.contract,
         request: row.request,
         arguments: row.arguments,
+        policy: row.policy,
+        safety: row.safety,
         asked_at: row.asked_at,
     }
 }

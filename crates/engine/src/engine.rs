@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contract::{AgentName, CallId, CanonicalError, Category, Contract, OperatorName, ToolName};
 use policy::{Facts, Policy, Settings};
-use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
+use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Settlement, Store, StoreError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -88,11 +88,18 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     /// Calls that this process sees through, each with the way to stop it.
     owned: Mutex<HashMap<CallId, CancellationToken>>,
+    /// Calls that somebody here is about to record or to start, and how many those are.
+    in_hand: Mutex<HashMap<CallId, usize>>,
+    /// Calls that have ended, and whose end the store did not take.
+    unsettled: Mutex<HashMap<CallId, Settlement>>,
     pub(crate) tasks: TaskTracker,
+    /// Cancelled when the engine is closed.
+    pub(crate) ending: CancellationToken,
 }
 
 impl Engine {
-    /// Opens the store, registers the tools, and makes the local operator if this is the first start.
+    /// Opens the store, registers the tools, makes the local operator if this is the first start, and ends what gates
+    /// before this one have left open.
     pub async fn open(options: Options) -> Result<Engine, OpenError> {
         let now = options.clock.now();
         let keys = Keys::load_or_create(&options.home)?;
@@ -135,10 +142,16 @@ impl Engine {
             workspace: options.workspace,
             workspaces: options.workspaces,
             clock: options.clock,
-            owned: Mutex::new(HashMap::new()),
+            owned: Mutex::default(),
+            in_hand: Mutex::default(),
+            unsettled: Mutex::default(),
             tasks: TaskTracker::new(),
+            ending: CancellationToken::new(),
         };
-        Ok(Engine { inner: Arc::new(inner) })
+        let engine = Engine { inner: Arc::new(inner) };
+        // What cannot be recovered now stays as it is, which is safe, and is tried again.
+        engine.recover_or_tell().await;
+        Ok(engine)
     }
 
     /// The tools that an agent may know of.
@@ -168,6 +181,7 @@ impl Engine {
 
     /// Ends what this process has started, and waits until it has ended.
     pub async fn close(&self) {
+        self.inner.ending.cancel();
         self.owned().values().for_each(CancellationToken::cancel);
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
@@ -182,6 +196,14 @@ impl Engine {
     pub(crate) fn owned(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
         // Whoever panicked with it in hand has left a map that is whole.
         self.inner.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn in_hand(&self) -> MutexGuard<'_, HashMap<CallId, usize>> {
+        self.inner.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn unsettled(&self) -> MutexGuard<'_, HashMap<CallId, Settlement>> {
+        self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn facts(

@@ -3,7 +3,7 @@
 use contract::CanonicalError;
 use serde::Serialize;
 use serde_json::Value;
-use store::{RecordError, StoreError};
+use store::{RecordError, SettleError, StoreError};
 use thiserror::Error;
 
 /// Why the engine could not do its work.
@@ -15,6 +15,9 @@ pub enum EngineError {
     /// A call could not be recorded, and so did not run.
     #[error("the call could not be recorded")]
     Record(#[from] RecordError),
+    /// A call could not be settled.
+    #[error("the call could not be settled")]
+    Settle(#[from] SettleError),
     /// Something cannot be written down, and so did not happen.
     #[error("a {what} cannot be written down")]
     Unwritable {
@@ -32,6 +35,12 @@ pub enum EngineError {
     /// The store has lost what it had.
     #[error("the store no longer has the call")]
     Missing,
+}
+
+/// An error with all its causes, for operators.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |cause| cause.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// A value as it is recorded.

@@ -6,6 +6,7 @@
 //! - Intent is durable before effect: the store has the planned call before a tool sees its grant.
 //! - Every call ends in the ledger, refusals too, with a signed receipt.
 //! - Tool output is untrusted until `clean` returns it.
+//! - What nobody sees through any more is ended, and never repeated.
 //! - An error on the way means no: nothing runs that is not recorded.
 #![forbid(unsafe_code)]
 
@@ -15,11 +16,15 @@ mod call;
 mod catalogue;
 mod clean;
 mod clock;
+mod crash;
 mod engine;
 mod error;
 mod explain;
+mod list;
 mod operator;
 mod rates;
+mod reconcile;
+mod recover;
 mod request;
 mod seal;
 mod settle;
@@ -35,5 +40,7 @@ pub use clock::Clock;
 pub use engine::{Engine, OpenError, Options};
 pub use error::EngineError;
 pub use explain::Explanation;
+pub use list::ListedCall;
 pub use operator::{Credential, CredentialError};
+pub use reconcile::ReconcileRefused;
 pub use request::Request;

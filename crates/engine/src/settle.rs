@@ -9,7 +9,7 @@ use tools::Ran;
 
 use crate::clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
-use crate::error::{EngineError, written};
+use crate::error::{EngineError, chain, written};
 
 /// The longest message or hint of a tool's own, and the longest name of something it left, in bytes.
 const MAX_REASON: usize = 4096;
@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) contract: Digest,
     pub(crate) request: Digest,
     pub(crate) arguments: Digest,
+    pub(crate) policy: Digest,
+    pub(crate) safety: contract::SafetyClass,
     pub(crate) asked_at: i64,
 }
 
@@ -33,6 +35,8 @@ pub(crate) struct Case {
 pub(crate) enum End {
     /// Nothing ran.
     Refused(Reason),
+    /// It was to run, and certainly did nothing.
+    NotRun(Reason),
     /// It ran.
     Ran(Box<Ran>),
     /// It began, and nobody knows how far it came.
@@ -42,13 +46,32 @@ pub(crate) enum End {
 impl Engine {
     /// Signs, records and answers. If that fails, the caller hears that the outcome is not on record.
     pub(crate) async fn settle(&self, case: &Case, end: End, approval: Option<&ApprovalRow>) -> CallResult {
+        match self.try_settle(case, end, approval).await {
+            Ok(result) => result,
+            // Somebody else was faster: theirs is on record, so theirs is the answer.
+            Err(SettleError::Settled { .. }) => match self.recorded(&case.id).await {
+                Ok(Some(recorded)) => recorded,
+                _ => unsettled(case, "another process settled it"),
+            },
+            Err(error) => {
+                tracing::error!(call = %case.id, tool = %case.tool, agent = %case.agent, error = chain(&error),
+                    "a call could not be settled");
+                unsettled(case, &error.to_string())
+            }
+        }
+    }
+
+    /// The same; what the store does not take is kept, to be handed in again.
+    pub(crate) async fn try_settle(
+        &self,
+        case: &Case,
+        end: End,
+        approval: Option<&ApprovalRow>,
+    ) -> Result<CallResult, SettleError> {
         let now = self.now();
         let Concluded { mut result, facts, artifacts } = conclude(case, end);
         let operands = match approval {
-            Some(approval) => match self.inner.store.operands(&approval.id).await {
-                Ok(operands) => operands,
-                Err(error) => return unsettled(case, &error.to_string()),
-            },
+            Some(approval) => self.inner.store.operands(&approval.id).await?,
             None => None,
         };
         let body = ReceiptBody {
@@ -61,7 +84,7 @@ impl Engine {
             contract: case.contract,
             request: case.request,
             arguments: case.arguments,
-            policy: self.inner.policy.hash(),
+            policy: case.policy,
             approval: approval.and_then(approved),
             operands,
             status: result.status,
@@ -69,10 +92,12 @@ impl Engine {
             run: facts,
             asked_at: case.asked_at,
             settled_at: now,
+            reconciled: None,
         };
         result.receipt = Some(format!("r-{}", case.id));
-        let Ok(recorded) = written("result", &result) else {
-            return unsettled(case, "it cannot be written down");
+        let recorded = match written("result", &result) {
+            Ok(recorded) => recorded,
+            Err(_) => return Ok(unsettled(case, "it cannot be written down")),
         };
         let settlement = Settlement {
             call: case.id.clone(),
@@ -82,14 +107,14 @@ impl Engine {
             artifacts,
             now,
         };
-        match self.inner.store.settle(settlement).await {
-            Ok(_) => result,
-            // Somebody else was faster: theirs is on record, so theirs is the answer.
-            Err(SettleError::Settled { .. }) => match self.recorded(&case.id).await {
-                Ok(Some(recorded)) => recorded,
-                _ => unsettled(case, "another process settled it"),
-            },
-            Err(error) => unsettled(case, &error.to_string()),
+        match self.inner.store.settle(settlement.clone()).await {
+            Ok(_) => Ok(result),
+            Err(error) => {
+                if let SettleError::Store(_) = error {
+                    self.unsettled().insert(case.id.clone(), settlement);
+                }
+                Err(error)
+            }
         }
     }
 
@@ -115,6 +140,14 @@ fn conclude(case: &Case, end: End) -> Concluded {
             let result = without_effect(&case.id, &case.tool, CallStatus::Refused, reason);
             return Concluded { result, facts: None, artifacts: Vec::new() };
         }
+        End::NotRun(reason) => {
+            let said = clean_text(&reason.message, MAX_CONTENT).text;
+            let result = CallResult {
+                content: said,
+                ..without_effect(&case.id, &case.tool, CallStatus::Failed, reason)
+            };
+            return Concluded { result, facts: None, artifacts: Vec::new() };
+        }
         End::Lost(reason) => {
             let result = lost(&case.id, &case.tool, reason);
             return Concluded { result, facts: None, artifacts: Vec::new() };
@@ -137,6 +170,7 @@ fn conclude(case: &Case, end: End) -> Concluded {
     let status = match &failure {
         None => CallStatus::Completed,
         Some(reason) if reason.code == Code::Cancelled => CallStatus::Cancelled,
+        Some(reason) if reason.code == Code::OutcomeUnknown => CallStatus::Unknown,
         Some(_) => CallStatus::Failed,
     };
     if let (true, Some(reason)) = (text.is_empty(), &failure) {
@@ -247,7 +281,7 @@ fn unsettled(case: &Case, why: &str) -> CallResult {
     lost(&case.id, &case.tool, reason)
 }
 
-fn approved(row: &ApprovalRow) -> Option<Approved> {
+pub(crate) fn approved(row: &ApprovalRow) -> Option<Approved> {
     let last = row.answers.last()?;
     Some(Approved { id: row.id.clone(), by: last.by.clone(), at: last.at, via: last.via.clone() })
 }

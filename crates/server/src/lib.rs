@@ -12,6 +12,7 @@ mod mcp;
 
 pub use http::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpError,
-    HttpOptions, HttpReady, Pending, Question, ROUTES, TokenBook, Who, link_socket, serve_gate, serve_http,
+    HttpOptions, HttpReady, Pending, Question, ROUTES, TokenBook, Who, Word, WordError, link_socket,
+    serve_gate, serve_http,
 };
 pub use mcp::{McpError, serve_stdio};

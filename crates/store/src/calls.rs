@@ -2,9 +2,13 @@
 //!
 //! # Invariants
 //! - A call and its ledger entries are recorded together, before anything happens.
+//! - `planned` means that nothing has begun, `running` that the effect may have: see `owners`.
 //! - A claim belongs to one call. It is given to another only when that call has a known end, and 24 hours have passed.
 
-use contract::{AgentName, ApprovalId, CallId, CallStatus, Digest, Operands, TaskName, ToolName};
+use contract::{
+    AgentName, ApprovalId, CallId, CallStatus, Digest, Found, GateId, Operands, SafetyClass, TaskName,
+    ToolName,
+};
 use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
@@ -13,7 +17,9 @@ use thiserror::Error;
 use crate::error::StoreError;
 use crate::evidence::is_proved;
 use crate::open::Store;
+use crate::owners::own_gate;
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
+use crate::reconcile::counts_as;
 use crate::seals::{self, Seal};
 use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
 use crate::write::Write;
@@ -26,16 +32,16 @@ macro_rules! select_calls {
     ($rest:literal) => {
         concat!(
             "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.arguments_json, c.policy, \
-             c.purpose, c.trace, c.asked_at, c.planned_seq, c.status, c.settled_at, a.id AS approval, \
-             r.seq AS receipt_seq FROM calls c LEFT JOIN approvals a ON a.call = c.id \
-             LEFT JOIN receipts r ON r.call = c.id ",
+             c.purpose, c.trace, c.asked_at, c.planned_seq, c.status, c.settled_at, c.owner, c.decision, c.safety, \
+             a.id AS approval, r.seq AS receipt_seq, x.found FROM calls c LEFT JOIN approvals a ON a.call = c.id \
+             LEFT JOIN receipts r ON r.call = c.id LEFT JOIN reconciliations x ON x.call = c.id ",
             $rest
         )
     };
 }
+pub(crate) use select_calls;
 
 const BY_ID: &str = select_calls!("WHERE c.id = $1");
-const UNSETTLED: &str = select_calls!("WHERE c.settled_at IS NULL ORDER BY c.asked_at, c.id LIMIT $1");
 const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND c.request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
@@ -43,8 +49,8 @@ const WAITING: &str = select_calls!(
 );
 const CLAIMED: &str = select_calls!("JOIN claims k ON k.call = c.id WHERE k.claim = $1");
 const ADD: &str = "INSERT INTO calls (id, agent, task, tool, contract, request, arguments, arguments_json, policy, \
-    purpose, trace, asked_at, planned_seq, status) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+    purpose, trace, asked_at, planned_seq, status, owner, decision, safety) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 const CLAIM: &str = "INSERT INTO claims (claim, call, request, made_at) VALUES ($1, $2, $3, $4)";
 const LAPSE: &str = "DELETE FROM claims WHERE claim = $1 AND made_at <= $2 AND EXISTS (SELECT 1 FROM calls \
     WHERE id = claims.call AND status IN ('completed', 'failed', 'refused', 'cancelled'))";
@@ -52,8 +58,9 @@ const ASK: &str = "INSERT INTO approvals (id, call, why, quorum, state, asked_at
     VALUES ($1, $2, $3, $4, 'pending', $5, $6)";
 const USE_APPROVAL: &str = "UPDATE approvals SET state = 'running' \
     WHERE id = $1 AND call = $2 AND state = 'approved' AND usable_until > $3";
-const RUN: &str = "UPDATE calls SET status = 'running' WHERE id = $1 AND status = 'waiting'";
-const RESULT: &str = "SELECT result FROM calls WHERE id = $1 AND result IS NOT NULL";
+const RUN: &str = "UPDATE calls SET status = 'running', owner = $2 WHERE id = $1 AND status = 'waiting'";
+const RESULT: &str = "SELECT coalesce(x.result, c.result) AS result FROM calls c \
+    LEFT JOIN reconciliations x ON x.call = c.id WHERE c.id = $1 AND c.result IS NOT NULL";
 const ARTIFACT: &str = "SELECT content FROM artifacts WHERE digest = $1";
 const RECEIPT: &str = "SELECT envelope FROM receipts WHERE call = $1";
 
@@ -82,6 +89,8 @@ pub struct NewCall {
     pub purpose: Option<String>,
     /// How the decision came about.
     pub trace: Value,
+    /// How dangerous it is, by what its arguments would do.
+    pub safety: SafetyClass,
     /// When it was asked, in milliseconds since 1970.
     pub asked_at: i64,
     /// The idempotency key, scoped by the caller of this function.
@@ -93,7 +102,7 @@ pub struct NewCall {
 /// What was decided about a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Course {
-    /// It runs at once.
+    /// It runs. What only reads may begin at once; the rest waits for [`Store::begin_call`].
     Run {
         /// With this authority.
         authority: Value,
@@ -187,7 +196,11 @@ pub struct CallRow {
     pub asked_at: i64,
     /// The ledger entry that tells of its planning.
     pub planned_seq: i64,
-    /// Where it is. One that was refused and is not settled yet counts as refused.
+    /// The gate that sees it through, once one does.
+    pub owner: Option<GateId>,
+    /// How dangerous it is.
+    pub safety: SafetyClass,
+    /// Where it is. One that was reconciled counts as what was found; one that was refused and is not settled yet counts as refused.
     pub status: CallStatus,
     /// When it was settled, if it was, in milliseconds since 1970.
     pub settled_at: Option<i64>,
@@ -195,6 +208,8 @@ pub struct CallRow {
     pub approval: Option<ApprovalId>,
     /// The ledger entry that settles it, if it is settled.
     pub receipt_seq: Option<i64>,
+    /// What people found out about it, if nobody knew at first.
+    pub reconciled: Option<Found>,
 }
 
 impl Store {
@@ -294,7 +309,8 @@ impl Store {
         if using.execute(write.connection()).await?.rows_affected() != 1 {
             return Ok(false);
         }
-        let run = sqlx::query(RUN).bind(call.as_str());
+        let own = own_gate(&mut write, now).await?;
+        let run = sqlx::query(RUN).bind(call.as_str()).bind(own.as_str());
         if run.execute(write.connection()).await?.rows_affected() != 1 {
             // The caller took it back; what was approved stays unused.
             return Ok(false);
@@ -318,12 +334,6 @@ impl Store {
     pub async fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
         let query = sqlx::query(BY_ID).bind(id.as_str());
         query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(call_row).transpose()
-    }
-
-    /// Calls that have no end yet, oldest first: after a crash, those whose outcome has to be found out.
-    pub async fn unsettled(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
-        let rows = sqlx::query(UNSETTLED).bind(i64::from(limit)).fetch_all(&mut *self.read().await?).await?;
-        rows.iter().map(call_row).collect()
     }
 
     /// What a settled call gave.
@@ -391,9 +401,15 @@ pub(crate) async fn holder(
 /// Writes the call, and the ledger entries that tell of it.
 async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> {
     let (decision, status) = match &call.course {
-        Course::Run { .. } => ("run", "running"),
+        // What only reads may be read again: nothing is gained by a second wait for the disk.
+        Course::Run { .. } if call.safety == SafetyClass::Read => ("run", "running"),
+        Course::Run { .. } => ("run", "planned"),
         Course::Ask(_) => ("ask", "waiting"),
         Course::Refuse => ("refuse", "planned"),
+    };
+    let owner = match status {
+        "waiting" => None,
+        _ => Some(own_gate(write, call.asked_at).await?),
     };
     let planned = json!({
         "call": call.id,
@@ -407,6 +423,8 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         "purpose": call.purpose,
         "claim": call.claim.as_ref().map(|claim| Digest::of(claim.as_bytes())),
         "decision": decision,
+        "safety": call.safety,
+        "gate": owner,
         "trace": call.trace,
     });
     let seq = write.append(call.asked_at, "call.planned", planned).await?;
@@ -425,9 +443,13 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         .bind(call.asked_at)
         .bind(seq)
         .bind(status)
+        .bind(owner.as_ref().map(GateId::as_str))
+        .bind(decision)
+        .bind(call.safety.as_str())
         .execute(write.connection())
         .await?;
     match &call.course {
+        Course::Run { .. } if status == "planned" => {}
         Course::Run { authority } => {
             let body = json!({ "call": call.id, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
@@ -479,15 +501,20 @@ pub(crate) async fn read_call(
     row.as_ref().map(call_row).transpose()
 }
 
-/// One that was refused and is not settled yet counts as refused.
-pub(crate) fn status_of(text: &str) -> Option<CallStatus> {
-    match text {
-        "planned" => Some(CallStatus::Refused),
-        other => CallStatus::parse(other),
-    }
+/// Where a call is. One that was refused and is not settled yet counts as refused, one that was reconciled as what was
+/// found.
+pub(crate) fn status_of(row: &AnyRow) -> Result<CallStatus, StoreError> {
+    let decision: &str = row.try_get("decision")?;
+    let reconciled = parsed_if_any(row, "found", Found::parse)?;
+    let status = |text: &str| match (text, reconciled) {
+        ("planned", _) if decision == "refuse" => Some(CallStatus::Refused),
+        ("unknown", Some(found)) => Some(counts_as(found)),
+        (other, _) => CallStatus::parse(other),
+    };
+    parsed(row, "status", status)
 }
 
-fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
+pub(crate) fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
     Ok(CallRow {
         id: parsed(row, "id", |text| CallId::parse(text).ok())?,
         agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
@@ -502,9 +529,12 @@ fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
         trace: json_of(row, "trace")?,
         asked_at: row.try_get("asked_at")?,
         planned_seq: row.try_get("planned_seq")?,
-        status: parsed(row, "status", status_of)?,
+        owner: parsed_if_any(row, "owner", |text| GateId::parse(text).ok())?,
+        safety: parsed(row, "safety", SafetyClass::parse)?,
+        status: status_of(row)?,
         settled_at: row.try_get("settled_at")?,
         approval: parsed_if_any(row, "approval", |text| ApprovalId::parse(text).ok())?,
         receipt_seq: row.try_get("receipt_seq")?,
+        reconciled: parsed_if_any(row, "found", Found::parse)?,
     })
 }

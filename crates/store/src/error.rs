@@ -34,6 +34,9 @@ pub enum StoreError {
         /// What the disk says; nothing if it said so before.
         source: Option<std::io::Error>,
     },
+    /// Whether gates live cannot be told.
+    #[error("the locks of the gates on this store cannot be used")]
+    Life(#[source] std::io::Error),
     /// A row holds what this code never wrote.
     #[error("the store holds an unreadable {what}")]
     Unreadable {

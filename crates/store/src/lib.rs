@@ -11,6 +11,10 @@
 
 mod approvals;
 mod calls;
+#[cfg(feature = "crash")]
+pub mod crash;
+#[cfg(not(feature = "crash"))]
+mod crash;
 mod durable;
 mod error;
 mod evidence;
@@ -18,13 +22,16 @@ mod file;
 mod join;
 mod keys;
 mod ledger;
+mod life;
 mod list;
 mod lookup;
 mod migrations;
 mod open;
 mod operators;
+mod owners;
 mod place;
 mod read;
+mod reconcile;
 mod registry;
 mod seals;
 mod settle;
@@ -46,6 +53,8 @@ pub use list::CallLine;
 pub use lookup::FindCallError;
 pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, OperatorRow, Role};
+pub use owners::Fate;
+pub use reconcile::{ReconcileError, Reconciliation};
 pub use registry::{NewTool, RegisterError, ToolRow};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};

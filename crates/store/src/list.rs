@@ -13,7 +13,8 @@ macro_rules! select_lines {
     ($rest:literal) => {
         concat!(
             "SELECT c.id, c.agent, c.task, c.tool, c.purpose, c.asked_at, c.status, c.settled_at, \
-             r.seq AS receipt_seq FROM calls c LEFT JOIN receipts r ON r.call = c.id ",
+             c.decision, x.found, r.seq AS receipt_seq FROM calls c LEFT JOIN receipts r ON r.call = c.id \
+             LEFT JOIN reconciliations x ON x.call = c.id ",
             $rest,
             " ORDER BY c.asked_at DESC, c.id DESC LIMIT $1"
         )
@@ -75,7 +76,7 @@ fn line(row: &AnyRow) -> Result<CallLine, StoreError> {
         tool: parsed(row, "tool", |text| ToolName::parse(text).ok())?,
         purpose: row.try_get("purpose")?,
         asked_at: row.try_get("asked_at")?,
-        status: parsed(row, "status", status_of)?,
+        status: status_of(row)?,
         settled_at: row.try_get("settled_at")?,
         receipt_seq: row.try_get("receipt_seq")?,
     })

@@ -18,6 +18,7 @@ use crate::durable::Disk;
 use crate::error::{Says, StoreError};
 use crate::keys::Keys;
 use crate::ledger::Tail;
+use crate::life::Life;
 use crate::migrations::{self, Stop};
 use crate::place::{Database, Place, Purpose};
 
@@ -45,6 +46,7 @@ pub struct Store {
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
     /// The disk under a file; a server sees to its own.
     pub(crate) disk: Option<Arc<Disk>>,
+    life: Arc<Life>,
 }
 
 /// Why a store cannot be opened.
@@ -192,6 +194,7 @@ impl Store {
             keys,
             tail: Arc::default(),
             disk,
+            life: Arc::new(Life::of(&place, options, patience)),
         })
     }
 
@@ -204,6 +207,10 @@ impl Store {
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
+    }
+
+    pub(crate) fn life(&self) -> &Life {
+        &self.life
     }
 
     pub(crate) async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
@@ -311,7 +318,7 @@ fn explain(place: &Place, error: sqlx::Error) -> OpenError {
 
 #[cfg(test)]
 mod tests {
-    use contract::{AgentName, CallId, Digest, ToolName};
+    use contract::{AgentName, CallId, Digest, SafetyClass, ToolName};
     use serde_json::json;
     use sqlx::Executor;
 
@@ -338,6 +345,7 @@ mod tests {
             policy: Digest::of(b""),
             purpose: None,
             trace: json!([]),
+            safety: SafetyClass::Read,
             asked_at: 1,
             claim: None,
             course: Course::Run { authority: json!({}) },

@@ -1,6 +1,6 @@
 //! The end of a call: its final status, its receipt, and what it left behind, in one transaction.
 
-use contract::{CallId, CallStatus, Canonical, Digest, ReceiptBody};
+use contract::{CallId, CallStatus, Canonical, Code, Digest, ReceiptBody, SafetyClass};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -8,6 +8,7 @@ use crate::calls::{CallRow, read_call};
 use crate::error::StoreError;
 use crate::ledger::{SETTLED, sign_receipt};
 use crate::open::Store;
+use crate::owners::is_of_another;
 use crate::seals;
 use crate::write::Write;
 
@@ -71,6 +72,12 @@ pub enum SettleError {
         /// How it was to end.
         to: CallStatus,
     },
+    /// Another gate sees it through.
+    #[error("the call `{id}` belongs to another gate, which lives")]
+    NotOurs {
+        /// Which call.
+        id: CallId,
+    },
     /// The receipt is about something else.
     #[error("the receipt does not fit the call: its {what} differs")]
     Mismatch {
@@ -111,7 +118,12 @@ impl Store {
         let call = read_call(write.connection(), &id).await?;
         let call = call.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
         check_way(&call, status)?;
-        check_receipt(&call, status, &body)?;
+        // ATTACK(living-owner): a look at the wrong moment ends nobody's call.
+        if is_of_another(&mut write, &call).await? {
+            return Err(SettleError::NotOurs { id });
+        }
+        check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
+        let released = has_done_nothing(&call, &body);
         let seq = write.append(now, SETTLED, statement.into_value()).await?;
         let file = sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope);
         file.execute(write.connection()).await.map_err(StoreError::from)?;
@@ -123,7 +135,7 @@ impl Store {
         if let Some(approval) = &call.approval {
             seals::let_go(&mut write, approval).await?;
         }
-        if call.status != CallStatus::Running {
+        if released {
             // Nothing has happened, so the same call may be made again.
             let release = sqlx::query(RELEASE).bind(id.as_str());
             release.execute(write.connection()).await.map_err(StoreError::from)?;
@@ -134,19 +146,31 @@ impl Store {
 }
 
 fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
-    use CallStatus::{Cancelled, Completed, Failed, Refused, Running, Unknown, Waiting};
+    use CallStatus::{Cancelled, Completed, Failed, Planned, Refused, Running, Unknown, Waiting};
     if call.settled_at.is_some() {
         return Err(SettleError::Settled { id: call.id.clone(), status: call.status });
     }
     match (call.status, to) {
         (Refused, Refused)
+        | (Planned, Failed | Cancelled)
         | (Waiting, Refused | Cancelled)
         | (Running, Completed | Failed | Cancelled | Unknown) => Ok(()),
         (from, to) => Err(SettleError::NoSuchWay { from, to }),
     }
 }
 
-fn check_receipt(call: &CallRow, status: CallStatus, body: &ReceiptBody) -> Result<(), SettleError> {
+/// Whether a call that ends has certainly had no effect.
+fn has_done_nothing(call: &CallRow, body: &ReceiptBody) -> bool {
+    let was_interrupted = body.reason.as_ref().is_some_and(|reason| reason.code == Code::Interrupted);
+    call.status != CallStatus::Running || (call.safety == SafetyClass::Read && was_interrupted)
+}
+
+/// Whether a receipt is of this call; else what differs.
+pub(crate) fn check_receipt(
+    call: &CallRow,
+    status: CallStatus,
+    body: &ReceiptBody,
+) -> Result<(), &'static str> {
     let differs = [
         ("call", body.call_id != call.id),
         ("status", body.status != status),
@@ -158,7 +182,7 @@ fn check_receipt(call: &CallRow, status: CallStatus, body: &ReceiptBody) -> Resu
         ("arguments", body.arguments != call.arguments),
     ];
     match differs.into_iter().find(|(_, differs)| *differs) {
-        Some((what, _)) => Err(SettleError::Mismatch { what }),
+        Some((what, _)) => Err(what),
         None => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use sqlx::{Any, AnyConnection, Transaction};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
+use crate::crash::About;
 use crate::error::{StoreError, leaves_doubt};
 use crate::ledger::{Hash, Tail, stands};
 use crate::migrations::begin;
@@ -21,6 +22,7 @@ pub(crate) struct Write<'a> {
     store: &'a Store,
     transaction: Transaction<'static, Any>,
     tail: Option<Tail>,
+    about: About,
     /// Held until the transaction has ended.
     turn: OwnedMutexGuard<()>,
 }
@@ -33,7 +35,7 @@ impl Store {
         }
         let waiting = timeout(self.patience.saturating_mul(6), Arc::clone(&self.turn).lock_owned());
         let turn = waiting.await.map_err(|_| StoreError::Locked(sqlx::Error::PoolTimedOut))?;
-        Ok(Write { store: self, transaction: self.begin().await?, tail: None, turn })
+        Ok(Write { store: self, transaction: self.begin().await?, tail: None, about: About::new(), turn })
     }
 
     async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
@@ -53,6 +55,10 @@ impl Store {
 }
 
 impl Write<'_> {
+    pub(crate) fn store(&self) -> &Store {
+        self.store
+    }
+
     pub(crate) fn connection(&mut self) -> &mut AnyConnection {
         &mut self.transaction
     }
@@ -66,6 +72,7 @@ impl Write<'_> {
         };
         let seq = tail.append(&mut self.transaction, key, time, kind, body).await?;
         self.tail = Some(tail);
+        self.about.note(kind);
         Ok(seq)
     }
 
@@ -74,6 +81,7 @@ impl Write<'_> {
         if let Some(tail) = &self.tail {
             tail.sign(&mut self.transaction, self.store.keys()).await?;
         }
+        self.about.reach("before-commit");
         if let Err(error) = self.transaction.commit().await {
             // INVARIANT(doubt): a commit of which nobody heard is not taken for one that did not happen.
             let last = self.tail.as_ref().and_then(Tail::last);
@@ -88,15 +96,17 @@ impl Write<'_> {
                 _ => return Err(error.into()),
             }
         }
+        self.about.reach("before-sync");
         if let Some(tail) = self.tail {
             self.store.remember(tail);
         }
         // The next one may write while this one waits for the disk.
         drop(self.turn);
-        match &self.store.disk {
-            Some(disk) => disk.wait().await,
-            None => Ok(()),
+        if let Some(disk) = &self.store.disk {
+            disk.wait().await?;
         }
+        self.about.reach("durable");
+        Ok(())
     }
 }
 

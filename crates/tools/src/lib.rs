@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod crash;
 mod facts;
 mod files;
 mod inside;
@@ -29,6 +30,8 @@ mod wire;
 mod guide;
 
 pub use command::{CommandLine, CommandOutput, CommandTool};
+#[cfg(feature = "crash")]
+pub use crash::watch_points;
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
 pub use operands::{Hold, InForce, Sealed};
 pub use surroundings::{Owner, Surroundings};

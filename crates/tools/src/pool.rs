@@ -22,6 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::crash::reach;
 use crate::facts::not_enforced;
 use crate::inside::{Trade, WORKER_ARGUMENT};
 use crate::surroundings::{Owner, Surroundings};
@@ -61,6 +62,7 @@ impl Surroundings {
             Some(worker) => worker,
             None => self.start(access, limits, &question.root).await?,
         };
+        reach("worker/unasked");
         let mut answered = worker.ask(&bytes).await;
         // One that had died while it waited has done nothing with the question: it could not even be sent.
         if is_kept && matches!(&answered, Err(Silence::Unsent)) {
@@ -69,6 +71,7 @@ impl Surroundings {
         }
         match answered {
             Ok(answer) => {
+                reach("worker/answered");
                 let enforcement = worker.kept.enforcement().clone();
                 if let Some(key) = key {
                     self.keep(key, worker);

@@ -419,6 +419,7 @@ fn forged(row: &CallRow) -> ReceiptBody {
         run: None,
         asked_at: row.asked_at,
         settled_at: row.asked_at,
+        reconciled: None,
     }
 }
 

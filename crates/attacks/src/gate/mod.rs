@@ -7,15 +7,16 @@ mod addresses;
 mod approvals;
 mod case;
 mod commands;
+mod crashes;
 mod doors;
 mod files;
 mod input;
 mod limits;
-mod payment;
+pub(crate) mod payment;
 mod seal_races;
 mod seals;
 mod secrets;
-mod stand;
+pub(crate) mod stand;
 mod suite;
 mod visitor;
 
@@ -36,5 +37,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("crashes", crashes::cases()),
     ]
 }

@@ -115,8 +115,10 @@ impl Tool for Paying {
             let mut amounts =
                 members.into_iter().flatten().filter(|(key, _)| key.eq_ignore_ascii_case("amount"));
             let amount = amounts.next().map(|(_, value)| value.to_string()).unwrap_or_default();
+            store::crash::reach("effect/before");
             let written = OpenOptions::new().append(true).create(true).open(&self.book);
             let failure = written.and_then(|mut book| writeln!(book, "{amount}")).err();
+            store::crash::reach("effect/after");
             Ran {
                 output: Output { content: "paid".to_owned(), structured: json!({}), ..Output::default() },
                 facts: RunFacts::default(),

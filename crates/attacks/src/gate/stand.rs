@@ -67,6 +67,8 @@ pub(crate) struct Gate<'a> {
 pub(crate) struct Opening {
     pub(crate) settings: Settings,
     pub(crate) workspace: Option<PathBuf>,
+    /// The store, if not the one in its home.
+    pub(crate) store: Option<String>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) host: Host,
     pub(crate) clock: Clock,
@@ -77,6 +79,7 @@ impl Opening {
         Opening {
             settings,
             workspace: None,
+            store: None,
             tools: Vec::new(),
             host: Host::default(),
             clock: Clock::system(),
@@ -205,6 +208,11 @@ impl<'a> Stand<'a> {
         })
     }
 
+    /// Where that store is.
+    pub(crate) fn store_url(&self) -> String {
+        store_url(&self.home())
+    }
+
     /// The store of this gate, looked at from outside.
     pub(crate) fn store(&self) -> Try<Store> {
         let keys = Keys::load_or_create(&self.home())?;
@@ -294,7 +302,7 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
     tools.extend(opening.tools);
     let options = Options {
         home: home.to_owned(),
-        store: store_url(home),
+        store: opening.store.unwrap_or_else(|| store_url(home)),
         tools,
         surroundings: Surroundings::new(binary, proofs, opening.host, clock.as_function()),
         settings: opening.settings,

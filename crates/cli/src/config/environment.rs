@@ -22,6 +22,11 @@ pub(crate) fn config_file() -> Option<PathBuf> {
     std::env::var_os("TOOLGATE_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from)
 }
 
+/// Which events operators are told, from `TOOLGATE_LOG`: `info`, say, or `engine=debug`.
+pub(crate) fn log_filter() -> Option<String> {
+    std::env::var("TOOLGATE_LOG").ok()
+}
+
 /// The store that `TOOLGATE_STORE` names.
 pub(crate) fn store_url() -> Option<String> {
     std::env::var("TOOLGATE_STORE").ok().filter(|url| !url.is_empty())

@@ -158,7 +158,11 @@ pub(crate) fn show(result: &CallResult, json: bool) {
         return;
     }
     match result.status {
-        CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled | CallStatus::Running => {
+        CallStatus::Completed
+        | CallStatus::Failed
+        | CallStatus::Cancelled
+        | CallStatus::Planned
+        | CallStatus::Running => {
             if !result.content.is_empty() {
                 talk::data(result.content.trim_end_matches('\n'));
             }
@@ -204,7 +208,7 @@ pub(crate) fn code_of(result: &CallResult) -> i32 {
         CallStatus::Completed if !result.is_error => CODE_DONE,
         CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled => CODE_TOOL_FAILED,
         CallStatus::Refused => CODE_REFUSED,
-        CallStatus::Waiting | CallStatus::Running => CODE_WAITING,
+        CallStatus::Planned | CallStatus::Waiting | CallStatus::Running => CODE_WAITING,
         CallStatus::Unknown => CODE_BROKEN,
     }
 }

@@ -34,6 +34,7 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
         let error = anyhow::anyhow!("there is no agent `{agent}`");
         return Err(Trouble::from(error).with_hint("`toolgate agents list` shows who there is"));
     }
+    opened.engine.keep_recovering();
     let patience = Duration::from_secs(arguments.wait.min(3600));
     server::serve_stdio(opened.engine, agent, patience).await?;
     Ok(CODE_DONE)

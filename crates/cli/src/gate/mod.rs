@@ -4,6 +4,7 @@ mod agents;
 mod answer;
 mod artifact;
 mod call;
+mod calls;
 mod demo;
 mod explain;
 mod ledger;
@@ -18,6 +19,7 @@ pub(crate) use agents::{AgentsArguments, agents};
 pub(crate) use answer::{ApprovalsArguments, ApproveArguments, DenyArguments, approvals, approve, deny};
 pub(crate) use artifact::{ArtifactArguments, artifact};
 pub(crate) use call::{CallArguments, call};
+pub(crate) use calls::{CallsArguments, ReconcileArguments, calls, reconcile};
 pub(crate) use demo::{DemoArguments, demo};
 pub(crate) use explain::{ExplainArguments, explain};
 pub(crate) use ledger::{LedgerArguments, ledger};
@@ -63,6 +65,7 @@ where
     F: Future<Output = Result<i32, Trouble>>,
 {
     crate::fall::live_on();
+    crate::log::begin();
     // Two threads: one sees calls through, one keeps talking to people.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let outcome = match runtime {

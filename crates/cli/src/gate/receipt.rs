@@ -59,13 +59,19 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
             let call = found.map_err(|error| {
                 Trouble::from(error).with_hint("`toolgate receipt list` shows what there is")
             })?;
-            let envelope = store.receipt(&call).await?;
-            let envelope = envelope.ok_or_else(|| anyhow!("call `{call}` is not settled yet"))?;
+            let first = store.receipt(&call).await?;
+            let first = first.ok_or_else(|| anyhow!("call `{call}` is not settled yet"))?;
+            let second = store.second_receipt(&call).await?;
             if arguments.gate.json {
-                talk::data(&envelope);
+                // The last word on the call; the ledger has both.
+                talk::data(second.as_ref().unwrap_or(&first));
                 return Ok(CODE_DONE);
             }
-            let told = tell(&envelope, store.keys().public(), false)?;
+            let key = store.keys().public();
+            let mut told = tell(&first, key, false)?;
+            if let Some(second) = second {
+                told = told.max(tell(&second, key, false)?);
+            }
             tell_call(store, &call).await?;
             Ok(told)
         }
@@ -202,6 +208,10 @@ fn print(body: &ReceiptBody) {
     }
     for file in body.operands.iter().flat_map(|operands| &operands.bound) {
         line("bound", &file.described());
+    }
+    if let Some(word) = &body.reconciled {
+        let how = word.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        line("reconciled", &format!("{} by {}{how}", word.found.as_str(), word.by));
     }
     line("asked", &time(body.asked_at));
     line("settled", &time(body.settled_at));

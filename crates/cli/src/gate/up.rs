@@ -46,6 +46,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         return new_link(&arguments);
     }
     let opened = arguments.gate.open().await?;
+    opened.engine.keep_recovering();
     let shutdown = CancellationToken::new();
     let options = HttpOptions {
         listen: arguments.listen.unwrap_or(opened.listen),

@@ -110,13 +110,6 @@ fn a_word_that_an_argument_does_not_take_is_answered_with_those_it_takes() {
 }
 
 #[test]
-fn a_key_for_a_tool_that_takes_none_is_refused() {
-    let Some(place) = Place::new() else { return };
-    let ran = place.toolgate(&["call", "shell", r#"{"command":"ls"}"#, "--key", "k1"]);
-    assert_eq!(ran.code, Some(3), "{ran:?}");
-}
-
-#[test]
 fn a_ledger_that_is_not_there_is_not_made_to_be_verified() {
     let Some(place) = Place::new() else { return };
     for arguments in [&["ledger", "verify"][..], &["ledger", "show"], &["receipt", "show", "abcd"]] {

@@ -11,5 +11,6 @@ mod approvals;
 mod bad_input;
 mod calls;
 mod clients;
+mod crashes;
 mod ledger;
 mod place;

@@ -4,7 +4,7 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 23] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
@@ -22,6 +22,8 @@ fn help_is_as_kept() {
         (&["approvals", "--help"], include_str!("help/approvals.txt")),
         (&["approve", "--help"], include_str!("help/approve.txt")),
         (&["deny", "--help"], include_str!("help/deny.txt")),
+        (&["calls", "--help"], include_str!("help/calls.txt")),
+        (&["reconcile", "--help"], include_str!("help/reconcile.txt")),
         (&["ledger", "--help"], include_str!("help/ledger.txt")),
         (&["receipt", "--help"], include_str!("help/receipt.txt")),
         (&["artifact", "--help"], include_str!("help/artifact.txt")),

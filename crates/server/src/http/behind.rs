@@ -6,14 +6,17 @@ use std::time::Duration;
 use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, OperatorName, Reason, show_hidden,
 };
-use engine::{AT_ONCE, AnswerRefused, Batch, Credential, Engine, Request, Waiting};
+use engine::{AT_ONCE, AnswerRefused, Batch, Credential, Engine, ReconcileRefused, Request, Waiting};
 use serde_json::Value;
-use store::{AnswerError, CallLine, CallRow, FindError, LedgerEntry, ProofError, Receipt, StoreError};
+use store::{
+    AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, ProofError, Receipt,
+    ReconcileError, StoreError,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
-    Question,
+    Question, Word, WordError,
 };
 
 impl Gate for Engine {
@@ -102,6 +105,18 @@ impl Gate for Engine {
             let answered = self.answer(id.as_str(), decision.vote, decision.reason, credential, via).await;
             let row = answered.map_err(refused)?;
             Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
+        })
+    }
+
+    fn reconcile<'a>(
+        &'a self,
+        id: &'a CallId,
+        word: Word,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<CallResult, WordError>> {
+        Box::pin(async move {
+            let said = Engine::reconcile(self, id.as_str(), word.found, word.reason, credential).await;
+            said.map_err(word_refused)
         })
     }
 
@@ -267,6 +282,24 @@ fn refused(error: AnswerRefused) -> DecideError {
         ) => DecideError::Forbidden { why: error.to_string() },
         AnswerRefused::Answer(AnswerError::Store(error)) => DecideError::Gate(trouble(error)),
         AnswerRefused::Engine(error) => DecideError::Gate(trouble(error)),
+    }
+}
+
+fn word_refused(error: ReconcileRefused) -> WordError {
+    let why = error.to_string();
+    match error {
+        ReconcileRefused::NotAnOperator | ReconcileRefused::Reconcile(ReconcileError::NotAllowed { .. }) => {
+            WordError::Forbidden { why }
+        }
+        ReconcileRefused::Find(FindCallError::Store(error)) => WordError::Gate(trouble(error)),
+        ReconcileRefused::Find(_) | ReconcileRefused::Reconcile(ReconcileError::Unknown { .. }) => {
+            WordError::Unknown
+        }
+        ReconcileRefused::Reconcile(ReconcileError::Known { .. } | ReconcileError::Reconciled { .. }) => {
+            WordError::Known { why }
+        }
+        ReconcileRefused::Reconcile(error) => WordError::Gate(trouble(error)),
+        ReconcileRefused::Engine(error) => WordError::Gate(trouble(error)),
     }
 }
 

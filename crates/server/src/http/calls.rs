@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::app::App;
 use super::body;
 use super::caller::Caller;
-use super::gate::{CallRecord, Cancelled};
+use super::gate::{CallRecord, Cancelled, Word, WordError};
 use super::problem::Problem;
 
 /// How long a waiting call blocks unless its caller says otherwise, and at most, in seconds.
@@ -22,6 +22,8 @@ const MOST_PATIENCE: u64 = 60;
 /// How many calls are listed unless the reader says otherwise, and at most.
 const LISTED: u32 = 50;
 const MOST_LISTED: u32 = 500;
+/// The longest reason, in characters.
+const MAX_REASON: usize = 2000;
 
 /// A call, as it is asked for.
 #[derive(Deserialize)]
@@ -150,6 +152,33 @@ pub(super) async fn cancel(
     }
 }
 
+pub(super) async fn reconcile(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let operator = caller.operator()?;
+    let id = CallId::parse(&id).map_err(|_| Problem::not_found("call"))?;
+    let mut word: Word = body::read(request).await?;
+    word.reason = word.reason.filter(|reason| !reason.trim().is_empty());
+    if word.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+        return Err(Problem::bad_request(format!("the reason is longer than {MAX_REASON} characters")));
+    }
+    match app.gate.reconcile(&id, word, &operator.credential).await {
+        Ok(result) => Ok(body::json(StatusCode::OK, &result)),
+        Err(error) => {
+            let told = error.to_string();
+            Err(match error {
+                WordError::Unknown => Problem::not_found("call"),
+                WordError::Known { .. } => Problem::new(StatusCode::CONFLICT, "outcome_known", told),
+                WordError::Forbidden { .. } => Problem::new(StatusCode::FORBIDDEN, "may_not_decide", told),
+                WordError::Gate(error) => error.into(),
+            })
+        }
+    }
+}
+
 /// A call, for those who may see it. One of another agent is as unknown as one that never was.
 async fn find(app: &App, caller: &Caller, id: &str) -> Result<CallRecord, Problem> {
     let unknown = || Problem::not_found("call");
@@ -180,7 +209,7 @@ fn told(result: &CallResult) -> Response {
 fn status_of(result: &CallResult) -> StatusCode {
     match result.status {
         CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled => StatusCode::OK,
-        CallStatus::Waiting | CallStatus::Running => StatusCode::ACCEPTED,
+        CallStatus::Planned | CallStatus::Waiting | CallStatus::Running => StatusCode::ACCEPTED,
         CallStatus::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
         CallStatus::Refused => match result.reason.as_ref().map(|reason| reason.code) {
             Some(Code::BadArguments | Code::BadRequest) => StatusCode::UNPROCESSABLE_ENTITY,

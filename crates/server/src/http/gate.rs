@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use contract::{
-    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Operands,
+    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
     OperatorName, SafetyClass, TaskName, ToolName,
 };
 use engine::{Batch, Credential, Request};
@@ -80,6 +80,14 @@ pub trait Gate: Send + Sync {
         via: &'static str,
     ) -> Pending<'a, Result<Answered, DecideError>>;
 
+    /// Takes an operator's word on a call whose outcome nobody knows. What it counts as now.
+    fn reconcile<'a>(
+        &'a self,
+        id: &'a CallId,
+        word: Word,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<CallResult, WordError>>;
+
     /// The tools that an agent may know of.
     fn tools(&self, agent: &AgentName) -> Vec<Contract>;
 
@@ -146,6 +154,40 @@ pub struct Decision {
     /// Why; whoever asked will read it.
     #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// What a person has found out about a call.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Word {
+    /// Whether it happened.
+    pub found: Found,
+    /// How they know.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Why a person's word was not taken.
+#[derive(Debug, Error)]
+pub enum WordError {
+    /// There is no such call.
+    #[error("there is no such call")]
+    Unknown,
+    /// There is nothing to find out, or somebody has.
+    #[error("{why}")]
+    Known {
+        /// What is known.
+        why: String,
+    },
+    /// Not by them.
+    #[error("{why}")]
+    Forbidden {
+        /// Why not.
+        why: String,
+    },
+    /// The gate failed.
+    #[error(transparent)]
+    Gate(#[from] GateError),
 }
 
 /// A question after an answer to it.

@@ -44,7 +44,7 @@ use tokio_util::sync::CancellationToken;
 pub use caller::{TokenBook, Who};
 pub use gate::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
-    Question,
+    Question, Word, WordError,
 };
 pub use links::link_socket;
 pub use routes::ROUTES;

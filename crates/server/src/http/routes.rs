@@ -44,6 +44,7 @@ routes! {
     GET    "/v1/calls",                      Either   => calls::list;
     GET    "/v1/calls/{id}",                 Either   => calls::show;
     DELETE "/v1/calls/{id}",                 Either   => calls::cancel;
+    POST   "/v1/calls/{id}/reconciliation",  Operator => calls::reconcile;
     GET    "/v1/approvals",                  Operator => approvals::list;
     POST   "/v1/approvals/{id}/decision",    Operator => approvals::decide;
     GET    "/v1/tools",                      Either   => tools::list;

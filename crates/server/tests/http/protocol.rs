@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Wish, exchange};
-use crate::stub::{AGENT, OPERATOR, Server, Stub, approval_id};
+use crate::stub::{AGENT, OPERATOR, Server, Stub, approval_id, call_id};
 
 fn call(body: &str) -> Wish {
     Wish::post("/v1/calls", body).bearer(AGENT)
@@ -128,6 +128,27 @@ async fn a_body_up_to_the_limit_is_read_and_a_larger_one_is_not() {
     let answer = exchange(server.address, &endless).await;
     assert_eq!((answer.status, answer.problem().as_str()), (413, "too_large"));
     assert_eq!(server.gate.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_word_on_what_happened_says_how_it_was_taken() {
+    let server = Server::start().await;
+    let say =
+        |id: &str, body: &str| Wish::post(&format!("/v1/calls/{id}/reconciliation"), body).bearer(OPERATOR);
+    let id = call_id().to_string();
+    let answer = server.ask(say(&id, r#"{"found":"happened","reason":"I saw it"}"#)).await;
+    assert_eq!((answer.status, &answer.json()["status"]), (200, &"completed".into()));
+    for (reason, status, code) in [("twice", 409, "outcome_known"), ("viewer", 403, "may_not_decide")] {
+        let answer = server.ask(say(&id, &format!(r#"{{"found":"did_not","reason":"{reason}"}}"#))).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (status, code));
+    }
+    assert_eq!(server.ask(say(&"0".repeat(32), r#"{"found":"did_not"}"#)).await.status, 404);
+    let asked = server.gate.asked();
+    assert_eq!(asked.first().unwrap(), "reconcile 01010101 happened reason=I saw it operator=true");
+    for body in [r#"{}"#, r#"{"found":"perhaps"}"#, r#"{"found":"did_not","scope":"all"}"#] {
+        assert!(matches!(server.ask(say(&id, body)).await.status, 400 | 422), "{body}");
+    }
+    assert_eq!(server.gate.asked().len(), asked.len());
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use engine::{Batch, Credential, Request};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
-    Pending, Question, serve_gate,
+    Pending, Question, Word, WordError, serve_gate,
 };
 use store::Vote;
 use tempfile::TempDir;
@@ -205,6 +205,28 @@ impl Gate for Stub {
 
     fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>> {
         ready(Ok(vec![question()]))
+    }
+
+    fn reconcile<'a>(
+        &'a self,
+        id: &'a CallId,
+        word: Word,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<CallResult, WordError>> {
+        let known = credential.digest() == Digest::of(OPERATOR.as_bytes());
+        let reason = word.reason.as_deref().unwrap_or("-");
+        self.note(format!(
+            "reconcile {} {} reason={reason} operator={known}",
+            id.short(),
+            word.found.as_str()
+        ));
+        // The reason says how the gate takes it.
+        ready(match word.reason.as_deref() {
+            _ if *id != call_id() => Err(WordError::Unknown),
+            Some("twice") => Err(WordError::Known { why: "it is reconciled already".to_owned() }),
+            Some("viewer") => Err(WordError::Forbidden { why: "a viewer does not reconcile".to_owned() }),
+            _ => Ok(result(CallStatus::Completed, None)),
+        })
     }
 
     fn decide<'a>(

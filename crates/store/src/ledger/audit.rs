@@ -19,18 +19,21 @@ use crate::open::Store;
 /// Entries that are held in memory at once.
 const PAGE: i64 = 128;
 
-const ENTRIES: &str = "SELECT l.seq, l.time, l.kind, l.body, l.prev, l.hashes, r.envelope \
-    FROM ledger l LEFT JOIN receipts r ON r.seq = l.seq WHERE l.seq >= $1 ORDER BY l.seq LIMIT $2";
+const ENTRIES: &str = "SELECT l.seq, l.time, l.kind, l.body, l.prev, l.hashes, \
+    coalesce(r.envelope, x.envelope) AS envelope FROM ledger l LEFT JOIN receipts r ON r.seq = l.seq \
+    LEFT JOIN reconciliations x ON x.seq = l.seq WHERE l.seq >= $1 ORDER BY l.seq LIMIT $2";
 const NEXT: &str = "SELECT min(seq) AS seq FROM ledger WHERE seq >= $1";
 const HEAD: &str = "SELECT size, note FROM head";
 const CHECKPOINTS: &str = "SELECT size, note FROM checkpoints ORDER BY size";
 /// What belongs to an entry that is not there.
 const ORPHANS: &str = "SELECT min(seq) AS seq FROM ( \
-    SELECT seq FROM receipts UNION ALL SELECT planned_seq AS seq FROM calls) AS named \
+    SELECT seq FROM receipts UNION ALL SELECT seq FROM reconciliations UNION ALL SELECT planned_seq AS seq FROM calls) \
+    AS named \
     WHERE NOT EXISTS (SELECT 1 FROM ledger l WHERE l.seq = named.seq)";
 /// A receipt that is filed under another call than it is about.
-const FILED: &str = "SELECT r.seq, r.call, l.body FROM receipts r JOIN ledger l ON l.seq = r.seq \
-    WHERE r.seq >= $1 ORDER BY r.seq LIMIT $2";
+const FILED: &str = "SELECT r.seq, r.call, l.body FROM ( \
+    SELECT seq, call FROM receipts UNION ALL SELECT seq, call FROM reconciliations) AS r \
+    JOIN ledger l ON l.seq = r.seq WHERE r.seq >= $1 ORDER BY r.seq LIMIT $2";
 
 impl Store {
     /// Goes through the whole ledger and recomputes everything: hashes, chain, tree, receipts, checkpoints.

@@ -17,6 +17,9 @@ pub(crate) const OPENED: &str = "gate.opened";
 /// The kind of an entry whose body is that of a receipt.
 pub(crate) const SETTLED: &str = "call.settled";
 
+/// The kind of an entry whose body is that of a call's second receipt.
+pub(crate) const RECONCILED: &str = "call.reconciled";
+
 /// What stands for the entry before the first.
 pub(crate) const NOTHING_BEFORE: Hash = [0; 32];
 

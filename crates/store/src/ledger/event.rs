@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::open::Store;
 
 /// Kinds that the store itself writes, each together with the rows it tells of.
-const RESERVED: [&str; 4] = ["approval.", "call.", "operator.", "tool."];
+const RESERVED: [&str; 5] = ["approval.", "call.", "gate.", "operator.", "tool."];
 
 /// Why an event was not recorded.
 #[derive(Debug, Error)]
@@ -29,7 +29,7 @@ impl Store {
         let is_word =
             |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         let has_form = kind.split_once('.').is_some_and(|(who, what)| is_word(who) && is_word(what));
-        let reserved = kind == super::entry::OPENED || RESERVED.iter().any(|prefix| kind.starts_with(prefix));
+        let reserved = RESERVED.iter().any(|prefix| kind.starts_with(prefix));
         if !has_form || reserved {
             return Err(EventError::Kind { kind: kind.chars().take(64).collect() });
         }

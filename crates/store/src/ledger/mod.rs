@@ -24,5 +24,5 @@ pub use verify::{Broken, Fault, Verified, VerifyError};
 
 pub(crate) use chain::{Tail, stands};
 pub(crate) use dsse::sign as sign_receipt;
-pub(crate) use entry::SETTLED;
+pub(crate) use entry::{RECONCILED, SETTLED};
 pub(crate) use tree::Hash;

@@ -6,7 +6,7 @@ use contract::Canonical;
 use thiserror::Error;
 
 use super::dsse::{self, ReceiptError};
-use super::entry::{Entry, NOTHING_BEFORE, OPENED, SETTLED};
+use super::entry::{Entry, NOTHING_BEFORE, OPENED, RECONCILED, SETTLED};
 use super::note::{Checkpoint, NoteError, shown};
 use super::tree::{Frontier, Hash};
 use crate::error::StoreError;
@@ -232,7 +232,7 @@ impl Verifier<'_> {
     }
 
     fn receipt_fault(&mut self, kept: &Kept) -> Option<Fault> {
-        match (&kept.receipt, kept.entry.kind == SETTLED) {
+        match (&kept.receipt, [SETTLED, RECONCILED].contains(&kept.entry.kind.as_str())) {
             (None, false) => None,
             (None, true) => Some(Fault::ReceiptMissing),
             (Some(_), false) => Some(Fault::ReceiptStray),

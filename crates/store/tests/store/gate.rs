@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use contract::{
-    AgentName, ApprovalId, CallId, CallStatus, Digest, OperatorName, ReceiptBody, TaskName, ToolName,
+    AgentName, ApprovalId, CallId, CallStatus, Digest, OperatorName, ReceiptBody, SafetyClass, TaskName,
+    ToolName,
 };
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Executor, Row};
@@ -72,10 +73,12 @@ impl Gate {
             "head",
             "checkpoints",
             "operators",
+            "gates",
             "calls",
             "approvals",
             "answers",
             "receipts",
+            "reconciliations",
         ] {
             raw.run(&format!("INSERT INTO {table} SELECT * FROM {from}.{table}")).await.unwrap();
         }
@@ -265,6 +268,7 @@ pub(crate) fn running(number: u8) -> NewCall {
         policy: Digest::of(b"policy"),
         purpose: Some("to test".into()),
         trace: json!([{ "layer": "level", "found": "allowed" }]),
+        safety: SafetyClass::Read,
         asked_at: NOW + i64::from(number),
         claim: None,
         course: Course::Run { authority: json!({ "workspace": "read_write" }) },
@@ -317,6 +321,7 @@ pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {
         run: None,
         asked_at: call.asked_at,
         settled_at: NOW + 2000,
+        reconciled: None,
     };
     Settlement {
         call: call.id.clone(),

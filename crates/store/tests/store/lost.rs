@@ -46,10 +46,10 @@ async fn a_commit_of_which_nothing_can_be_heard_is_neither_taken_for_done_nor_fo
     let error = store.record_call(running(1)).await.unwrap_err();
     assert!(matches!(error, RecordError::Store(StoreError::Unknown(_))), "{error}");
     // Others see it: it is on record, and without an end.
-    let open = gate.store.unsettled(9).await.unwrap();
+    let open = gate.store.calls(9, None).await.unwrap();
     assert_eq!(open.iter().map(|call| call.id.clone()).collect::<Vec<_>>(), [call_id(1)]);
     wire.set(Mode::Whole);
-    assert_eq!(store.unsettled(9).await.unwrap(), open, "it recovers");
+    assert_eq!(store.calls(9, None).await.unwrap(), open, "it recovers");
     store.record_call(running(2)).await.unwrap();
     gate.store.verify(None).await.unwrap();
 }

@@ -8,6 +8,8 @@ pub(crate) mod gate;
 mod ledger;
 mod migrations;
 mod opening;
+mod owners;
+mod reconcile;
 mod registry;
 mod rules;
 mod seals;

@@ -34,7 +34,10 @@ async fn a_call_takes_no_way_that_is_not_drawn() {
     let gate = a_call_in_each_state().await;
     let mut raw = gate.raw().await;
     let drawn = [
+        ("planned", "running"),
         ("planned", "refused"),
+        ("planned", "failed"),
+        ("planned", "cancelled"),
         ("waiting", "running"),
         ("waiting", "refused"),
         ("waiting", "cancelled"),
@@ -44,7 +47,13 @@ async fn a_call_takes_no_way_that_is_not_drawn() {
         ("running", "unknown"),
     ];
     // Other rules refuse some of these too; here the state machine is on its own.
-    for other in ["calls_end_with_a_receipt", "calls_run_once_approved", "calls_stay_what_was_asked"] {
+    for other in [
+        "calls_end_with_a_receipt",
+        "calls_run_once_approved",
+        "calls_stay_what_was_asked",
+        "calls_run_if_so_decided",
+        "calls_are_begun_by_the_living",
+    ] {
         raw.drop_rule("calls", other).await;
     }
     for (number, from) in (0u8..).zip(CALL_STATES) {
@@ -70,7 +79,10 @@ async fn a_call_needs_an_approval_to_stop_waiting_and_a_receipt_to_end() {
     let mut raw = gate.raw().await;
     let mut set = async |number: u8, status: &str, settled: &str| {
         let id = call_id(number);
-        let sql = format!("UPDATE calls SET status = '{status}', settled_at = {settled} WHERE id = '{id}'");
+        let sql = format!(
+            "UPDATE calls SET status = '{status}', settled_at = {settled}, \
+             owner = coalesce(owner, (SELECT max(id) FROM gates)) WHERE id = '{id}'"
+        );
         raw.run(&sql).await.unwrap_err()
     };
     assert_eq!(set(0, "refused", "1").await, "a call ends with a receipt");
@@ -93,7 +105,8 @@ async fn a_call_begins_where_calls_begin() {
         let settled = if ["planned", "waiting", "running"].contains(&state) { "NULL" } else { "1" };
         let sql = format!(
             "INSERT INTO calls SELECT '{}', agent, task, tool, contract, request, arguments, arguments_json, policy, \
-             purpose, trace, asked_at, {}, '{state}', {settled}, result FROM calls",
+             purpose, trace, asked_at, {}, '{state}', {settled}, result, \
+             CASE WHEN '{state}' = 'waiting' THEN NULL ELSE owner END, decision, safety FROM calls",
             call_id(9),
             seq - 1
         );

@@ -1,8 +1,11 @@
 //! Stores that a server keeps.
 
-use store::{Keys, OpenError, Store};
+use std::time::{Duration, Instant};
 
-use crate::gate::{Gate, running, server};
+use contract::SafetyClass;
+use store::{Fate, Keys, NewCall, OpenError, Store};
+
+use crate::gate::{Gate, NOW, running, server};
 
 /// The server's URL with another part in it.
 fn with(part: &str, other: &str) -> String {
@@ -54,6 +57,7 @@ async fn commits_are_durable_whatever_the_server_would_do_otherwise() {
 async fn a_rule_looks_into_its_own_tables_and_not_into_those_of_its_caller() {
     let gate = Gate::open().await;
     gate.record(crate::gate::asking(1)).await;
+    gate.record(running(2)).await;
     let mut raw = gate.raw().await;
     // Tables of the caller's own, in which everything is approved.
     raw.run(
@@ -62,6 +66,32 @@ async fn a_rule_looks_into_its_own_tables_and_not_into_those_of_its_caller() {
     )
     .await
     .unwrap();
-    let refusal = raw.run("UPDATE calls SET status = 'running'").await.unwrap_err();
+    let run =
+        "UPDATE calls SET status = 'running', owner = (SELECT max(id) FROM gates) WHERE status = 'waiting'";
+    let refusal = raw.run(run).await.unwrap_err();
     assert_eq!(refusal, "a call that waits runs only with an approval");
+}
+
+#[tokio::test]
+async fn a_gate_whose_session_was_ended_takes_its_lock_again() {
+    let gate = Gate::open().await;
+    gate.record(NewCall { safety: SafetyClass::Write, ..running(1) }).await;
+    let owner = gate.store.call(&running(1).id).await.unwrap().unwrap().owner.unwrap();
+    let other = gate.again().await;
+    assert_eq!(other.fate(Some(&owner)).await.unwrap(), Fate::Lives);
+    let number = i64::from_ne_bytes(u64::from_str_radix(&owner.as_str()[..16], 16).unwrap().to_ne_bytes());
+    let holders = format!(
+        "FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' \
+         AND ((classid::bigint << 32) | objid::bigint) = {number}"
+    );
+    let mut raw = gate.raw().await;
+    let session = raw.number(&format!("SELECT pid::bigint {holders}")).await;
+    raw.run(&format!("SELECT pg_terminate_backend({session})")).await.unwrap();
+    let began = Instant::now();
+    while raw.number(&format!("SELECT coalesce(max(pid)::bigint, {session}) {holders}")).await == session {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never takes it again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(other.fate(Some(&owner)).await.unwrap(), Fate::Lives);
+    assert!(gate.store.begin_call(&running(1).id, serde_json::json!({}), NOW).await.unwrap());
 }

@@ -24,7 +24,7 @@ pub(super) fn definition() -> Definition {
         // Of the worst it can be asked for; what a call is says its profile.
         safety: SafetyClass::Network,
         egress: EgressClass::None,
-        idempotency: Idempotency::None,
+        idempotency: Idempotency::Optional,
         cost: CostTier::Low,
         timeout_seconds: MAX_TIMEOUT,
         examples: vec![

@@ -1,0 +1,141 @@
+//! Gates and the calls that are theirs: who sees a call through, and which calls nobody sees through any more.
+//!
+//! # Invariants
+//! - That the effect of a call may begin is durable before it does: until then the call is `planned`, after that
+//!   `running`.
+//! - A call is begun by its owner, and only while nobody has found the owner to be lost.
+//! - A living gate's calls are settled by that gate alone.
+
+use contract::{CallId, GateId};
+use serde_json::{Value, json};
+use sqlx::Row;
+
+use crate::calls::{CallRow, call_row, select_calls};
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::read::parsed_if_any;
+use crate::write::Write;
+
+const GATE: &str = "SELECT lost_at FROM gates WHERE id = $1";
+const ADD_GATE: &str = "INSERT INTO gates (id, began_at) VALUES ($1, $2)";
+const LOSE_GATE: &str = "UPDATE gates SET lost_at = $2 WHERE id = $1 AND lost_at IS NULL";
+const BEGIN: &str = "UPDATE calls SET status = 'running' WHERE id = $1 AND status = 'planned' AND owner = $2";
+const OWNERS: &str = "SELECT DISTINCT owner FROM calls WHERE status IN ('planned', 'running')";
+const UNDER_WAY: &str = select_calls!(
+    "WHERE c.status IN ('planned', 'running') AND c.owner IS NOT DISTINCT FROM $1 ORDER BY c.asked_at, c.id LIMIT $2"
+);
+const UNRESOLVED: &str =
+    select_calls!("WHERE c.status = 'unknown' AND x.call IS NULL ORDER BY c.asked_at, c.id LIMIT $1");
+
+/// What has become of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is this one.
+    Own,
+    /// It lives.
+    Lives,
+    /// It is no more.
+    Lost,
+}
+
+impl Store {
+    /// Begins a planned call of this gate: from now on its effect may happen. Durable when it returns.
+    ///
+    /// False if it may not begin: it has ended meanwhile, or others have found this gate to be lost.
+    pub async fn begin_call(&self, call: &CallId, authority: Value, now: i64) -> Result<bool, StoreError> {
+        let Some(own) = self.life().own_if_any() else { return Ok(false) };
+        let mut write = self.write().await?;
+        if is_lost(&mut write, &own).await? {
+            return Ok(false);
+        }
+        let begin = sqlx::query(BEGIN).bind(call.as_str()).bind(own.as_str());
+        if begin.execute(write.connection()).await?.rows_affected() != 1 {
+            return Ok(false);
+        }
+        write.append(now, "call.started", json!({ "call": call, "authority": authority })).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    /// The gates that have calls under way. Those from before gates had ids are one without.
+    pub async fn owners(&self) -> Result<Vec<Option<GateId>>, StoreError> {
+        let rows = sqlx::query(OWNERS).fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(|row| parsed_if_any(row, "owner", |text| GateId::parse(text).ok())).collect()
+    }
+
+    /// What has become of an owner. One without an id is of a program that can no longer write to this store.
+    pub async fn fate(&self, owner: Option<&GateId>) -> Result<Fate, StoreError> {
+        let Some(owner) = owner else { return Ok(Fate::Lost) };
+        if self.life().own_if_any().as_ref() == Some(owner) {
+            return Ok(Fate::Own);
+        }
+        if self.is_alive(owner).await? {
+            return Ok(Fate::Lives);
+        }
+        tokio::time::sleep(self.life().grace()).await;
+        Ok(if self.is_alive(owner).await? { Fate::Lives } else { Fate::Lost })
+    }
+
+    /// Writes down that a gate is no more, so that nothing is begun in its name from now on. False if that is known,
+    /// or not so.
+    pub async fn lose(&self, gate: &GateId, now: i64) -> Result<bool, StoreError> {
+        let mut write = self.write().await?;
+        // ATTACK(living-owner): looked at while nobody else can write.
+        if self.is_alive(gate).await? {
+            return Ok(false);
+        }
+        let lose = sqlx::query(LOSE_GATE).bind(gate.as_str()).bind(now);
+        if lose.execute(write.connection()).await?.rows_affected() != 1 {
+            return Ok(false);
+        }
+        write.append(now, "gate.lost", json!({ "gate": gate })).await?;
+        write.commit().await?;
+        Ok(true)
+    }
+
+    /// Takes away what gates that are no more have left beside the database.
+    pub fn sweep(&self) -> Result<(), StoreError> {
+        self.life().sweep()
+    }
+
+    /// The calls that a gate has under way, oldest first.
+    pub async fn under_way(&self, owner: Option<&GateId>, limit: u32) -> Result<Vec<CallRow>, StoreError> {
+        let query = sqlx::query(UNDER_WAY).bind(owner.map(GateId::as_str)).bind(i64::from(limit));
+        let rows = query.fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(call_row).collect()
+    }
+
+    /// The calls whose outcome nobody knows and nobody has found out yet, oldest first.
+    pub async fn unresolved(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
+        let rows = sqlx::query(UNRESOLVED).bind(i64::from(limit)).fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(call_row).collect()
+    }
+}
+
+/// The id under which this gate makes a call, known to the database.
+pub(crate) async fn own_gate(write: &mut Write<'_>, now: i64) -> Result<GateId, StoreError> {
+    let mut own = write.store().life().own().await?;
+    if is_lost(write, &own).await? {
+        own = write.store().life().renew(&own).await?;
+    }
+    let known = sqlx::query(GATE).bind(own.as_str()).fetch_optional(write.connection()).await?;
+    if known.is_none() {
+        sqlx::query(ADD_GATE).bind(own.as_str()).bind(now).execute(write.connection()).await?;
+    }
+    Ok(own)
+}
+
+/// Whether a call belongs to a gate that lives, and is not this one.
+pub(crate) async fn is_of_another(write: &mut Write<'_>, call: &CallRow) -> Result<bool, StoreError> {
+    let Some(owner) = &call.owner else { return Ok(false) };
+    let is_own = write.store().life().own_if_any().as_ref() == Some(owner);
+    Ok(!is_own && !is_lost(write, owner).await?)
+}
+
+async fn is_lost(write: &mut Write<'_>, gate: &GateId) -> Result<bool, StoreError> {
+    let row = sqlx::query(GATE).bind(gate.as_str()).fetch_optional(write.connection()).await?;
+    match row {
+        Some(row) => Ok(row.try_get::<Option<i64>, _>("lost_at")?.is_some()),
+        None => Ok(false),
+    }
+}
