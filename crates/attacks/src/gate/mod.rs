@@ -12,10 +12,12 @@ mod files;
 mod input;
 mod limits;
 mod payment;
+mod people;
 mod seal_races;
 mod seals;
 mod secrets;
 mod stand;
+mod standing;
 mod suite;
 mod visitor;
 
@@ -31,6 +33,8 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("files", files::cases()),
         ("approvals", approvals::cases()),
         ("seals", seals::cases()),
+        ("people", people::cases()),
+        ("standing", standing::cases()),
         ("input", input::cases()),
         ("secrets", secrets::cases()),
         ("addresses", addresses::cases()),

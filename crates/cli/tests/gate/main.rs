@@ -12,4 +12,5 @@ mod bad_input;
 mod calls;
 mod clients;
 mod ledger;
+mod people;
 mod place;

@@ -8,10 +8,12 @@ pub(crate) mod gate;
 mod ledger;
 mod migrations;
 mod opening;
+mod people;
 mod registry;
 mod rules;
 mod seals;
 mod spending;
+mod standing;
 mod together;
 
 /// Which database the suite runs on.
