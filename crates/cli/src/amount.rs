@@ -25,6 +25,27 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|_| wrong())
 }
 
+/// Reads how long something lasts: `90s`, `30m`, `2h`, `1d`, or several of them: `1h30m`.
+pub(crate) fn lasting(text: &str) -> Option<Duration> {
+    let mut total = 0_u64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (number, after) = rest.split_at_checked(digits)?;
+        let (unit, after) = after.split_at_checked(1)?;
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(seconds)?)?;
+        rest = after;
+    }
+    (!text.is_empty()).then(|| Duration::from_secs(total))
+}
+
 /// Reads a number of processors, in thousandths of one.
 pub(crate) fn thousandths(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is not a number of processors such as 2 or 0.5");
@@ -47,6 +68,11 @@ mod tests {
         assert_eq!(thousandths("1.5"), Ok(1500));
         for nonsense in ["-1", "nan", "inf", "soon", ""] {
             assert!(seconds(nonsense).is_err() && thousandths(nonsense).is_err(), "{nonsense}");
+        }
+        assert_eq!(lasting("1h30m"), Some(Duration::from_secs(5400)));
+        assert_eq!(lasting("90s"), Some(Duration::from_secs(90)));
+        for nonsense in ["", "h", "5", "-1h", "1.5h", "2w", "99999999999999999999h", "5\u{fc}"] {
+            assert_eq!(lasting(nonsense), None, "{nonsense}");
         }
         for nonsense in ["", "m", "-1", "1.5g", "5x", "99999999999999999999", "18446744073709551615k"] {
             assert!(bytes(nonsense).is_err(), "{nonsense}");

@@ -39,14 +39,20 @@ enum Command {
     Explain(gate::ExplainArguments),
     /// Show the calls that wait for approval
     Approvals(gate::ApprovalsArguments),
-    /// Approve a call that waits
+    /// Approve calls that wait
     Approve(gate::ApproveArguments),
-    /// Deny a call that waits
+    /// Deny calls that wait
     Deny(gate::DenyArguments),
     /// Show the latest calls, or those whose outcome nobody knows
     Calls(gate::CallsArguments),
     /// Say what became of a call whose outcome nobody knows
     Reconcile(gate::ReconcileArguments),
+    /// Take an approval back: when this returns, nothing begins with it any more
+    Revoke(gate::RevokeArguments),
+    /// Answer in the words of a chat: `/approve ID` or `/deny ID reason`
+    Answer(gate::AnswerArguments),
+    /// Show, add and remove the people who decide
+    Operators(gate::OperatorsArguments),
     /// Verify, show, export and prove what happened
     Ledger(gate::LedgerArguments),
     /// Show or verify the signed record of a call
@@ -93,6 +99,9 @@ fn main() {
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),
         Command::Calls(arguments) => gate::run(arguments.gate.json, gate::calls(arguments)),
         Command::Reconcile(arguments) => gate::run(arguments.gate.json, gate::reconcile(arguments)),
+        Command::Revoke(arguments) => gate::run(arguments.gate.json, gate::revoke(arguments)),
+        Command::Answer(arguments) => gate::run(arguments.gate.json, gate::answer(arguments)),
+        Command::Operators(arguments) => gate::run(arguments.gate.json, gate::operators(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),

@@ -196,3 +196,17 @@ words!(
         Networked = "networked",
     }
 );
+
+words!(
+    /// How far a yes reaches.
+    Scope {
+        /// The very call that was asked about.
+        Once = "once",
+        /// The same call again, for the same task.
+        Task = "task",
+        /// The same call again, by the same agent.
+        Agent = "agent",
+        /// Every call of that tool and that kind of action, by the same agent.
+        Type = "type",
+    }
+);

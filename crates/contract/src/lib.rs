@@ -27,7 +27,7 @@ mod tool;
 pub use action::{Action, ActionError, Actions};
 pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
 pub use class::{
-    Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, ToolStatus,
+    Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, Scope, ToolStatus,
     TrustLabel,
 };
 pub use cleaning::Cleaning;
@@ -36,7 +36,7 @@ pub use nearest::nearest;
 pub use operand::{Binding, NotBound, Operand, Operands};
 pub use rate::{CLOCKS_APART_MS, OnTheClock, Rate};
 pub use reason::{Code, Reason};
-pub use receipt::{Approved, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
+pub use receipt::{Approved, Approver, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
 pub use scan::{Finding, is_hidden, scan_description, show_hidden};
 pub use schema::{Schema, SchemaError};

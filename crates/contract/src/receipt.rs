@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::Digest;
+use crate::class::Scope;
 use crate::cleaning::Cleaning;
 use crate::id::{AgentName, ApprovalId, CallId, OperatorName, TaskName, ToolName};
 use crate::operand::Operands;
@@ -95,8 +96,17 @@ impl Found {
 pub struct Approved {
     /// Which question.
     pub id: ApprovalId,
-    /// Who answered.
-    pub by: OperatorName,
+    /// How far the yes reaches; one that reaches further than this call was given to an earlier one.
+    pub scope: Scope,
+    /// Everybody who answered, in the order of their answers.
+    pub by: Vec<Approver>,
+}
+
+/// One person's answer, as the receipt names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approver {
+    /// Who.
+    pub name: OperatorName,
     /// When, in milliseconds since 1970.
     pub at: i64,
     /// By which way.

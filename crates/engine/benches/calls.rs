@@ -71,6 +71,7 @@ fn time_decisions(count: usize) {
         },
         arguments: Digest::of(b"arguments"),
         operands: None,
+        values: std::sync::Arc::default(),
         asked_at: 0,
     };
     let facts = Facts {
@@ -80,6 +81,8 @@ fn time_decisions(count: usize) {
         egress: false,
         ask_for: 300_000,
         consent: None,
+        standing: Vec::new(),
+        content: None,
     };
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
@@ -149,6 +152,7 @@ async fn in_flight(engine: &Engine, count: usize, at_once: usize) -> Vec<Duratio
                     arguments: Canonical::parse(r#"{"path":"README.md"}"#).unwrap(),
                     key: None,
                     purpose: None,
+                    proposer: None,
                 };
                 let begun = Instant::now();
                 let result = engine.call(request, Duration::ZERO, CancellationToken::new()).await;

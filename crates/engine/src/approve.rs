@@ -1,8 +1,8 @@
 //! Questions to people: who waits, what they are asked, and what their answer sets in motion.
 
 use contract::{
-    Action, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, NotBound, Operand, Operands,
-    Reason, SafetyClass,
+    Action, ApprovalId, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, NotBound, Operand,
+    Operands, Reason, SafetyClass, TaskName,
 };
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use crate::operator::Credential;
 use crate::request::Request;
 use crate::seal::{Bound, NotInForce};
 use crate::settle::{Case, End};
+use crate::standing::{Offer, Reach, action_of, offers};
 
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
@@ -45,6 +46,34 @@ pub struct Waiting {
     pub egress: Option<EgressClass>,
     /// The files that it names, by their digests, and what may be something else by the time it runs.
     pub operands: Option<Operands>,
+    /// What a yes can be given for, and what each covers.
+    pub offers: Vec<Offer>,
+    /// The same question again, for other tasks or under other keys, oldest first. Each is answered by its own id.
+    pub folded: Vec<Folded>,
+}
+
+/// The same question again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Folded {
+    /// By which it is answered.
+    pub id: ApprovalId,
+    /// Which call it is about.
+    pub call: CallId,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// When it is too late to answer, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// What an operator answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Yes or no.
+    pub vote: store::Vote,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// How far a yes reaches.
+    pub reach: Reach,
 }
 
 /// Why an answer was not taken.
@@ -59,19 +88,32 @@ pub enum AnswerRefused {
     /// It cannot be answered, or not by them.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// One call needs no time.
+    #[error("a yes to one call has no time of its own: give `--scope task`, `agent` or `type` as well")]
+    NoTime,
+    /// No yes is good for so long, or it would be over already.
+    #[error("that is in the past, or more than {hours} hours away")]
+    Until {
+        /// How long it can be.
+        hours: i64,
+    },
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
 impl Engine {
-    /// The questions that wait.
+    /// The questions that wait, oldest first; those that are the same to people are one.
     pub async fn waiting(&self) -> Result<Vec<Waiting>, EngineError> {
-        self.expire_old().await?;
+        self.tend().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
-        let mut waiting = Vec::new();
+        let mut waiting: Vec<Waiting> = Vec::new();
         let mut length = 0;
         for row in rows {
+            if let Some(shown) = waiting.iter_mut().find(|shown| is_same(&shown.approval, &row)) {
+                shown.folded.push(folded(row));
+                continue;
+            }
             // The list has no long arguments. The oldest ones get them; the others when those are answered.
             let long = if row.arguments_json.is_none() && length < MOST_LONG {
                 self.inner.store.approval(&row.id).await?
@@ -84,7 +126,7 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// Takes an operator's answer to the question whose id begins with `prefix`.
+    /// Takes an operator's answer, for one call, to the question whose id begins with `prefix`.
     pub async fn answer(
         &self,
         prefix: &str,
@@ -93,12 +135,28 @@ impl Engine {
         credential: &Credential,
         via: &str,
     ) -> Result<ApprovalRow, AnswerRefused> {
-        let operator =
-            self.inner.store.operator_by_credential(&credential.digest()).await.map_err(EngineError::from)?;
-        let operator = operator.ok_or(AnswerRefused::NotAnOperator)?;
-        self.expire_old().await?;
+        self.reply(prefix, Reply { vote, reason, reach: Reach::ONCE }, credential, via).await
+    }
+
+    /// Takes an operator's answer to the question whose id begins with `prefix`, and to no other.
+    pub async fn reply(
+        &self,
+        prefix: &str,
+        reply: Reply,
+        credential: &Credential,
+        via: &str,
+    ) -> Result<ApprovalRow, AnswerRefused> {
+        let Reply { vote, reason, reach } = reply;
+        let operator = self.operator_of(credential).await?.ok_or(AnswerRefused::NotAnOperator)?;
+        self.tend().await?;
         let row = self.inner.store.find_approval(prefix).await?;
-        let answer = store::Answer { vote, by: operator.name, via: via.to_owned(), reason, now: self.now() };
+        let now = self.now();
+        let standing = match vote {
+            store::Vote::Approve => self.standing_by(&row, reach, now)?,
+            store::Vote::Reject => None,
+        };
+        let via = via.to_owned();
+        let answer = store::Answer { vote, by: operator.name, via, reason, standing, now };
         let row = self.inner.store.answer(&row.id, answer).await?;
         if row.state == ApprovalState::Rejected {
             self.settle_rejected(&row).await?;
@@ -114,6 +172,9 @@ impl Engine {
     ) -> Result<Option<CallResult>, EngineError> {
         let Some(approval) = self.approval_of(&row).await? else { return Ok(None) };
         match approval.state {
+            ApprovalState::Approved if approval.revoked.is_some() => {
+                return self.settle_revoked(&approval).await.map(Some);
+            }
             ApprovalState::Approved => {}
             ApprovalState::Rejected => return self.settle_rejected(&approval).await.map(Some),
             _ => return Ok(None),
@@ -121,9 +182,10 @@ impl Engine {
         let case = Case { policy: self.inner.policy.hash(), ..case_of_row(&row) };
         let refuse =
             |reason| async { Ok(Some(self.settle(&case, End::Refused(reason), Some(&approval)).await)) };
-        let Some(request) = request_of(&row) else {
+        let Some(mut request) = request_of(&row) else {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
         };
+        request.proposer = approval.about.as_ref().and_then(|about| about.proposer.clone());
         // It was approved for another workspace than this gate has; the gate that has it runs it.
         if request.digest(self.workspace_of(&row.agent))? != row.request {
             return Ok(None);
@@ -135,14 +197,14 @@ impl Engine {
             Err(reason) => return refuse(reason).await,
         };
         let consent = Consent { operands: bound.as_ref().map(Bound::shown), ..consent_of(&approval) };
-        let facts = self.facts(&row.agent, Some(consent)).await?;
+        let facts = self.facts(&request, Some(consent)).await?;
         let Ruling { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,
             Verdict::Ask(_) => {
                 let reason =
-                    Reason::expired("the approval no longer fits: tool or policy have changed since")
+                    Reason::expired("the approval no longer fits: people, tool or policy have changed since")
                         .with_hint("make the call again to ask anew");
                 return refuse(reason).await;
             }
@@ -164,14 +226,24 @@ impl Engine {
         Ok(Some(self.see_run(case, request, grant, Some(approval), in_force, cancel.clone()).await))
     }
 
-    /// Questions past their time are closed, and so are the calls that waited for them.
-    pub(crate) async fn expire_old(&self) -> Result<(), EngineError> {
-        for row in self.inner.store.expire(self.now()).await? {
+    /// Sees to what time does: questions past it are closed, with the calls that waited for them; others go on to the
+    /// next people.
+    pub async fn tend(&self) -> Result<(), EngineError> {
+        let now = self.now();
+        for row in self.inner.store.expire(now).await? {
             let reason =
                 Reason::expired("nobody answered in time").with_hint("make the call again to ask anew");
             self.settle_unanswered(&row, reason).await?;
         }
+        self.inner.store.escalate(now).await?;
         Ok(())
+    }
+
+    pub(crate) async fn settle_revoked(&self, row: &ApprovalRow) -> Result<CallResult, EngineError> {
+        let who = row.revoked.as_ref().map(|revoked| revoked.by.to_string()).unwrap_or_default();
+        let why = row.revoked.as_ref().and_then(|revoked| revoked.reason.as_deref());
+        let why = why.map(|reason| format!(": {reason}")).unwrap_or_default();
+        self.settle_unanswered(row, Reason::rejected(format!("`{who}` took the yes back{why}"))).await
     }
 
     async fn settle_rejected(&self, row: &ApprovalRow) -> Result<CallResult, EngineError> {
@@ -188,26 +260,17 @@ impl Engine {
     /// A question with what people need to see of it.
     async fn shown(&self, approval: ApprovalRow) -> Result<Waiting, EngineError> {
         let operands = self.inner.store.operands(&approval.id).await?.map(shown_operands);
-        let text = approval.arguments_json.as_deref().unwrap_or(NOT_SHOWN);
-        let arguments = Canonical::parse(text).ok();
-        let value = arguments.as_ref().map(|arguments| arguments.value().clone()).unwrap_or_default();
-        let pretty = match arguments {
-            Some(_) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
-            None => text.to_owned(),
-        };
-        let same_tool = self
-            .inner
-            .catalogue
-            .find(approval.tool.as_str())
-            .filter(|listed| listed.facts.hash == approval.contract);
-        let facets = same_tool.and_then(|listed| listed.tool.facets(&value, self.settings()).ok());
+        let (shown_arguments, command) = shown_call(&approval);
+        let about = approval.about.as_ref();
         Ok(Waiting {
-            shown_arguments: contract::show_hidden(&pretty),
-            command: command_of(&value),
-            action: facets.as_ref().map(|facets| facets.action.clone()),
-            safety: facets.as_ref().map(|facets| facets.safety),
-            egress: facets.as_ref().map(|facets| facets.egress),
+            shown_arguments,
+            command,
+            action: about.and_then(action_of),
+            safety: about.map(|about| about.safety),
+            egress: about.map(|about| about.egress),
             operands,
+            offers: offers(&approval),
+            folded: Vec::new(),
             approval,
         })
     }
@@ -229,6 +292,31 @@ fn shown_operands(operands: Operands) -> Operands {
     let not_bound = operands.not_bound.into_iter();
     let not_bound = not_bound.map(|thing| NotBound { what: show(thing.what), why: show(thing.why) });
     Operands { bound: bound.collect(), not_bound: not_bound.collect() }
+}
+
+/// The exact arguments of a call, and the words of its command, with everything hidden made visible.
+pub(crate) fn shown_call(approval: &ApprovalRow) -> (String, Option<Vec<String>>) {
+    let text = approval.arguments_json.as_deref().unwrap_or(NOT_SHOWN);
+    let arguments = Canonical::parse(text).ok();
+    let value = arguments.as_ref().map(|arguments| arguments.value().clone()).unwrap_or_default();
+    let pretty = match arguments {
+        Some(_) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
+        None => text.to_owned(),
+    };
+    (contract::show_hidden(&pretty), command_of(&value))
+}
+
+/// Whether two questions are one to people: they would read the same, and mean the same.
+fn is_same(one: &ApprovalRow, other: &ApprovalRow) -> bool {
+    match (&one.about, &other.about) {
+        // Who has answered is part of what people see.
+        (Some(first), Some(second)) => first.fold == second.fold && one.approvers == other.approvers,
+        _ => false,
+    }
+}
+
+fn folded(row: ApprovalRow) -> Folded {
+    Folded { id: row.id, call: row.call, task: row.task, expires_at: row.expires_at }
 }
 
 pub(crate) fn view_of(row: &ApprovalRow) -> ApprovalView {
@@ -259,6 +347,7 @@ fn request_of(row: &CallRow) -> Option<Request> {
         arguments,
         key: None,
         purpose: row.purpose.clone(),
+        proposer: None,
     })
 }
 

@@ -1,11 +1,12 @@
 //! One call from its request to its answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{
     CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass, ToolName,
 };
-use policy::{Admitted, Grant, Question, Ruling, Settings, Verdict, decide, may_see};
+use policy::{Admitted, Grant, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
 use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Recorded};
 use tokio_util::sync::CancellationToken;
@@ -63,31 +64,41 @@ impl Engine {
         };
         reach("admitted");
         let store = &self.inner.store;
-        self.expire_old().await?;
+        self.tend().await?;
         if let Some(row) =
             store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await?
         {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
-        let facts = self.facts(&case.agent, None).await?;
-        let Ruling { verdict, trace } = decide(&admitted, &facts, &self.inner.policy);
+        let (Ruling { verdict, trace }, seal) = self.rule(request, &admitted).await?;
         let trace = written("trace", &trace)?;
         reach("decided");
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
-            Verdict::Ask(question) => self.ask(case, request, question, trace, patience, cancel).await,
+            Verdict::Ask(question) => {
+                let question = match self.question(&admitted, request, question).await? {
+                    Ok(question) => question,
+                    Err(reason) => return self.refuse(case, request, reason, trace).await,
+                };
+                self.ask(case, request, question, trace, patience, cancel).await
+            }
             Verdict::Allow(grant) => {
-                let authority = written("grant", grant.authority())?;
                 let claim = self.claim_of(request, case);
-                let run = Course::Run { authority };
-                let planned = self.new_call(case, request, trace.clone(), claim, run);
+                let in_force = match self.wait_in_force(seal, request, &cancel).await {
+                    Ok(in_force) => in_force,
+                    Err(reason) => return self.refuse(case, request, reason, trace).await,
+                };
+                let planned = self.new_call(case, request, trace.clone(), claim, run_with(&grant)?);
                 if is_seeded("acts_without_any_record") {
-                    return Ok(self.see_run(case.clone(), request.clone(), grant, None, None, cancel).await);
+                    return Ok(self
+                        .see_run(case.clone(), request.clone(), grant, None, in_force, cancel)
+                        .await);
                 }
                 let limits = self.limits_on_running(&case.tool);
                 match store.record_within(planned, &limits.allowances).await? {
                     Recorded::New { .. } => {
-                        Ok(self.see_run(case.clone(), request.clone(), grant, None, None, cancel).await)
+                        let under = self.standing_of(&grant).await?;
+                        Ok(self.see_run(case.clone(), request.clone(), grant, under, in_force, cancel).await)
                     }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
@@ -95,6 +106,11 @@ impl Engine {
                         let reason = limits.reason(used_up);
                         let trace = with_limit(trace, &reason)?;
                         self.refuse(case, request, reason, trace).await
+                    }
+                    // The yes that covered it was taken back this moment: it is decided anew, without it.
+                    Recorded::NotCovered => {
+                        drop(in_force);
+                        Box::pin(self.take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                 }
             }
@@ -136,6 +152,7 @@ impl Engine {
             facets,
             arguments: request.arguments.digest(),
             operands: None,
+            values: Arc::new(request.arguments.value().clone()),
             asked_at: self.now(),
         })
     }
@@ -165,7 +182,7 @@ impl Engine {
         &self,
         case: &Case,
         request: &Request,
-        question: Question,
+        approval: NewApproval,
         trace: serde_json::Value,
         patience: Duration,
         cancel: CancellationToken,
@@ -177,18 +194,6 @@ impl Engine {
             let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
             return self.refuse(case, request, reason, trace).await;
         }
-        let seal = match self.bind(request).await {
-            Ok(seal) => seal,
-            Err(reason) => return self.refuse(case, request, reason, trace).await,
-        };
-        let id = contract::ApprovalId::from_random(random_bytes()?);
-        let approval = NewApproval {
-            id,
-            why: question.why,
-            quorum: u32::try_from(question.quorum).unwrap_or(u32::MAX),
-            expires_at: question.expires_at,
-            seal,
-        };
         let claim = self.claim_of(request, case);
         let planned = self.new_call(case, request, trace, claim, Course::Ask(approval));
         match self.inner.store.record_call(planned).await? {
@@ -198,8 +203,8 @@ impl Engine {
             },
             Recorded::Existing(row) => self.join(*row, patience, cancel).await,
             Recorded::KeyConflict => self.key_conflict(case, request).await,
-            // It counts when it starts, not when people are asked.
-            Recorded::UsedUp(_) => Err(EngineError::Missing),
+            // It counts when it starts, not when people are asked; and nothing covers what is asked.
+            Recorded::UsedUp(_) | Recorded::NotCovered => Err(EngineError::Missing),
         }
     }
 
@@ -248,7 +253,7 @@ impl Engine {
 
     /// One look at a call on record: its answer if there is one, after running it if that is due.
     async fn look(&self, id: &CallId, cancel: &CancellationToken) -> Result<Option<CallResult>, EngineError> {
-        self.expire_old().await?;
+        self.tend().await?;
         let Some(row) = self.inner.store.call(id).await? else { return Ok(None) };
         if row.status.is_final() {
             return self.recorded(id).await;
@@ -485,6 +490,15 @@ fn size_of(request: &Request) -> u64 {
     request.arguments.text().len() as u64
 }
 
+/// A run, under the earlier yes that its grant names, if it names one.
+fn run_with(grant: &Grant) -> Result<Course, EngineError> {
+    let authority = written("grant", grant.authority())?;
+    Ok(match grant.authority().approval.clone() {
+        None => Course::Run { authority },
+        Some(standing) => Course::RunUnder { authority, standing },
+    })
+}
+
 pub(crate) fn failed(reason: Reason) -> Ran {
     Ran { output: contract::Output::default(), facts: RunFacts::default(), failure: Some(reason) }
 }
@@ -520,7 +534,7 @@ fn printable(name: &str) -> String {
     contract::show_hidden(&name.chars().take(128).collect::<String>())
 }
 
-fn random_bytes() -> Result<[u8; 16], EngineError> {
+pub(crate) fn random_bytes() -> Result<[u8; 16], EngineError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(EngineError::Random)?;
     Ok(bytes)

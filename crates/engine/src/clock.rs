@@ -1,6 +1,7 @@
-//! The one place that reads the clock.
+//! The one place that reads the clock, and the time that is made of it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where the time comes from.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +31,80 @@ impl Clock {
     }
 }
 
+/// Time that goes on whatever the clock says: what has expired stays so, and nothing lives longer than it was given.
+///
+/// # Invariants
+/// - It is never earlier than it was, nor than the latest time on record.
+/// - It never passes more slowly than it does.
+#[derive(Debug)]
+pub(crate) struct Steady {
+    clock: Clock,
+    /// The latest time that was told, and when that was.
+    latest: Mutex<(i64, Instant)>,
+}
+
+impl Steady {
+    /// Goes on from the latest time that is on record, or from the clock's if that is later.
+    pub(crate) fn since(clock: Clock, on_record: Option<i64>) -> Steady {
+        let now = clock.now();
+        let first = on_record.map_or(now, |recorded| recorded.max(now));
+        Steady { clock, latest: Mutex::new((first, Instant::now())) }
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self) -> i64 {
+        // ATTACK(clock-set-back): the clock is one witness; the time that has passed since is another.
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = i64::try_from(latest.1.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let now = self.clock.now().max(latest.0.saturating_add(passed));
+        // Only whole steps are noted, so that what is less than a millisecond is not lost.
+        if now > latest.0 {
+            *latest = (now, Instant::now());
+        }
+        now
+    }
+
+    /// How far the clock is behind.
+    pub(crate) fn behind(&self) -> Duration {
+        let behind = self.now().saturating_sub(self.clock.now());
+        Duration::from_millis(u64::try_from(behind).unwrap_or_default())
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "the clock is read here and nowhere else")]
 fn system_milliseconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn time_does_not_go_back_with_the_clock_and_does_not_stop() {
+        static CLOCK: AtomicI64 = AtomicI64::new(1_000_000);
+        let steady = Steady::since(Clock::of(|| CLOCK.load(Ordering::SeqCst)), None);
+        let before = steady.now();
+        assert!(before >= 1_000_000);
+        CLOCK.store(2_000_000, Ordering::SeqCst);
+        assert!(steady.now() >= 2_000_000);
+        CLOCK.store(0, Ordering::SeqCst);
+        let at = steady.now();
+        assert!(at >= 2_000_000);
+        assert!(steady.behind() >= Duration::from_secs(2000));
+        while steady.now() < at + 3 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn time_goes_on_from_what_is_on_record() {
+        let steady = Steady::since(Clock::of(|| 5), Some(77));
+        assert!(steady.now() >= 77);
+        let steady = Steady::since(Clock::of(|| 500), Some(77));
+        assert!(steady.now() >= 500);
+    }
 }

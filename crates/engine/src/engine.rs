@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CanonicalError, Category, Contract, OperatorName, ToolName};
+use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName};
 use policy::{Facts, Policy, Settings};
 use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Settlement, Store, StoreError};
 use thiserror::Error;
@@ -14,12 +14,11 @@ use tokio_util::task::TaskTracker;
 use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
-use crate::clock::Clock;
+use crate::clock::{Clock, Steady};
 use crate::error::EngineError;
-use crate::operator::{Credential, CredentialError};
-
-/// The operator that exists from the first start on: whoever owns Toolgate's home.
-const LOCAL_OPERATOR: &str = "me";
+use crate::operator::CredentialError;
+use crate::people::{LocalOperator, local_operator};
+use crate::request::Request;
 
 /// What an engine is opened with.
 pub struct Options {
@@ -67,6 +66,9 @@ pub enum OpenError {
     /// Nothing can name the settings, so nothing can be decided by them.
     #[error("the settings have no canonical form")]
     Settings(#[source] CanonicalError),
+    /// The local operator has no possible name.
+    #[error("the local operator cannot be named")]
+    Name,
     /// The tools cannot stand beside each other.
     #[error("cannot list the tools")]
     Catalogue(#[from] CatalogueError),
@@ -85,7 +87,8 @@ pub(crate) struct Inner {
     pub(crate) surroundings: Surroundings,
     workspace: PathBuf,
     workspaces: BTreeMap<AgentName, PathBuf>,
-    pub(crate) clock: Clock,
+    clock: Steady,
+    pub(crate) local_operator: LocalOperator,
     /// Calls that this process sees through, each with the way to stop it.
     owned: Mutex<HashMap<CallId, CancellationToken>>,
     /// Calls that somebody here is about to record or to start, and how many those are.
@@ -101,19 +104,11 @@ impl Engine {
     /// Opens the store, registers the tools, makes the local operator if this is the first start, and ends what gates
     /// before this one have left open.
     pub async fn open(options: Options) -> Result<Engine, OpenError> {
-        let now = options.clock.now();
         let keys = Keys::load_or_create(&options.home)?;
         let store = Store::open(&options.store, keys).await?;
-        let credential = Credential::load_or_create(&options.home)?;
-        if let Ok(name) = OperatorName::parse(LOCAL_OPERATOR)
-            && store.operator_by_credential(&credential.digest()).await?.is_none()
-        {
-            match store.add_operator(&name, Role::Admin, credential.digest(), now).await {
-                // Whoever replaces the credential does not become the operator by it.
-                Ok(()) | Err(AddOperatorError::NameTaken { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let clock = Steady::since(options.clock, store.latest_time().await?);
+        let now = clock.now();
+        let local_operator = local_operator(&store, &options.home, now).await?;
         let registered: Vec<NewTool> =
             options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
         store.register_tools(&registered, now).await?;
@@ -141,7 +136,8 @@ impl Engine {
             surroundings: options.surroundings,
             workspace: options.workspace,
             workspaces: options.workspaces,
-            clock: options.clock,
+            clock,
+            local_operator,
             owned: Mutex::default(),
             in_hand: Mutex::default(),
             unsettled: Mutex::default(),
@@ -179,6 +175,11 @@ impl Engine {
         self.inner.clock.now()
     }
 
+    /// How far the clock is behind what is on record. Times go on from the record until it has caught up.
+    pub fn clock_behind(&self) -> Duration {
+        self.inner.clock.behind()
+    }
+
     /// Ends what this process has started, and waits until it has ended.
     pub async fn close(&self) {
         self.inner.ending.cancel();
@@ -208,17 +209,23 @@ impl Engine {
 
     pub(crate) async fn facts(
         &self,
-        agent: &AgentName,
+        request: &Request,
         consent: Option<policy::Consent>,
     ) -> Result<Facts, EngineError> {
+        let proposer = self.proposer_of(request);
         let operators = self.inner.store.operators().await?;
+        let may_approve = |operator: &&store::OperatorRow| {
+            operator.role >= Role::Approver && Some(&operator.name) != proposer
+        };
         Ok(Facts {
             now: self.now(),
-            workspace: self.workspace_of(agent).to_owned(),
-            operators: operators.iter().filter(|operator| operator.role >= Role::Approver).count(),
+            workspace: self.workspace_of(&request.agent).to_owned(),
+            operators: operators.iter().filter(may_approve).count(),
             egress: false,
             ask_for: self.settings().ask_for,
             consent,
+            standing: Vec::new(),
+            content: None,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{Question, Step, Verdict, decide};
+use policy::{Question, Step, Verdict};
 use serde::Serialize;
 
 use contract::{CallId, Reason};
@@ -48,8 +48,7 @@ impl Engine {
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };
-        let facts = self.facts(&request.agent, None).await?;
-        let ruling = decide(&admitted, &facts, &self.inner.policy);
+        let (ruling, _) = self.rule(request, &admitted).await?;
         let mut explanation =
             Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
         match ruling.verdict {

@@ -14,6 +14,7 @@ mod approve;
 mod batch;
 mod call;
 mod catalogue;
+mod chat;
 mod clean;
 mod clock;
 mod crash;
@@ -22,16 +23,19 @@ mod error;
 mod explain;
 mod list;
 mod operator;
+mod people;
 mod rates;
 mod reconcile;
 mod recover;
 mod request;
 mod seal;
 mod settle;
+mod standing;
 
-pub use approve::{AnswerRefused, Waiting};
+pub use approve::{AnswerRefused, Folded, Reply, Waiting};
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
 pub use catalogue::CatalogueError;
+pub use chat::{ChatError, Said};
 pub use clean::{
     Action, Category, Cleaned, Cleaner, Finding, Findings, MAX_CONTENT, MAX_FINDINGS, Rule, clean_text,
     clean_value, rules,
@@ -42,5 +46,7 @@ pub use error::EngineError;
 pub use explain::Explanation;
 pub use list::ListedCall;
 pub use operator::{Credential, CredentialError};
+pub use people::{LocalOperator, PeopleError};
 pub use reconcile::ReconcileRefused;
 pub use request::Request;
+pub use standing::{Offer, Reach, RevokeRefused, ShownStanding as Standing};

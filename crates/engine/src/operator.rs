@@ -54,9 +54,36 @@ impl Credential {
         Credential(Zeroizing::new(text.trim().to_owned()))
     }
 
+    /// A new one.
+    pub fn random() -> Result<Credential, CredentialError> {
+        let mut bytes = Zeroizing::new([0_u8; 32]);
+        getrandom::fill(bytes.as_mut()).map_err(CredentialError::Random)?;
+        Ok(Credential(Zeroizing::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect())))
+    }
+
+    /// Where the local operator's is kept.
+    pub fn local(home: &Path) -> PathBuf {
+        home.join(FILE)
+    }
+
+    /// The one in a file, if there is one.
+    pub fn load(path: &Path) -> Result<Option<Credential>, CredentialError> {
+        match read(path) {
+            Ok(credential) => credential.map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(CredentialError::File { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Writes it to a new file, for its owner alone. One that is there stays as it is.
+    pub fn save(&self, path: &Path) -> Result<(), CredentialError> {
+        let failed = |source| CredentialError::File { path: path.to_owned(), source };
+        make(path, self.0.as_bytes()).map_err(failed)
+    }
+
     /// The local operator's, made if there is none yet.
     pub fn load_or_create(home: &Path) -> Result<Credential, CredentialError> {
-        Credential::load_or_create_at(&home.join(FILE))
+        Credential::load_or_create_at(&Credential::local(home))
     }
 
     /// The one in a file, made if there is none yet.
@@ -66,12 +93,9 @@ impl Credential {
         match read(&path) {
             Ok(credential) => credential,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut bytes = Zeroizing::new([0_u8; 32]);
-                getrandom::fill(bytes.as_mut()).map_err(CredentialError::Random)?;
-                let text: Zeroizing<String> =
-                    Zeroizing::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
-                match make(&path, text.as_bytes()) {
-                    Ok(()) => Ok(Credential(text)),
+                let credential = Credential::random()?;
+                match make(&path, credential.0.as_bytes()) {
+                    Ok(()) => Ok(credential),
                     // Another process was faster.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         read(&path).map_err(failed)?

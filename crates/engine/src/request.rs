@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contract::{AgentName, Canonical, Digest, Key, TaskName};
+use contract::{AgentName, Canonical, Digest, Key, OperatorName, TaskName};
 use serde_json::{Value, json};
 
 use crate::error::EngineError;
@@ -22,6 +22,8 @@ pub struct Request {
     pub key: Option<Key>,
     /// What it is for, in the caller's words.
     pub purpose: Option<String>,
+    /// The operator who makes the call for the agent, where one is known.
+    pub proposer: Option<OperatorName>,
 }
 
 /// The longest purpose that is kept, in characters.

@@ -26,6 +26,11 @@ pub(crate) enum NotInForce {
 }
 
 impl Bound {
+    /// What was looked at this moment.
+    pub(crate) fn fresh(Seal { operands, contents }: Seal) -> Bound {
+        Bound { shown: operands.digest(), sealed: Arc::new(Sealed { operands, contents }) }
+    }
+
     /// What people were shown.
     pub(crate) fn shown(&self) -> Digest {
         self.shown

@@ -1,10 +1,10 @@
 //! The end of a call: what is signed, kept and answered.
 
 use contract::{
-    ApprovalView, Approved, Artifact, CallId, CallResult, CallStatus, Code, Digest, Reason, ReceiptBody,
-    RunFacts, ToolName,
+    ApprovalView, Approved, Approver, Artifact, CallId, CallResult, CallStatus, Code, Digest, Reason,
+    ReceiptBody, RunFacts, Scope, ToolName,
 };
-use store::{ApprovalRow, SettleError, Settlement, StoreError};
+use store::{AnswerRow, ApprovalRow, SettleError, Settlement, StoreError, Vote};
 use tools::Ran;
 
 use crate::clean::{Findings, MAX_CONTENT, clean_text, clean_value};
@@ -281,7 +281,15 @@ fn unsettled(case: &Case, why: &str) -> CallResult {
     lost(&case.id, &case.tool, reason)
 }
 
+/// Everybody whose yes let the call run.
 pub(crate) fn approved(row: &ApprovalRow) -> Option<Approved> {
-    let last = row.answers.last()?;
-    Some(Approved { id: row.id.clone(), by: last.by.clone(), at: last.at, via: last.via.clone() })
+    let approves = |answer: &&AnswerRow| answer.vote == Vote::Approve;
+    let by: Vec<Approver> = row
+        .answers
+        .iter()
+        .filter(approves)
+        .map(|answer| Approver { name: answer.by.clone(), at: answer.at, via: answer.via.clone() })
+        .collect();
+    let scope = row.standing.as_ref().map_or(Scope::Once, |standing| standing.scope);
+    (!by.is_empty()).then(|| Approved { id: row.id.clone(), scope, by })
 }

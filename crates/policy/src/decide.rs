@@ -1,7 +1,7 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, ToolStatus, TrustLabel,
+    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, ToolStatus, TrustLabel,
 };
 
 use crate::address::is_special_host;
@@ -9,7 +9,8 @@ use crate::facts::{Admitted, Command, Consent, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::resources::limits_for;
-use crate::settings::{Agent, Policy, RuleEffect, Settings};
+use crate::rule::{ApprovalRule, Fit, RuleEffect};
+use crate::settings::{Agent, Policy, Settings};
 use crate::verdict::{Question, Ruling, Step, Verdict};
 
 /// Decides one call. Runs nothing, and says how it came to its answer.
@@ -223,12 +224,14 @@ impl Hearing<'_> {
         if agent.autonomy == Autonomy::Full && stays_inside {
             return Some("autonomy `full`: it stays in the sandbox".to_owned());
         }
-        let rule = self
-            .settings
-            .rules
-            .iter()
-            .find(|rule| rule.effect == RuleEffect::Approve && rule.tool.matches(&self.call.tool.name))?;
+        let (rule, _) = self.rules().find(|(rule, _)| rule.effect == RuleEffect::Approve)?;
         stays_inside.then(|| format!("{} approves `{}`", rule.place, rule.tool.as_str()))
+    }
+
+    /// The rules that speak about the call, and how clearly.
+    fn rules(&self) -> impl Iterator<Item = (&ApprovalRule, Fit)> {
+        let of_tool = self.settings.rules.iter().filter(|rule| rule.tool.matches(&self.call.tool.name));
+        of_tool.map(|rule| (rule, rule.fits(&self.call.values))).filter(|(_, fit)| *fit != Fit::None)
     }
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
@@ -249,12 +252,24 @@ impl Hearing<'_> {
     }
 
     fn hear_rules(&mut self) -> Result<(), Reason> {
-        let settings = self.settings;
-        for rule in settings.rules.iter().filter(|rule| rule.tool.matches(&self.call.tool.name)) {
-            let what = format!("{}: `{}`", rule.place, rule.tool.as_str());
-            match rule.effect {
+        let heard: Vec<(String, RuleEffect, usize)> = self
+            .rules()
+            .map(|(rule, fit)| {
+                let unclear = match fit {
+                    Fit::Unclear(why) => format!(" ({why})"),
+                    Fit::Clear | Fit::None => String::new(),
+                };
+                (format!("{}{unclear}", rule.described()), rule.effect, rule.quorum)
+            })
+            .collect();
+        for (what, effect, quorum) in heard {
+            match effect {
                 RuleEffect::Approve => self.say("rule", "-", format!("{what} approves what can be waived")),
-                RuleEffect::Prompt => self.ask("rule", format!("{what} asks")),
+                RuleEffect::Prompt => {
+                    self.quorum = self.quorum.max(quorum);
+                    let people = if quorum > 1 { format!(" {quorum} people") } else { String::new() };
+                    self.ask("rule", format!("{what} asks{people}"));
+                }
                 RuleEffect::Deny => {
                     return self.deny("rule", Reason::denied_by_rule(format!("{what} denies")));
                 }
@@ -282,15 +297,44 @@ impl Hearing<'_> {
                     let by: Vec<&str> = consent.by.iter().map(contract::OperatorName::as_str).collect();
                     let why = format!("approved by {}", by.join(", "));
                     self.say("approval", "allow", why);
-                    Verdict::Allow(self.grant(Some(consent)))
+                    return Verdict::Allow(self.grant(Some(&consent.approval)));
                 }
-                Some(why) => {
-                    self.say("approval", "-", why.to_owned());
-                    Verdict::Ask(self.question())
-                }
+                Some(why) => self.say("approval", "-", why.to_owned()),
             },
-            None => Verdict::Ask(self.question()),
+            None => {
+                if let Some(approval) = self.standing() {
+                    return Verdict::Allow(self.grant(Some(&approval)));
+                }
+            }
         }
+        // What nobody can answer is not asked.
+        if self.facts.operators < self.quorum {
+            let people =
+                if self.quorum == 1 { "one person".to_owned() } else { format!("{} people", self.quorum) };
+            let why = format!("{people} must approve this, and {} could", self.facts.operators);
+            let reason = Reason::no_operator(why)
+                .with_hint("an admin can add people with `toolgate operators add NAME --role approver`");
+            self.say("quorum", "deny", reason.message.clone());
+            return Verdict::Deny(reason);
+        }
+        Verdict::Ask(self.question())
+    }
+
+    /// An earlier yes that covers this call, too.
+    fn standing(&mut self) -> Option<ApprovalId> {
+        for standing in &self.facts.standing {
+            let id = standing.approval.short();
+            let why_not =
+                standing.why_not(self.call, self.facts, self.policy.hash(), &self.asks, self.quorum);
+            let Some(why_not) = why_not else {
+                let by: Vec<&str> = standing.by.iter().map(contract::OperatorName::as_str).collect();
+                let why = format!("approval {id} by {} covers it, for its {}", by.join(", "), standing.scope);
+                self.say("standing", "allow", why);
+                return Some(standing.approval.clone());
+            };
+            self.say("standing", "-", format!("approval {id} does not cover it: {why_not}"));
+        }
+        None
     }
 
     /// A consent is good for the very call it was given to, and no other.
@@ -319,15 +363,17 @@ impl Hearing<'_> {
     }
 
     fn question(&self) -> Question {
+        let of_class = self.settings.asking.deny_after.get(&self.call.facets.safety);
+        let ask_for = of_class.copied().unwrap_or(self.facts.ask_for);
         Question {
             why: self.asks.clone(),
             quorum: self.quorum,
-            expires_at: self.facts.now.saturating_add(self.facts.ask_for),
+            expires_at: self.facts.now.saturating_add(ask_for),
         }
     }
 
     /// What was asked for, within the limits of the contract.
-    fn grant(&self, consent: Option<&Consent>) -> Grant {
+    fn grant(&self, approval: Option<&ApprovalId>) -> Grant {
         let call = self.call;
         // INVARIANT(limits-only-lowered)
         let limits = limits_for(&call.tool.name, call.tool.limits, &self.settings.resources);
@@ -338,7 +384,7 @@ impl Hearing<'_> {
             contract: call.tool.hash,
             arguments: call.arguments,
             policy: self.policy.hash(),
-            approval: consent.map(|consent| consent.approval.clone()),
+            approval: approval.cloned(),
             operands: call.operands,
             workspace: self.facts.workspace.clone(),
             access: call.facets.access,

@@ -1,13 +1,16 @@
 //! Everything a decision may rest on, gathered by others.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use contract::{
     Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, Reason,
     SafetyClass, TaskName, ToolName, ToolStatus, TrustLabel,
 };
+use serde_json::Value;
 
 use crate::grant::{GrantLimits, WorkspaceAccess};
+use crate::standing::Standing;
 
 /// A request whose tool is known and whose arguments fit.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Admitted {
     pub arguments: Digest,
     /// The digest of the files that it names, as it would get them; nothing before they were looked at.
     pub operands: Option<Digest>,
+    /// The arguments themselves, for rules about what stands in them.
+    pub values: Arc<Value>,
     /// When it was admitted, in milliseconds since 1970.
     pub asked_at: i64,
 }
@@ -88,7 +93,7 @@ pub struct Facts {
     pub now: i64,
     /// The agent's workspace on this host.
     pub workspace: PathBuf,
-    /// Who could approve: operators who are not the proposer.
+    /// How many could approve: operators who may, and are not the proposer.
     pub operators: usize,
     /// Whether this gate can give a sandbox a network.
     pub egress: bool,
@@ -96,6 +101,10 @@ pub struct Facts {
     pub ask_for: i64,
     /// The yes that people have given to this very call, if they have.
     pub consent: Option<Consent>,
+    /// What they have said yes to before that may cover this call, too.
+    pub standing: Vec<Standing>,
+    /// What the files are that the arguments name; nothing if that cannot be told.
+    pub content: Option<Digest>,
 }
 
 /// A yes, and what it was a yes to.

@@ -14,7 +14,9 @@ mod grant;
 mod level;
 mod rates;
 mod resources;
+mod rule;
 mod settings;
+mod standing;
 mod verdict;
 
 pub use address::is_special_host;
@@ -24,7 +26,12 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
-pub use settings::{
-    Agent, ApprovalRule, FileSettings, Policy, RuleEffect, Settings, ShellSettings, ToolGlob, ToolGlobError,
+pub use rule::{
+    Amount, AmountError, AmountLimit, Amounts, ApprovalRule, ArgumentPath, ArgumentPathError, Conditions,
+    Pattern, RuleEffect,
 };
+pub use settings::{
+    Agent, Asking, Escalation, FileSettings, Policy, Settings, ShellSettings, ToolGlob, ToolGlobError,
+};
+pub use standing::Standing;
 pub use verdict::{Question, Ruling, Step, Verdict};

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use contract::{Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, ToolName};
+use contract::{
+    Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName,
+    SafetyClass, ToolName,
+};
 use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
@@ -11,6 +14,7 @@ use thiserror::Error;
 use crate::level::{Constraints, Overrides};
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
+use crate::rule::ApprovalRule;
 
 /// Everything that decides, apart from the facts of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,8 +39,10 @@ pub struct Settings {
     pub resources: Vec<ToolResources>,
     /// The longest arguments, in bytes, of tools that do not say that they need more.
     pub max_arguments: u64,
-    /// How long a question waits for an answer, in milliseconds.
+    /// How long a question waits for an answer, in milliseconds, where its class has no time of its own.
     pub ask_for: i64,
+    /// How people are asked.
+    pub asking: Asking,
 }
 
 impl Default for Settings {
@@ -53,8 +59,42 @@ impl Default for Settings {
             resources: Vec::new(),
             max_arguments: 1024 * 1024,
             ask_for: 300_000,
+            asking: Asking::default(),
         }
     }
+}
+
+/// How people are asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Asking {
+    /// How long a caller waits for their answer before it hears that it has to, in milliseconds.
+    pub wait_for: i64,
+    /// How long a question of a class waits before it counts as a no, in milliseconds.
+    pub deny_after: BTreeMap<SafetyClass, i64>,
+    /// Whom a question reaches that nobody answers, in order.
+    pub escalation: Vec<Escalation>,
+    /// How long a yes can be good for more than one call, in milliseconds.
+    pub longest_standing: i64,
+}
+
+impl Default for Asking {
+    fn default() -> Asking {
+        Asking {
+            wait_for: 45_000,
+            deny_after: BTreeMap::new(),
+            escalation: Vec::new(),
+            longest_standing: 8 * 60 * 60 * 1000,
+        }
+    }
+}
+
+/// One step of the way that an unanswered question takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Escalation {
+    /// How long after it was asked, in milliseconds.
+    pub after: i64,
+    /// To whom.
+    pub to: Vec<OperatorName>,
 }
 
 /// One agent.
@@ -74,6 +114,8 @@ pub struct Agent {
     pub human_approval: BTreeSet<Action>,
     /// Changes to its level.
     pub overrides: Overrides,
+    /// The operator on whose behalf it works, who therefore approves nothing of it.
+    pub operator: Option<OperatorName>,
 }
 
 impl Default for Agent {
@@ -86,31 +128,9 @@ impl Default for Agent {
             auto_approve: BTreeSet::new(),
             human_approval: BTreeSet::new(),
             overrides: Overrides::default(),
+            operator: None,
         }
     }
-}
-
-/// A rule about who must be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ApprovalRule {
-    /// About which tools.
-    pub tool: ToolGlob,
-    /// What it says.
-    pub effect: RuleEffect,
-    /// Where it stands: file and line.
-    pub place: String,
-}
-
-/// What an approval rule says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleEffect {
-    /// Need not ask, where asking can be waived.
-    Approve,
-    /// Must ask.
-    Prompt,
-    /// May not.
-    Deny,
 }
 
 /// Settings of the `shell` tool.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use contract::{
     Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Code, Digest, EgressClass, Level,
@@ -37,6 +38,8 @@ fn facts() -> Facts {
         egress: true,
         ask_for: 300_000,
         consent: None,
+        standing: Vec::new(),
+        content: Some(Digest::of(b"")),
     }
 }
 
@@ -86,6 +89,7 @@ fn call(row: &Row) -> Admitted {
         },
         arguments: Digest::of(b"arguments"),
         operands: None,
+        values: Arc::default(),
         asked_at: 1_000,
     }
 }
@@ -232,11 +236,7 @@ fn a_waiver_never_reaches_what_the_registry_demands() {
 
 #[test]
 fn rules_ask_and_deny_and_the_strictest_wins() {
-    let rule = |tool, effect| ApprovalRule {
-        tool: ToolGlob::parse(tool).unwrap(),
-        effect,
-        place: "toolgate.yaml:3".into(),
-    };
+    let rule = |tool, effect| ApprovalRule::about(ToolGlob::parse(tool).unwrap(), effect, "toolgate.yaml:3");
     let with = |rules| Settings { rules, ..settings(Agent::default()) };
     let verdict = |rules| decide(&call(&FREE[0]), &facts(), &policy_of(with(rules))).verdict.as_str();
     assert_eq!(verdict(vec![rule("fs.*", RuleEffect::Prompt)]), "ask");

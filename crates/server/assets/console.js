@@ -20,6 +20,11 @@ let clockAhead = 0;
 let quietUntil = 0;
 let lastEvent = null;
 let following = null;
+/** Who is signed in: their name, and whether they may do more than look. */
+let person = null;
+
+const SCOPES = { once: "this call", task: "this task", agent: "this agent", type: "this kind of call" };
+const UNTIL = [[15, "15 minutes"], [60, "hour"], [240, "4 hours"], [480, "8 hours"]];
 
 start();
 
@@ -91,6 +96,7 @@ async function send(path, body) {
 // ---- signed in, signed out
 
 function signedIn() {
+  ask("/v1/me").then((response) => response.json()).then(showPerson).catch(() => {});
   at("signed-out").hidden = true;
   at("desk").hidden = false;
   at("bar-end").hidden = false;
@@ -107,6 +113,13 @@ function signedOut() {
   at("desk").hidden = true;
   at("bar-end").hidden = true;
   at("signed-out").hidden = false;
+}
+
+function showPerson({ operator, role }) {
+  person = { name: operator, looks: role === "viewer" };
+  at("me").hidden = false;
+  at("me").textContent = person.looks ? `${operator}, who looks` : operator;
+  for (const entry of shown.values()) fillActs(entry);
 }
 
 async function signOut() {
@@ -166,8 +179,13 @@ function refreshSoon() {
 
 async function refresh() {
   try {
-    const [approvals, calls] = await Promise.all([ask("/v1/approvals"), ask("/v1/calls?limit=20")]);
+    const [approvals, calls, standing] = await Promise.all([
+      ask("/v1/approvals"),
+      ask("/v1/calls?limit=20"),
+      ask("/v1/standing"),
+    ]);
     showQuestions(await approvals.json());
+    showStanding((await standing.json()).standing);
     showCalls((await calls.json()).calls);
     at("trouble").hidden = true;
   } catch (error) {
@@ -188,7 +206,7 @@ function showQuestions({ now, approvals }) {
   const news = approvals.filter((question) => !shown.has(question.approval_id));
   for (const question of approvals) {
     const entry = shown.get(question.approval_id);
-    if (entry) Object.assign(entry, { question }), fillQuorum(entry);
+    if (entry) Object.assign(entry, { question }), fillChanges(entry);
     else add(question);
   }
   if (news.length === 1) say(`${news[0].agent} asks to use ${news[0].tool}`);
@@ -208,6 +226,10 @@ function add(question) {
   card.dataset.risk = risk.level;
   part("risk").textContent = risk.text;
   fillWho(part("who"), question);
+  if (question.workspace) {
+    part("place").hidden = false;
+    withHiddenMarked(part("workspace"), question.workspace);
+  }
   if (question.command) {
     part("words").hidden = false;
     for (const word of question.command) part("chips").append(chip(word));
@@ -233,7 +255,8 @@ function add(question) {
     event.preventDefault();
     decide(entry, "deny", part("reason").querySelector("input").value);
   });
-  fillQuorum(entry);
+  fillScopes(entry);
+  fillChanges(entry);
   fillLeft(entry);
   shown.set(question.approval_id, entry);
   // New ones go to the end, so that nothing moves under a pointer.
@@ -324,11 +347,83 @@ function withCodeMarked(element, text) {
   });
 }
 
+/** What can change while a question waits. */
+function fillChanges(entry) {
+  fillQuorum(entry);
+  fillTimes(entry);
+  fillRemark(entry);
+  fillActs(entry);
+}
+
 function fillQuorum({ question, card }) {
   const line = card.querySelector(".quorum");
-  line.hidden = question.quorum < 2;
-  const names = question.approved_by.length ? ` So far: ${question.approved_by.join(", ")}.` : "";
-  line.textContent = `Needs ${question.quorum} people.${names}`;
+  const { quorum, approved_by } = question;
+  line.hidden = quorum < 2;
+  const seats = Array.from({ length: quorum }, (_, seat) => {
+    const made = document.createElement("i");
+    made.toggleAttribute("data-taken", seat < approved_by.length);
+    return made;
+  });
+  line.querySelector(".seats").replaceChildren(...seats);
+  const names = approved_by.length ? `: ${approved_by.join(", ")}` : "";
+  line.querySelector(".quorum-text").textContent = `${approved_by.length} of ${quorum} people have approved${names}`;
+}
+
+/** The same question, asked again for other tasks. All that are shown are answered, and none that comes later. */
+function fillTimes(entry) {
+  const { question, card } = entry;
+  const times = card.querySelector(".times");
+  times.hidden = question.also.length === 0;
+  times.textContent = `asked ${question.also.length + 1} times`;
+  const tasks = [question.task, ...question.also.map((other) => other.task)].filter(Boolean);
+  times.title = tasks.length ? `tasks: ${tasks.join(", ")}` : "";
+}
+
+function fillRemark({ question, card }) {
+  const remarks = [];
+  if (question.escalated_to.length) remarks.push(`Nobody has answered, so it is now with ${question.escalated_to.join(", ")}.`);
+  if (question.proposer) remarks.push(`${question.proposer} proposed it, and does not answer.`);
+  const line = card.querySelector(".remark");
+  line.hidden = remarks.length === 0;
+  line.textContent = remarks.join(" ");
+}
+
+/** Whoever only looks, has answered, or wants it themselves has nothing to press. */
+function fillActs({ question, card, sending }) {
+  const name = person?.name;
+  const cannot = person?.looks || question.proposer === name || question.approved_by.includes(name);
+  for (const button of card.querySelectorAll(".card-end .acts button")) button.disabled = Boolean(cannot || sending);
+}
+
+function fillScopes(entry) {
+  const { question, card } = entry;
+  const offers = question.offers;
+  entry.scope = "once";
+  if (offers.length < 2) return;
+  card.querySelector(".reach").hidden = false;
+  for (const { scope } of offers) {
+    const label = document.createElement("label");
+    const choice = Object.assign(document.createElement("input"), { type: "radio", value: scope, checked: scope === "once" });
+    choice.name = `scope-${question.approval_id}`;
+    choice.addEventListener("change", () => choose(entry, scope));
+    label.append(choice, SCOPES[scope]);
+    card.querySelector(".scopes").append(label);
+  }
+  const until = card.querySelector(".until select");
+  for (const [minutes, text] of UNTIL) until.append(new Option(text, minutes, minutes === 60, minutes === 60));
+  choose(entry, "once");
+}
+
+function choose(entry, scope) {
+  const { question, card } = entry;
+  entry.scope = scope;
+  const offer = question.offers.find((offered) => offered.scope === scope);
+  const covers = card.querySelector(".covers");
+  covers.replaceChildren();
+  withCodeMarked(covers, scope === "once" ? "" : `Covers ${offer.covers}.`);
+  card.querySelector(".until").hidden = scope === "once";
+  card.querySelector(".approve-text").textContent = scope === "once" ? "Approve once" : `Approve for ${SCOPES[scope]}`;
+  card.querySelector(".reach").toggleAttribute("data-wide", scope === "type");
 }
 
 function fillLeft({ question, card, ended }) {
@@ -368,10 +463,15 @@ async function decide(entry, verdict, reason) {
   const buttons = card.querySelectorAll("button");
   for (const button of buttons) button.disabled = true;
   try {
-    const body = reason ? { verdict, reason } : { verdict };
+    const also = question.also.map((other) => other.approval_id);
+    const body = { verdict, also, ...(reason ? { reason } : {}) };
+    if (verdict === "approve" && entry.scope !== "once") {
+      const minutes = Number(card.querySelector(".until select").value);
+      Object.assign(body, { scope: entry.scope, until: Math.round(Date.now() + clockAhead + minutes * 60000) });
+    }
     const response = await send(`/v1/approvals/${question.approval_id}/decision`, body);
     const { state } = await response.json();
-    if (state !== "pending") end(question.approval_id, verdict === "approve" ? "Approved, once." : "Denied.");
+    if (state !== "pending") end(question.approval_id, verdict === "approve" ? approvedAs(entry, also.length + 1) : "Denied.");
     else say("Approved by you; others must approve, too.");
   } catch (error) {
     if (error.status === 409 || error.status === 410 || error.status === 404) end(question.approval_id, `Too late: ${error.message}.`);
@@ -379,7 +479,13 @@ async function decide(entry, verdict, reason) {
   }
   entry.sending = false;
   for (const button of buttons) button.disabled = false;
+  fillActs(entry);
   refreshSoon();
+}
+
+function approvedAs({ scope }, times) {
+  const reach = scope === "once" ? "once" : `for ${SCOPES[scope]}`;
+  return times > 1 ? `Approved ${reach}, and ${times - 1} more of the same.` : `Approved, ${reach}.`;
 }
 
 /** Says on the card how a question ended, and takes it away later. */
@@ -390,7 +496,7 @@ function end(id, text) {
   const { card, question } = entry;
   const had = card.contains(document.activeElement);
   card.dataset.ended = "";
-  for (const name of ["card-end", "reason", "left", "quorum"]) card.querySelector(`.${name}`).hidden = true;
+  for (const name of ["card-end", "reason", "left", "quorum", "reach", "remark"]) card.querySelector(`.${name}`).hidden = true;
   card.querySelector(".ended").hidden = false;
   card.querySelector(".ended").textContent = text;
   say(`${question.tool}: ${text}`);
@@ -414,6 +520,46 @@ function count() {
   at("count").textContent = open;
   at("empty").hidden = shown.size > 0;
   document.title = open ? `(${open}) Toolgate` : "Toolgate";
+}
+
+// ---- what is approved for longer
+
+function showStanding(standing) {
+  at("standing-section").hidden = standing.length === 0;
+  at("standing").replaceChildren(...standing.map(standingItem));
+}
+
+function standingItem(standing) {
+  const item = document.createElement("li");
+  const what = document.createElement("div");
+  const covers = document.createElement("p");
+  withCodeMarked(covers, standing.covers);
+  const given = document.createElement("p");
+  given.className = "given";
+  const call = standing.command ? standing.command.map(quoted).join(" ") : `${standing.tool} ${standing.shown_arguments.replace(/\s+/g, " ")}`;
+  given.append("given to ", Object.assign(document.createElement("code"), { textContent: call }));
+  const facts = document.createElement("p");
+  facts.className = "given";
+  const left = lasting(Math.max(0, Math.round((standing.expires_at - Date.now() - clockAhead) / 1000)));
+  const uses = standing.uses === 1 ? "used once" : `used ${standing.uses} times`;
+  const other = standing.other_policy ? " · covers nothing: the policy has changed since" : "";
+  facts.textContent = `by ${standing.granted_by} · ${left} left · ${uses}${other}`;
+  what.append(covers, given, facts);
+  const revoke = Object.assign(document.createElement("button"), { type: "button", className: "deny", textContent: "Revoke" });
+  revoke.setAttribute("aria-label", `Revoke: ${standing.covers}`);
+  revoke.disabled = Boolean(person?.looks);
+  revoke.addEventListener("click", async () => {
+    revoke.disabled = true;
+    try {
+      await send(`/v1/approvals/${standing.approval_id}/revocation`, {});
+      say("Revoked. Nothing begins with it any more.");
+    } catch (error) {
+      say(`Not revoked: ${error.message}`, true);
+    }
+    refreshSoon();
+  });
+  item.append(what, revoke);
+  return item;
 }
 
 // ---- calls
@@ -510,6 +656,11 @@ function say(text, aloud = false) {
     at("trouble").textContent = text;
     at("trouble").hidden = false;
   }
+}
+
+/** A word as one would have to type it, so that where it ends is seen. */
+function quoted(word) {
+  return /^[\w\-./=:,@%+]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 function copyOnClick(button, text) {

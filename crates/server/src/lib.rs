@@ -11,8 +11,8 @@ mod http;
 mod mcp;
 
 pub use http::{
-    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpError,
-    HttpOptions, HttpReady, Pending, Question, ROUTES, TokenBook, Who, Word, WordError, link_socket,
-    serve_gate, serve_http,
+    Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
+    HttpError, HttpOptions, HttpReady, Pending, Person, Question, ROUTES, Stands, TokenBook, Who, Word,
+    WordError, link_socket, serve_gate, serve_http,
 };
 pub use mcp::{McpError, serve_stdio};

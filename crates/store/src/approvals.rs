@@ -4,7 +4,7 @@
 //! - Only what is pending is answered, by people who may, each once; unanswered never means yes.
 //! - An approval is given when as many different people have approved as it asks for.
 
-use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, TaskName, ToolName};
+use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, SafetyClass, Scope, TaskName, ToolName};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -14,8 +14,10 @@ use thiserror::Error;
 use crate::error::StoreError;
 use crate::evidence::{ANSWERED, link};
 use crate::open::Store;
-use crate::operators::Role;
+use crate::operators::{Role, role_of};
+use crate::questions::{About, about, reached};
 use crate::read::{digest, number, parsed, parsed_if_any};
+use crate::standing::{NewStanding, RevocationRow, StandingRow, grant, revocation_row, standing_row};
 
 /// How long an approval may be used after it was given.
 const USABLE_MS: i64 = 60 * 60 * 1000;
@@ -40,7 +42,13 @@ macro_rules! select_approvals {
              a.reason, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.purpose, \
              CASE WHEN length(c.arguments_json) <= ",
             $longest,
-            " THEN c.arguments_json END AS arguments_json FROM approvals a JOIN calls c ON c.id = a.call ",
+            " THEN c.arguments_json END AS arguments_json, q.workspace, q.place, q.action, q.safety, q.egress, q.profile, q.content, q.fold, q.proposer, \
+             s.scope, s.granted_by, s.granted_at, s.expires_at AS stands_until, \
+             (SELECT count(*) FROM standing_uses u WHERE u.approval = a.id) AS uses, \
+             r.operator AS revoked_by, r.reason AS revoked_because, r.revoked_at, \
+             (SELECT count(*) FROM escalations e WHERE e.approval = a.id AND e.reached_at IS NOT NULL) AS escalated \
+             FROM approvals a JOIN calls c ON c.id = a.call LEFT JOIN questions q ON q.approval = a.id \
+             LEFT JOIN standing s ON s.approval = a.id LEFT JOIN revocations r ON r.approval = a.id ",
             $rest
         )
     };
@@ -56,9 +64,17 @@ const LATE: &str = select_approvals!(
     longest_in_lists!()
 );
 const ANY_LATE: &str = "SELECT 1 FROM approvals WHERE state = 'pending' AND expires_at <= $1 LIMIT 1";
-const ANSWERS: &str = "SELECT operator, verdict, via, reason, answered_at FROM answers WHERE approval = $1 \
-    ORDER BY answered_at, operator";
-const ROLE: &str = "SELECT role FROM operators WHERE name = $1";
+const STANDING: &str = select_approvals!(
+    "JOIN operators o ON o.name = s.granted_by WHERE s.expires_at > $1 AND r.approval IS NULL \
+     AND o.revoked_at IS NULL ORDER BY s.granted_at DESC, a.id"
+);
+const STANDING_OF: &str = select_approvals!(
+    "JOIN operators o ON o.name = s.granted_by WHERE s.expires_at > $1 AND r.approval IS NULL \
+     AND o.revoked_at IS NULL AND c.agent = $2 ORDER BY s.granted_at DESC, a.id"
+);
+const ANSWERS: &str = "SELECT w.operator, w.verdict, w.via, w.reason, w.answered_at, o.revoked_at AS left_at \
+    FROM answers w JOIN operators o ON o.name = w.operator WHERE w.approval = $1 \
+    ORDER BY w.answered_at, w.operator";
 const ANSWER: &str = "INSERT INTO answers (approval, operator, verdict, via, reason, answered_at) \
     VALUES ($1, $2, $3, $4, $5, $6)";
 const DECIDE: &str = "UPDATE approvals SET state = $2, decided_at = $3, usable_until = $4, reason = $5 \
@@ -150,7 +166,7 @@ pub struct ApprovalRow {
     pub quorum: u32,
     /// What people have answered so far, oldest first.
     pub answers: Vec<AnswerRow>,
-    /// Who has approved so far, oldest first.
+    /// Who has approved so far, oldest first: those who are operators still.
     pub approvers: Vec<OperatorName>,
     /// Where it is.
     pub state: ApprovalState,
@@ -164,6 +180,14 @@ pub struct ApprovalRow {
     pub usable_until: Option<i64>,
     /// Why it was decided so, in the words of the one who decided.
     pub reason: Option<String>,
+    /// What it is about, as it was when it was asked; nothing in records of earlier versions.
+    pub about: Option<About>,
+    /// Whom it has reached because nobody answered.
+    pub escalated_to: Vec<OperatorName>,
+    /// How far the yes reaches, if it reaches beyond this call.
+    pub standing: Option<StandingRow>,
+    /// By whom the yes was taken back, if it was.
+    pub revoked: Option<RevocationRow>,
 }
 
 /// What one person answered.
@@ -180,6 +204,8 @@ pub struct AnswerRow {
     pub reason: Option<String>,
     /// When, in milliseconds since 1970.
     pub at: i64,
+    /// Whether they are no operator any more; then it does not count.
+    pub has_left: bool,
 }
 
 /// Yes or no.
@@ -217,6 +243,8 @@ pub struct Answer {
     pub via: String,
     /// Why, in their words.
     pub reason: Option<String>,
+    /// How far a yes reaches beyond this call, if it does.
+    pub standing: Option<NewStanding>,
     /// When, in milliseconds since 1970.
     pub now: i64,
 }
@@ -250,6 +278,18 @@ pub enum AnswerError {
     NotAllowed {
         /// Who.
         by: OperatorName,
+    },
+    /// This person wants the call.
+    #[error("`{by}` proposed the call: somebody else must answer")]
+    Proposer {
+        /// Who.
+        by: OperatorName,
+    },
+    /// A yes to this reaches one call, and no further.
+    #[error("{why}, so it can be approved `once` only")]
+    OnceOnly {
+        /// Why.
+        why: &'static str,
     },
     /// The store did not answer.
     #[error(transparent)]
@@ -353,11 +393,16 @@ impl Store {
         if row.expires_at <= answer.now {
             return Err(AnswerError::Expired);
         }
-        let role = sqlx::query(ROLE).bind(answer.by.as_str()).fetch_optional(write.connection()).await;
-        let role = role.map_err(StoreError::from)?;
-        let role = role.map(|row| parsed(&row, "role", Role::parse)).transpose()?;
+        let role = role_of(write.connection(), &answer.by).await?;
         if role.is_none_or(|role| role < Role::Approver) {
             return Err(AnswerError::NotAllowed { by: answer.by });
+        }
+        // ATTACK(proposer-approves)
+        if row.about.as_ref().is_some_and(|about| about.proposer.as_ref() == Some(&answer.by)) {
+            return Err(AnswerError::Proposer { by: answer.by });
+        }
+        if answer.standing.is_some() && answer.vote == Vote::Approve {
+            can_stand(&row)?;
         }
         if row.answers.iter().any(|earlier| earlier.by == answer.by) {
             return Err(AnswerError::SameOperator { by: answer.by });
@@ -380,6 +425,10 @@ impl Store {
             let usable = (state == ApprovalState::Approved).then(|| answer.now.saturating_add(USABLE_MS));
             decide(write.connection(), id, state, answer.now, usable, answer.reason.as_deref()).await?;
         }
+        let standing = answer.standing.filter(|_| state == ApprovalState::Approved);
+        if let Some(standing) = &standing {
+            grant(&mut write, id, &answer.by, standing, answer.now).await?;
+        }
         let body = json!({
             "approval": id,
             "call": row.call,
@@ -388,6 +437,8 @@ impl Store {
             "via": answer.via,
             "reason": answer.reason,
             "state": state,
+            "scope": standing.as_ref().map_or(Scope::Once, |standing| standing.scope),
+            "until": standing.as_ref().map(|standing| standing.expires_at),
         });
         let seq = write.append(answer.now, ANSWERED, body).await?;
         link(&mut write, id, &answer.by, seq).await?;
@@ -444,7 +495,32 @@ async fn decide(
     Ok(())
 }
 
-async fn read_approval(
+/// Whether a yes may reach beyond the call that it answers.
+fn can_stand(row: &ApprovalRow) -> Result<(), AnswerError> {
+    let why = match &row.about {
+        None => "it was asked by an earlier version",
+        Some(about) if about.safety >= SafetyClass::Financial => "it spends money, or can change what guards",
+        Some(_) if row.quorum > 1 => "it takes several people",
+        Some(_) => return Ok(()),
+    };
+    Err(AnswerError::OnceOnly { why })
+}
+
+/// Every yes for more than one call that is good at this time.
+pub(crate) async fn standing_rows(
+    connection: &mut AnyConnection,
+    agent: Option<&AgentName>,
+    now: i64,
+) -> Result<Vec<ApprovalRow>, StoreError> {
+    let query = match agent {
+        None => sqlx::query(STANDING).bind(now),
+        Some(agent) => sqlx::query(STANDING_OF).bind(now).bind(agent.as_str()),
+    };
+    let rows = query.fetch_all(&mut *connection).await?;
+    whole(connection, rows).await
+}
+
+pub(crate) async fn read_approval(
     connection: &mut AnyConnection,
     id: &ApprovalId,
 ) -> Result<Option<ApprovalRow>, StoreError> {
@@ -459,9 +535,12 @@ async fn whole(connection: &mut AnyConnection, rows: Vec<AnyRow>) -> Result<Vec<
         let mut approval = approval_row(row)?;
         let answers = sqlx::query(ANSWERS).bind(approval.id.as_str()).fetch_all(&mut *connection).await?;
         approval.answers = answers.iter().map(answer_row).collect::<Result<_, _>>()?;
-        let approves = |answer: &&AnswerRow| answer.vote == Vote::Approve;
+        let approves = |answer: &&AnswerRow| answer.vote == Vote::Approve && !answer.has_left;
         approval.approvers =
             approval.answers.iter().filter(approves).map(|answer| answer.by.clone()).collect();
+        if row.try_get::<i64, _>("escalated")? > 0 {
+            approval.escalated_to = reached(&mut *connection, &approval.id).await?;
+        }
         approvals.push(approval);
     }
     Ok(approvals)
@@ -474,6 +553,7 @@ fn answer_row(row: &AnyRow) -> Result<AnswerRow, StoreError> {
         via: row.try_get("via")?,
         reason: row.try_get("reason")?,
         at: row.try_get("answered_at")?,
+        has_left: row.try_get::<Option<i64>, _>("left_at")?.is_some(),
     })
 }
 
@@ -500,5 +580,9 @@ fn approval_row(row: &AnyRow) -> Result<ApprovalRow, StoreError> {
         decided_at: row.try_get("decided_at")?,
         usable_until: row.try_get("usable_until")?,
         reason: row.try_get("reason")?,
+        about: about(row)?,
+        escalated_to: Vec::new(),
+        standing: standing_row(row)?,
+        revoked: revocation_row(row)?,
     })
 }

@@ -18,10 +18,12 @@ use crate::error::StoreError;
 use crate::evidence::is_proved;
 use crate::open::Store;
 use crate::owners::own_gate;
+use crate::questions::{About, NewEscalation, describe};
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
 use crate::reconcile::counts_as;
 use crate::seals::{self, Seal};
 use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
+use crate::standing::{is_usable, note_use};
 use crate::write::Write;
 
 /// How long a claim is kept.
@@ -57,7 +59,10 @@ const LAPSE: &str = "DELETE FROM claims WHERE claim = $1 AND made_at <= $2 AND E
 const ASK: &str = "INSERT INTO approvals (id, call, why, quorum, state, asked_at, expires_at) \
     VALUES ($1, $2, $3, $4, 'pending', $5, $6)";
 const USE_APPROVAL: &str = "UPDATE approvals SET state = 'running' \
-    WHERE id = $1 AND call = $2 AND state = 'approved' AND usable_until > $3";
+    WHERE id = $1 AND call = $2 AND state = 'approved' AND usable_until > $3 \
+    AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = approvals.id) \
+    AND quorum <= (SELECT count(*) FROM answers w JOIN operators o ON o.name = w.operator \
+        WHERE w.approval = approvals.id AND w.verdict = 'approve' AND o.revoked_at IS NULL)";
 const RUN: &str = "UPDATE calls SET status = 'running', owner = $2 WHERE id = $1 AND status = 'waiting'";
 const RESULT: &str = "SELECT coalesce(x.result, c.result) AS result FROM calls c \
     LEFT JOIN reconciliations x ON x.call = c.id WHERE c.id = $1 AND c.result IS NOT NULL";
@@ -107,6 +112,13 @@ pub enum Course {
         /// With this authority.
         authority: Value,
     },
+    /// It runs at once, because people have said yes to such calls before.
+    RunUnder {
+        /// With this authority.
+        authority: Value,
+        /// Under this yes.
+        standing: ApprovalId,
+    },
     /// People are asked first.
     Ask(NewApproval),
     /// It does not run. What it claims is not looked at: nothing was done, and nothing done before is told.
@@ -126,6 +138,10 @@ pub struct NewApproval {
     pub expires_at: i64,
     /// The files that the call names, as they are now; nothing if nobody looked.
     pub seal: Option<Seal>,
+    /// What it is about.
+    pub about: Option<Box<About>>,
+    /// Whom it reaches when nobody answers.
+    pub escalation: Vec<NewEscalation>,
 }
 
 /// What became of a call that was to be recorded.
@@ -142,6 +158,8 @@ pub enum Recorded {
     KeyConflict,
     /// The agent may not call so often; nothing is recorded but, if it was to be refused, that there was one more.
     UsedUp(UsedUp),
+    /// The yes under which it was to run is no longer good; nothing is recorded.
+    NotCovered,
 }
 
 /// Why a call was not recorded.
@@ -247,6 +265,11 @@ impl Store {
                 true => Recorded::Existing(Box::new(holder)),
                 false => Recorded::KeyConflict,
             });
+        }
+        if let Course::RunUnder { standing, .. } = &call.course
+            && !is_usable(&mut write, standing, call.asked_at).await?
+        {
+            return Ok(Recorded::NotCovered);
         }
         let known = sqlx::query(BY_ID).bind(call.id.as_str()).fetch_optional(write.connection()).await;
         if known.map_err(StoreError::from)?.is_some() {
@@ -372,7 +395,7 @@ async fn count(
     allowances: &[Allowance],
 ) -> Result<Option<UsedUp>, StoreError> {
     let kind = match call.course {
-        Course::Run { .. } => Kind::Run,
+        Course::Run { .. } | Course::RunUnder { .. } => Kind::Run,
         Course::Refuse => Kind::Refuse,
         Course::Ask(_) => return Ok(None),
     };
@@ -404,6 +427,8 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         // What only reads may be read again: nothing is gained by a second wait for the disk.
         Course::Run { .. } if call.safety == SafetyClass::Read => ("run", "running"),
         Course::Run { .. } => ("run", "planned"),
+        // One moment decides whether it was under a yes that was taken back: it begins in it.
+        Course::RunUnder { .. } => ("run", "running"),
         Course::Ask(_) => ("ask", "waiting"),
         Course::Refuse => ("refuse", "planned"),
     };
@@ -454,6 +479,11 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
             let body = json!({ "call": call.id, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
         }
+        Course::RunUnder { authority, standing } => {
+            note_use(write, call, standing).await?;
+            let body = json!({ "call": call.id, "approval": standing, "authority": authority });
+            write.append(call.asked_at, "call.started", body).await?;
+        }
         Course::Ask(question) => ask(write, call, question).await?,
         Course::Refuse => {}
     }
@@ -474,6 +504,9 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
         seals::keep(write, &question.id, seal).await?;
     }
     let operands = question.seal.as_ref().map(|seal| &seal.operands);
+    if let Some(about) = &question.about {
+        describe(write, &question.id, about, &question.escalation).await?;
+    }
     let asked = json!({
         "approval": question.id,
         "call": call.id,
@@ -487,6 +520,7 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
         "expires_at": question.expires_at,
         "operands": operands,
         "operands_digest": operands.map(Operands::digest),
+        "about": question.about,
     });
     write.append(call.asked_at, "approval.asked", asked).await?;
     Ok(())

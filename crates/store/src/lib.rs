@@ -30,12 +30,15 @@ mod open;
 mod operators;
 mod owners;
 mod place;
+mod questions;
 mod read;
 mod reconcile;
 mod registry;
 mod seals;
 mod settle;
 mod spending;
+mod standing;
+mod time;
 mod write;
 
 pub use approvals::{
@@ -52,10 +55,12 @@ pub use ledger::{
 pub use list::CallLine;
 pub use lookup::FindCallError;
 pub use open::{OpenError, Store, danger};
-pub use operators::{AddOperatorError, OperatorRow, Role};
+pub use operators::{AddOperatorError, By, ChangeOperatorError, OperatorRow, Role};
 pub use owners::Fate;
+pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
 pub use registry::{NewTool, RegisterError, ToolRow};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};
+pub use standing::{NewStanding, Revocation, RevocationRow, RevokeError, StandingRow};

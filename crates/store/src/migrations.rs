@@ -42,8 +42,13 @@ macro_rules! step {
     };
 }
 
-const STEPS: &[Step] =
-    &[step!("0001_store"), step!("0002_owners"), step!("0004_seals"), step!("0005_limits")];
+const STEPS: &[Step] = &[
+    step!("0001_store"),
+    step!("0002_owners"),
+    step!("0003_approvals"),
+    step!("0004_seals"),
+    step!("0005_limits"),
+];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";
 const VERSION: &str = "SELECT coalesce(max(version), 0) AS version FROM schema_version";

@@ -3,18 +3,25 @@
 use contract::{Digest, OperatorName};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::open::Store;
 use crate::read::{digest, parsed};
+use crate::write::Write;
 
 const ADD: &str = "INSERT INTO operators (name, role, credential, added_at) VALUES ($1, $2, $3, $4)";
 const TAKEN: &str = "SELECT name, credential FROM operators WHERE name = $1 OR credential = $2";
-const ALL: &str = "SELECT name, role, credential, added_at FROM operators ORDER BY name";
-const BY_CREDENTIAL: &str = "SELECT name, role, credential, added_at FROM operators WHERE credential = $1";
+const ALL: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators ORDER BY name";
+const BY_CREDENTIAL: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators \
+    WHERE credential = $1 AND revoked_at IS NULL";
+const BY_NAME: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators WHERE name = $1";
+const ROLE: &str = "SELECT role FROM operators WHERE name = $1 AND revoked_at IS NULL";
+const REMOVE: &str = "UPDATE operators SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL";
+const ROTATE: &str = "UPDATE operators SET credential = $2 WHERE name = $1 AND revoked_at IS NULL";
+const ADMINS: &str = "SELECT count(*) AS admins FROM operators WHERE role = 'admin' AND revoked_at IS NULL";
 
 /// What an operator may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -55,14 +62,60 @@ pub struct OperatorRow {
     pub credential: Digest,
     /// Since when, in milliseconds since 1970.
     pub added_at: i64,
+    /// Since when not any more, in milliseconds since 1970.
+    pub revoked_at: Option<i64>,
+}
+
+/// Who changes who may decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By<'a> {
+    /// Whoever owns this gate: at the first start, and to get back in when a credential is lost.
+    Owner,
+    /// An operator.
+    Operator(&'a OperatorName),
 }
 
 /// Why an operator was not added.
 #[derive(Debug, Error)]
 pub enum AddOperatorError {
-    /// There is one of that name.
-    #[error("there is an operator `{name}` already")]
+    /// There is one of that name, or was.
+    #[error("there is an operator `{name}` already, or there was: names are not given twice")]
     NameTaken {
+        /// Which name.
+        name: OperatorName,
+    },
+    /// Only an admin adds people.
+    #[error("`{by}` is not an admin")]
+    NotAdmin {
+        /// Who tried.
+        by: OperatorName,
+    },
+    /// Somebody has that credential.
+    #[error("the credential belongs to somebody else")]
+    CredentialTaken,
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an operator was not changed.
+#[derive(Debug, Error)]
+pub enum ChangeOperatorError {
+    /// There is none.
+    #[error("there is no operator `{name}`")]
+    Unknown {
+        /// Which name.
+        name: OperatorName,
+    },
+    /// Only an admin does that.
+    #[error("`{by}` is not an admin")]
+    NotAdmin {
+        /// Who tried.
+        by: OperatorName,
+    },
+    /// Then nobody could add or remove people.
+    #[error("`{name}` is the last admin: add another first")]
+    LastAdmin {
         /// Which name.
         name: OperatorName,
     },
@@ -75,7 +128,7 @@ pub enum AddOperatorError {
 }
 
 impl Store {
-    /// Adds an operator. Of the credential only its hash is known here.
+    /// Adds an operator for the owner of this gate. Of the credential only its hash is known here.
     pub async fn add_operator(
         &self,
         name: &OperatorName,
@@ -83,7 +136,24 @@ impl Store {
         credential_hash: Digest,
         now: i64,
     ) -> Result<(), AddOperatorError> {
+        self.appoint(name, role, credential_hash, By::Owner, now).await
+    }
+
+    /// Adds an operator.
+    pub async fn appoint(
+        &self,
+        name: &OperatorName,
+        role: Role,
+        credential_hash: Digest,
+        by: By<'_>,
+        now: i64,
+    ) -> Result<(), AddOperatorError> {
         let mut write = self.write().await?;
+        if let By::Operator(by) = by
+            && role_of(write.connection(), by).await? != Some(Role::Admin)
+        {
+            return Err(AddOperatorError::NotAdmin { by: by.clone() });
+        }
         let credential = credential_hash.to_string();
         let taken = sqlx::query(TAKEN).bind(name.as_str()).bind(&credential);
         let taken = taken.fetch_optional(write.connection()).await.map_err(StoreError::from)?;
@@ -97,14 +167,85 @@ impl Store {
         }
         let add = sqlx::query(ADD).bind(name.as_str()).bind(role.as_str()).bind(credential).bind(now);
         add.execute(write.connection()).await.map_err(StoreError::from)?;
-        write.append(now, "operator.added", json!({ "operator": name, "role": role })).await?;
+        let body = json!({ "operator": name, "role": role, "by": by.name() });
+        write.append(now, "operator.added", body).await?;
         Ok(write.commit().await?)
     }
 
-    /// All operators, by name.
+    /// Takes an operator's authority. When this has returned, nothing they say counts, and no yes of theirs is used.
+    pub async fn remove_operator(
+        &self,
+        name: &OperatorName,
+        by: By<'_>,
+        now: i64,
+    ) -> Result<(), ChangeOperatorError> {
+        let mut write = self.write().await?;
+        let role = self.check_change(&mut write, name, by).await?;
+        let admins = sqlx::query(ADMINS).fetch_one(write.connection()).await.map_err(StoreError::from)?;
+        let admins: i64 = admins.try_get("admins").map_err(StoreError::from)?;
+        if role == Role::Admin && admins <= 1 {
+            return Err(ChangeOperatorError::LastAdmin { name: name.clone() });
+        }
+        let remove = sqlx::query(REMOVE).bind(name.as_str()).bind(now);
+        remove.execute(write.connection()).await.map_err(StoreError::from)?;
+        write.append(now, "operator.removed", json!({ "operator": name, "by": by.name() })).await?;
+        Ok(write.commit().await?)
+    }
+
+    /// Gives an operator another credential. When this has returned, the old one is nobody's.
+    pub async fn rotate_operator(
+        &self,
+        name: &OperatorName,
+        credential_hash: Digest,
+        by: By<'_>,
+        now: i64,
+    ) -> Result<(), ChangeOperatorError> {
+        let mut write = self.write().await?;
+        // Everybody may change their own.
+        let own = by == By::Operator(name);
+        self.check_change(&mut write, name, if own { By::Owner } else { by }).await?;
+        let credential = credential_hash.to_string();
+        let taken = sqlx::query(TAKEN).bind("").bind(&credential).fetch_optional(write.connection()).await;
+        if taken.map_err(StoreError::from)?.is_some() {
+            return Err(ChangeOperatorError::CredentialTaken);
+        }
+        let rotate = sqlx::query(ROTATE).bind(name.as_str()).bind(credential);
+        rotate.execute(write.connection()).await.map_err(StoreError::from)?;
+        write.append(now, "operator.rotated", json!({ "operator": name, "by": by.name() })).await?;
+        Ok(write.commit().await?)
+    }
+
+    async fn check_change(
+        &self,
+        write: &mut Write<'_>,
+        name: &OperatorName,
+        by: By<'_>,
+    ) -> Result<Role, ChangeOperatorError> {
+        if let By::Operator(by) = by
+            && role_of(write.connection(), by).await? != Some(Role::Admin)
+        {
+            return Err(ChangeOperatorError::NotAdmin { by: by.clone() });
+        }
+        let role = role_of(write.connection(), name).await?;
+        role.ok_or_else(|| ChangeOperatorError::Unknown { name: name.clone() })
+    }
+
+    /// Everybody who is an operator, by name.
     pub async fn operators(&self) -> Result<Vec<OperatorRow>, StoreError> {
+        let all = self.all_operators().await?;
+        Ok(all.into_iter().filter(|operator| operator.revoked_at.is_none()).collect())
+    }
+
+    /// Everybody who is an operator or was one, by name.
+    pub async fn all_operators(&self) -> Result<Vec<OperatorRow>, StoreError> {
         let rows = sqlx::query(ALL).fetch_all(&mut *self.read().await?).await?;
         rows.iter().map(operator).collect()
+    }
+
+    /// The operator of a name, if there is or was one.
+    pub async fn operator(&self, name: &OperatorName) -> Result<Option<OperatorRow>, StoreError> {
+        let query = sqlx::query(BY_NAME).bind(name.as_str());
+        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(operator).transpose()
     }
 
     /// Whose credential has this hash.
@@ -114,11 +255,30 @@ impl Store {
     }
 }
 
+/// What somebody may do, in a transaction: nothing if they are no operator, or not any more.
+pub(crate) async fn role_of(
+    connection: &mut AnyConnection,
+    name: &OperatorName,
+) -> Result<Option<Role>, StoreError> {
+    let row = sqlx::query(ROLE).bind(name.as_str()).fetch_optional(connection).await?;
+    row.map(|row| parsed(&row, "role", Role::parse)).transpose()
+}
+
+impl By<'_> {
+    fn name(&self) -> Option<&OperatorName> {
+        match self {
+            By::Owner => None,
+            By::Operator(name) => Some(name),
+        }
+    }
+}
+
 fn operator(row: &AnyRow) -> Result<OperatorRow, StoreError> {
     Ok(OperatorRow {
         name: parsed(row, "name", |text| OperatorName::parse(text).ok())?,
         role: parsed(row, "role", Role::parse)?,
         credential: digest(row, "credential")?,
         added_at: row.try_get("added_at")?,
+        revoked_at: row.try_get("revoked_at")?,
     })
 }

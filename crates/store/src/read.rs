@@ -31,6 +31,10 @@ pub(crate) fn digest(row: &AnyRow, column: &'static str) -> Result<Digest, Store
     parsed(row, column, Digest::parse)
 }
 
+pub(crate) fn digest_if_any(row: &AnyRow, column: &'static str) -> Result<Option<Digest>, StoreError> {
+    parsed_if_any(row, column, Digest::parse)
+}
+
 pub(crate) fn json(row: &AnyRow, column: &'static str) -> Result<Value, StoreError> {
     parsed(row, column, |text| serde_json::from_str(text).ok())
 }

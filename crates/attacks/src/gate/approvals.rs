@@ -205,18 +205,18 @@ pub(crate) fn cases() -> Vec<Case> {
 // ---- what is asked for
 
 /// Deletes something: everybody has to ask for that.
-fn remove(name: &str) -> Value {
+pub(super) fn remove(name: &str) -> Value {
     json!({ "command": "rm", "args": ["-r", name], "profile": "mutate" })
 }
 
-fn furnished<'a>(stand: &'a Stand<'a>) -> Try<Gate<'a>> {
+pub(super) fn furnished<'a>(stand: &'a Stand<'a>) -> Try<Gate<'a>> {
     for name in ["precious", "other", "build/x"] {
         stand.put(name, "x")?;
     }
     stand.gate(standard())
 }
 
-fn deleted(stand: &Stand<'_>, name: &str) -> Try<Effect> {
+pub(super) fn deleted(stand: &Stand<'_>, name: &str) -> Try<Effect> {
     Ok(Effect::through_if(!stand.workspace.join(name).exists(), format!("`{name}` and its fate")))
 }
 
@@ -234,14 +234,14 @@ fn status(gate: &Gate<'_>, agent: &str, call: &CallId) -> Try<Option<CallStatus>
 }
 
 /// Answers what a call waits for, and has it end so.
-fn end(gate: &Gate<'_>, call: &CallId, vote: Vote, code: &'static str) -> Try<()> {
+pub(super) fn end(gate: &Gate<'_>, call: &CallId, vote: Vote, code: &'static str) -> Try<()> {
     let row = row(gate, call)?;
     gate.answer(row.approval.ok_or("the call waits for nothing")?.as_str(), vote)?;
     gate.expect(call, Ending::Refused(code));
     Ok(())
 }
 
-fn row(gate: &Gate<'_>, call: &CallId) -> Try<CallRow> {
+pub(super) fn row(gate: &Gate<'_>, call: &CallId) -> Try<CallRow> {
     Ok(runtime()?.block_on(gate.engine.store().call(call))?.ok_or("the call is lost")?)
 }
 
@@ -315,8 +315,7 @@ fn control_changed(stand: &Stand<'_>) -> Try<Effect> {
 }
 
 fn change_while_waiting(stand: &Stand<'_>) -> Try<Effect> {
-    let denies =
-        ApprovalRule { tool: ToolGlob::parse("shell")?, effect: RuleEffect::Deny, place: "x:1".to_owned() };
+    let denies = ApprovalRule::about(ToolGlob::parse("shell")?, RuleEffect::Deny, "x:1");
     let locked = settings_of(Agent { autonomy: Autonomy::Locked, ..Agent::default() });
     let other = Settings { ask_for: 77_000, ..standard() };
     let changes = [
@@ -425,7 +424,7 @@ fn forged(row: &CallRow) -> ReceiptBody {
 
 // ---- who answers
 
-fn answered(
+pub(super) fn answered(
     gate: &Gate<'_>,
     id: &str,
     vote: Vote,
@@ -556,13 +555,17 @@ fn book(stand: &Stand<'_>) -> PathBuf {
     stand.place.path("book")
 }
 
-fn paying<'a>(stand: &'a Stand<'a>, safety: SafetyClass, idempotency: Idempotency) -> Try<Gate<'a>> {
+pub(super) fn paying<'a>(
+    stand: &'a Stand<'a>,
+    safety: SafetyClass,
+    idempotency: Idempotency,
+) -> Try<Gate<'a>> {
     let tool = Payment { safety, idempotency, ..Payment::into(book(stand)) }.tool()?;
     stand.open(Opening { tools: vec![tool], ..Opening::with(standard()) })
 }
 
 /// Whether at least so many payments were made.
-fn paid(stand: &Stand<'_>, least: usize) -> Try<Effect> {
+pub(super) fn paid(stand: &Stand<'_>, least: usize) -> Try<Effect> {
     let book = fs::read_to_string(book(stand)).unwrap_or_default();
     Ok(Effect::through_if(book.lines().count() >= least, format!("paid: {book:?}")))
 }

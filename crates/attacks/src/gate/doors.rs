@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use contract::{AgentName, CallId, Digest};
+use contract::{AgentName, CallId, Digest, OperatorName};
 use engine::Credential;
 use policy::Agent;
 use rustix::process::Uid;
 use serde_json::{Value, json};
 use server::{HttpOptions, HttpReady, serve_http};
-use store::Vote;
+use store::{Role, Vote};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::Try;
@@ -53,6 +53,38 @@ pub(crate) fn cases() -> Vec<Case> {
                     return Ok(Effect::Through(format!("{} {}", page.status, asked.status)));
                 }
                 door.finish(Vec::new())
+            },
+        ),
+        Case::new(
+            "link-of-a-viewer",
+            "the link of somebody who only looks opens no session of somebody who decides",
+            |stand| {
+                let door = Door::open(stand)?;
+                let (cookie, page) = door.sign_in()?;
+                Ok(opened(door.decide(&[&cookie, &page])?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let guest = Credential::presented("the credential of somebody who only looks");
+                let name = OperatorName::parse("guest")?;
+                let store = door.gate.engine.store();
+                let now = door.gate.engine.now();
+                runtime()?.block_on(store.add_operator(&name, Role::Viewer, guest.digest(), now))?;
+                let link = door.ask("POST", "/v1/sign-in-links", &[&bearer(guest.reveal())], "")?;
+                let link: Value = serde_json::from_str(&link.body)?;
+                let url = link.get("sign_in_url").and_then(Value::as_str).ok_or("no link")?.to_owned();
+                let (cookie, page) = door.sign_in_with(&url)?;
+                let tried = vec![
+                    door.decide(&[&cookie, &page])?,
+                    door.decide(&[&bearer(guest.reveal())])?,
+                    door.ask(
+                        "POST",
+                        "/v1/answers",
+                        &[&cookie, &page],
+                        &format!(r#"{{"text":"/approve {}"}}"#, door.approval),
+                    )?,
+                ];
+                door.finish(tried)
             },
         ),
         Case::new(
@@ -368,7 +400,11 @@ impl<'a> Door<'a> {
 
     /// Uses the sign-in link: the headers that a page of ours sends from then on.
     fn sign_in(&self) -> Try<(String, String)> {
-        let path = self.sign_in_url.split_once(&self.address.to_string()).ok_or("not our link")?.1;
+        self.sign_in_with(&self.sign_in_url)
+    }
+
+    fn sign_in_with(&self, url: &str) -> Try<(String, String)> {
+        let path = url.split_once(&self.address.to_string()).ok_or("not our link")?.1;
         let answer = self.ask("GET", path, &[], "")?;
         let header = |name: &str| {
             let mut lines = answer.head.lines().filter_map(|line| line.split_once(": "));

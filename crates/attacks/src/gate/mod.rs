@@ -13,10 +13,12 @@ mod files;
 mod input;
 mod limits;
 pub(crate) mod payment;
+mod people;
 mod seal_races;
 mod seals;
 mod secrets;
 pub(crate) mod stand;
+mod standing;
 mod suite;
 mod visitor;
 
@@ -32,6 +34,8 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("files", files::cases()),
         ("approvals", approvals::cases()),
         ("seals", seals::cases()),
+        ("people", people::cases()),
+        ("standing", standing::cases()),
         ("input", input::cases()),
         ("secrets", secrets::cases()),
         ("addresses", addresses::cases()),

@@ -25,6 +25,8 @@ pub(crate) struct Payment {
     pub(crate) idempotency: Idempotency,
     /// Whether its schema admits what it does not name.
     pub(crate) open: bool,
+    /// Whether its schema says nothing at all of what it takes.
+    pub(crate) any: bool,
     /// Where it writes a line for each run.
     pub(crate) book: PathBuf,
 }
@@ -37,6 +39,7 @@ impl Payment {
             safety: SafetyClass::Write,
             idempotency: Idempotency::Required,
             open: false,
+            any: false,
             book,
         }
     }
@@ -48,7 +51,8 @@ impl Payment {
             "properties": { "amount": { "type": "integer", "maximum": 100 } },
             "required": ["amount"],
         });
-        let mut input = input;
+        let anything = json!({ "type": "object", "properties": {}, "additionalProperties": true });
+        let mut input = if self.any { anything } else { input };
         if let (true, Some(members)) = (self.open, input.as_object_mut()) {
             members.insert("additionalProperties".to_owned(), Value::Bool(true));
         }

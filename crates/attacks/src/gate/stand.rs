@@ -281,12 +281,18 @@ impl Gate<'_> {
             arguments: Canonical::of(arguments)?,
             key: None,
             purpose: Some("an attack".to_owned()),
+            proposer: None,
         })
+    }
+
+    /// The local operator's credential.
+    pub(crate) fn operator(&self) -> Try<Credential> {
+        Ok(Credential::load_or_create(&self.stand.home())?)
     }
 
     /// The local operator says yes or no.
     pub(crate) fn answer(&self, id: &str, vote: store::Vote) -> Try<()> {
-        let credential = Credential::load_or_create(&self.stand.home())?;
+        let credential = self.operator()?;
         runtime()?.block_on(self.engine.answer(id, vote, None, &credential, "attack"))?;
         Ok(())
     }

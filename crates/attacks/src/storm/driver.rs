@@ -80,6 +80,7 @@ impl Deed {
             arguments: Canonical::of(self.arguments(round))?,
             key,
             purpose: None,
+            proposer: None,
         })
     }
 }

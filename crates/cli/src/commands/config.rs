@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use contract::{Action, AgentName, Autonomy, Category, Level};
-use policy::{Agent, ApprovalRule, Constraints, FileSettings, Settings, ShellSettings, ToolGlob};
+use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
+use policy::{Agent, ApprovalRule, Asking, Constraints, FileSettings, Settings, ShellSettings, ToolGlob};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -219,6 +219,7 @@ struct Shown<'a> {
     levels: BTreeMap<Level, Constraints>,
     rules: &'a [ApprovalRule],
     ask_for_seconds: i64,
+    asking: &'a Asking,
     disabled: &'a [ToolGlob],
     refused: &'a BTreeMap<Category, String>,
     shell: &'a ShellSettings,
@@ -239,6 +240,7 @@ struct ShownAgent<'a> {
     workspace: String,
     allowed_tools: &'a [ToolGlob],
     denied_tools: &'a [ToolGlob],
+    operator: Option<&'a OperatorName>,
     auto_approve: &'a BTreeSet<Action>,
     human_approval: &'a BTreeSet<Action>,
     constraints: Constraints,
@@ -259,6 +261,7 @@ impl<'a> Shown<'a> {
                 workspace: config::name_of(meaning.workspace_of(name, here)),
                 allowed_tools: &agent.allowed,
                 denied_tools: &agent.denied,
+                operator: agent.operator.as_ref(),
                 auto_approve: &agent.auto_approve,
                 human_approval: &agent.human_approval,
                 constraints: settings.constraints_of(agent),
@@ -274,6 +277,7 @@ impl<'a> Shown<'a> {
             levels: Level::ALL.iter().map(level).collect(),
             rules: &settings.rules,
             ask_for_seconds: settings.ask_for / 1000,
+            asking: &settings.asking,
             disabled: &settings.disabled,
             refused: &settings.unavailable,
             shell: &settings.shell,

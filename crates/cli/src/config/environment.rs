@@ -27,6 +27,11 @@ pub(crate) fn log_filter() -> Option<String> {
     std::env::var("TOOLGATE_LOG").ok()
 }
 
+/// The operator's credential in `TOOLGATE_OPERATOR_KEY`.
+pub(crate) fn operator_key() -> Option<String> {
+    std::env::var("TOOLGATE_OPERATOR_KEY").ok().filter(|key| !key.is_empty())
+}
+
 /// The store that `TOOLGATE_STORE` names.
 pub(crate) fn store_url() -> Option<String> {
     std::env::var("TOOLGATE_STORE").ok().filter(|url| !url.is_empty())

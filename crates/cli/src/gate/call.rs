@@ -48,9 +48,9 @@ pub(crate) struct CallArguments {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// How long to wait for an approval
-    #[arg(long, value_name = "SECONDS", default_value_t = 45)]
-    wait: u64,
+    /// How long to wait for an approval; else as configured, or 45
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
 
     #[command(flatten)]
     pub(crate) gate: Gate,
@@ -88,6 +88,7 @@ impl Who {
             arguments,
             key: key.map(Key::parse).transpose()?,
             purpose,
+            proposer: None,
         })
     }
 }
@@ -103,7 +104,7 @@ pub(crate) async fn call(arguments: CallArguments) -> Result<i32, Trouble> {
     let Some(tool) = &arguments.tool else { return batch::call_all(arguments).await };
     let request = arguments.who.request(tool, &arguments.arguments, arguments.key.as_deref())?;
     let opened = arguments.gate.open().await?;
-    let wait = Duration::from_secs(arguments.wait.min(24 * 3600));
+    let wait = patience(&opened.engine, arguments.wait, 24 * 3600);
     let result = make(&opened.engine, request, wait, arguments.gate.json).await?;
     show(&result, arguments.gate.json);
     Ok(code_of(&result))
@@ -119,6 +120,13 @@ pub(crate) fn cancelled_by_interrupt() -> CancellationToken {
         }
     });
     cancel
+}
+
+/// How long a caller waits: as it says, else as is configured.
+pub(crate) fn patience(engine: &Engine, said: Option<u64>, most: u64) -> Duration {
+    let configured =
+        Duration::from_millis(u64::try_from(engine.settings().asking.wait_for).unwrap_or_default());
+    said.map_or(configured, Duration::from_secs).min(Duration::from_secs(most))
 }
 
 /// Makes a call, and says at once if it has to wait. An interrupt ends it.

@@ -1,9 +1,8 @@
 //! `toolgate mcp`: the gate as an MCP server on standard input and output.
 
-use std::time::Duration;
-
 use clap::Args;
 
+use super::call::patience;
 use super::open::{Gate, agent};
 use super::{CODE_DONE, Trouble};
 
@@ -19,9 +18,9 @@ pub(crate) struct McpArguments {
     #[arg(long, value_name = "NAME", default_value = "default")]
     agent: String,
 
-    /// How long a call that waits for approval blocks before its client is told so
-    #[arg(long, value_name = "SECONDS", default_value_t = 45)]
-    wait: u64,
+    /// How long a call that waits for approval blocks before its client is told so; else as configured, or 45
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
 
     #[command(flatten)]
     pub(crate) gate: Gate,
@@ -35,7 +34,7 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
         return Err(Trouble::from(error).with_hint("`toolgate agents list` shows who there is"));
     }
     opened.engine.keep_recovering();
-    let patience = Duration::from_secs(arguments.wait.min(3600));
+    let patience = patience(&opened.engine, arguments.wait, 3600);
     server::serve_stdio(opened.engine, agent, patience).await?;
     Ok(CODE_DONE)
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod answer;
+mod approvals;
 mod artifact;
 mod call;
 mod calls;
@@ -10,13 +11,18 @@ mod explain;
 mod ledger;
 mod mcp;
 mod open;
+mod operators;
+mod person;
 mod port;
 mod receipt;
 mod tools;
 mod up;
 
 pub(crate) use agents::{AgentsArguments, agents};
-pub(crate) use answer::{ApprovalsArguments, ApproveArguments, DenyArguments, approvals, approve, deny};
+pub(crate) use answer::{
+    AnswerArguments, ApproveArguments, DenyArguments, RevokeArguments, answer, approve, deny, revoke,
+};
+pub(crate) use approvals::{ApprovalsArguments, approvals};
 pub(crate) use artifact::{ArtifactArguments, artifact};
 pub(crate) use call::{CallArguments, call};
 pub(crate) use calls::{CallsArguments, ReconcileArguments, calls, reconcile};
@@ -24,6 +30,7 @@ pub(crate) use demo::{DemoArguments, demo};
 pub(crate) use explain::{ExplainArguments, explain};
 pub(crate) use ledger::{LedgerArguments, ledger};
 pub(crate) use mcp::{McpArguments, mcp};
+pub(crate) use operators::{OperatorsArguments, operators};
 pub(crate) use receipt::{ReceiptArguments, receipt};
 pub(crate) use tools::{ToolsArguments, tools};
 pub(crate) use up::{UpArguments, up};

@@ -16,6 +16,9 @@ use super::Trouble;
 use crate::config::{self, Meaning, Source};
 use crate::talk;
 
+/// How far the clock may be behind what other gates have written before it is worth a word.
+const MOST_BEHIND: Duration = Duration::from_secs(60);
+
 /// Which gate: its configuration and its store.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Gate {
@@ -121,6 +124,13 @@ async fn open_with(
         Trouble::from(error)
             .with_hint("`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places")
     })?;
+    let behind = engine.clock_behind();
+    if behind > MOST_BEHIND {
+        let behind = behind.as_secs();
+        talk::warning(&format!(
+            "the clock is {behind} s behind what is on record; times go on from the record until it has caught up"
+        ));
+    }
     Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
 }
 

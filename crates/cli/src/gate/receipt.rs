@@ -204,7 +204,12 @@ fn print(body: &ReceiptBody) {
         line("why", &reason.message);
     }
     if let Some(approval) = &body.approval {
-        line("approved", &format!("by {} via {} at {}", approval.by, approval.via, time(approval.at)));
+        let one = |by: &contract::Approver| format!("by {} via {} at {}", by.name, by.via, time(by.at));
+        let all: Vec<String> = approval.by.iter().map(one).collect();
+        line("approved", &all.join("\n"));
+        if approval.scope != contract::Scope::Once {
+            line("", &format!("for its {}, by approval {}", approval.scope, approval.id.short()));
+        }
     }
     for file in body.operands.iter().flat_map(|operands| &operands.bound) {
         line("bound", &file.described());

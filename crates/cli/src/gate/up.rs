@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use engine::Credential;
+use engine::{Credential, Engine};
 use serde_json::json;
 use server::{HttpError, HttpOptions, HttpReady, link_socket, serve_http};
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,9 +17,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::agents::tokens;
 use super::open::{Gate, home};
+use super::person::lost;
 use super::port::holder_of;
 use super::{CODE_DONE, Trouble};
 use crate::talk::{self, own_name};
+
+/// How often questions are looked at that nobody asks for.
+const TEND_EVERY: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 The link it prints signs you in once, within ten minutes. Agents come in by `toolgate mcp`, or over HTTP with the token
@@ -46,6 +50,10 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         return new_link(&arguments);
     }
     let opened = arguments.gate.open().await?;
+    // The page answers as whoever opened it: without a credential there is nobody to open it.
+    if let Some(trouble) = lost(opened.engine.local_operator()) {
+        return Err(trouble);
+    }
     opened.engine.keep_recovering();
     let shutdown = CancellationToken::new();
     let options = HttpOptions {
@@ -55,6 +63,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         home: Some(opened.home.clone()),
         shutdown: shutdown.clone(),
     };
+    let stop_tending = shutdown.child_token();
     let mut ended = signal(SignalKind::terminate())?;
     tokio::spawn(async move {
         tokio::select! {
@@ -63,8 +72,11 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         }
         shutdown.cancel();
     });
+    let tending = tend(opened.engine.clone(), stop_tending.clone());
     let json = arguments.gate.json;
     let served = serve_http(opened.engine, options, move |ready| announce(&ready, json)).await;
+    stop_tending.cancel();
+    let _ = tending.await;
     served.map_err(|error| in_use(error, &opened.home))?;
     Ok(CODE_DONE)
 }
@@ -108,6 +120,20 @@ fn in_use(error: HttpError, home: &Path) -> Trouble {
         format!("{} has the port; {elsewhere}", holder.unwrap_or_else(|| "another process".to_owned()))
     };
     Trouble::from(error).with_hint(hint)
+}
+
+/// Sees to questions whose time is over, or that go on to others, also when nobody asks.
+fn tend(engine: Engine, shutdown: CancellationToken) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(TEND_EVERY) => {}
+            }
+            // What fails now is tried again; whoever asks meanwhile hears of it.
+            let _ = engine.tend().await;
+        }
+    })
 }
 
 fn announce(ready: &HttpReady, json: bool) {

@@ -13,4 +13,5 @@ mod calls;
 mod clients;
 mod crashes;
 mod ledger;
+mod people;
 mod place;

@@ -4,7 +4,7 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 27] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
@@ -24,6 +24,10 @@ fn help_is_as_kept() {
         (&["deny", "--help"], include_str!("help/deny.txt")),
         (&["calls", "--help"], include_str!("help/calls.txt")),
         (&["reconcile", "--help"], include_str!("help/reconcile.txt")),
+        (&["revoke", "--help"], include_str!("help/revoke.txt")),
+        (&["answer", "--help"], include_str!("help/answer.txt")),
+        (&["operators", "--help"], include_str!("help/operators.txt")),
+        (&["operators", "add", "--help"], include_str!("help/operators-add.txt")),
         (&["ledger", "--help"], include_str!("help/ledger.txt")),
         (&["receipt", "--help"], include_str!("help/receipt.txt")),
         (&["artifact", "--help"], include_str!("help/artifact.txt")),

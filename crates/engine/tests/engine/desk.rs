@@ -80,6 +80,7 @@ pub(crate) fn request(agent: &str, tool: &str, arguments: Value) -> Request {
         arguments: Canonical::of(arguments).unwrap(),
         key: None,
         purpose: None,
+        proposer: None,
     }
 }
 

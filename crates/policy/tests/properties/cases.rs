@@ -76,6 +76,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             facets,
             operands: Some(Digest::of(b"files")),
             arguments: Digest::of(b"arguments"),
+            values: std::sync::Arc::default(),
             asked_at: 1_000,
         };
         // Good for this very call, but for what was made wrong about it.
@@ -160,6 +161,8 @@ fn facts() -> impl Strategy<Value = Facts> {
         egress,
         ask_for: 300_000,
         consent: None,
+        standing: Vec::new(),
+        content: None,
     })
 }
 
@@ -204,6 +207,7 @@ fn agent() -> impl Strategy<Value = Agent> {
                 auto_approve,
                 human_approval: human_approval.unwrap_or_default(),
                 overrides,
+                operator: None,
             }
         })
 }
@@ -236,7 +240,7 @@ pub(crate) fn rules() -> impl Strategy<Value = Vec<ApprovalRule>> {
 }
 
 pub(crate) fn rule(tool: ToolGlob, effect: RuleEffect) -> ApprovalRule {
-    ApprovalRule { tool, effect, place: "toolgate.yaml:1".to_owned() }
+    ApprovalRule::about(tool, effect, "toolgate.yaml:1")
 }
 
 pub(crate) fn glob() -> impl Strategy<Value = ToolGlob> {

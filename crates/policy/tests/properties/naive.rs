@@ -76,7 +76,12 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
             && yes.expires_at > facts.now
             && yes.by.len() >= people.max(1)
     });
-    u8::from(ask.contains(&true) && !answered)
+    match ask.contains(&true) && !answered {
+        false => 0,
+        // What too few people could answer is not asked.
+        true if facts.operators < people.max(1) => 2,
+        true => 1,
+    }
 }
 
 /// The table of the first ten minutes, by action.

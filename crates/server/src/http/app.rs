@@ -23,8 +23,6 @@ pub(super) struct App(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) gate: Arc<dyn Gate>,
     pub(super) tokens: Arc<dyn TokenBook>,
-    /// As whom the page answers.
-    pub(super) operator: Arc<Credential>,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
     pub(super) cookie_name: String,
@@ -37,14 +35,12 @@ impl App {
     pub(super) fn new(
         gate: Arc<dyn Gate>,
         tokens: Arc<dyn TokenBook>,
-        operator: Credential,
         address: SocketAddr,
         shutdown: CancellationToken,
     ) -> App {
         App(Arc::new(Inner {
             gate,
             tokens,
-            operator: Arc::new(operator),
             doors: Doors::default(),
             address,
             // Cookies are shared by all ports of a host: each gate has its own.
@@ -55,9 +51,9 @@ impl App {
         }))
     }
 
-    /// A new link by which a browser signs in.
-    pub(super) fn sign_in_url(&self) -> Result<String, NoRandom> {
-        let code = self.doors.new_link(self.gate.now())?;
+    /// A new link by which a browser signs in, as the operator whose credential this is.
+    pub(super) fn sign_in_url(&self, whose: Arc<Credential>) -> Result<String, NoRandom> {
+        let code = self.doors.new_link(whose, self.gate.now())?;
         Ok(format!("http://{}/sign-in?code={code}", self.address))
     }
 }

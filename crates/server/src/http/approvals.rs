@@ -3,8 +3,12 @@
 use axum::extract::{Extension, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use contract::ApprovalId;
+use contract::{ApprovalId, Scope};
+use engine::Said;
+use serde::Deserialize;
 use serde_json::json;
+
+use store::Vote;
 
 use super::app::App;
 use super::body;
@@ -14,6 +18,8 @@ use super::problem::Problem;
 
 /// The longest reason, in characters.
 const MAX_REASON: usize = 2000;
+/// How many questions are answered at once.
+const MOST_AT_ONCE: usize = 200;
 
 pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
     let questions = app.gate.questions().await?;
@@ -30,15 +36,76 @@ pub(super) async fn decide(
     // Whole ids only: a prefix that meant one question may mean another when it arrives.
     let id = ApprovalId::parse(&id).map_err(|_| Problem::not_found("question"))?;
     let mut decision: Decision = body::read(request).await?;
-    decision.reason = decision.reason.filter(|reason| !reason.trim().is_empty());
-    if decision.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-        return Err(Problem::bad_request(format!("the reason is longer than {MAX_REASON} characters")));
+    decision.reason = read_reason(decision.reason)?;
+    let also = std::mem::take(&mut decision.also);
+    if also.len() > MOST_AT_ONCE {
+        return Err(Problem::bad_request(format!("`also` names {MOST_AT_ONCE} questions at most")));
     }
-    let answered = app.gate.decide(&id, decision, &operator.credential, operator.via()).await;
-    answered.map(|answered| body::json(StatusCode::OK, &answered)).map_err(problem_of)
+    let (credential, via) = (&operator.credential, operator.via());
+    let each = Decision { scope: Scope::Once, until: None, ..decision.clone() };
+    let answered = app.gate.decide(&id, decision, credential, via).await.map_err(problem_of)?;
+    // ATTACK(unseen-question): those that were shown, by their ids, and none that came since.
+    let mut others = Vec::new();
+    for other in also {
+        others.push(match app.gate.decide(&other, each.clone(), credential, via).await {
+            Ok(answered) => json!(answered),
+            Err(error) => json!({ "approval_id": other, "error": error.to_string() }),
+        });
+    }
+    let mut told = json!(answered);
+    if let (false, Some(members)) = (others.is_empty(), told.as_object_mut()) {
+        members.insert("also".to_owned(), json!(others));
+    }
+    Ok(body::json(StatusCode::OK, &told))
 }
 
-fn problem_of(error: DecideError) -> Problem {
+/// An answer in the words of a chat, brought by whoever has the operator's credential.
+pub(super) async fn answer(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let operator = caller.operator()?;
+    let Text { text } = body::read(request).await?;
+    let said = Said::parse(&text).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let (ids, vote, reason) = match said {
+        Said::Approve { ids } => (ids, Vote::Approve, None),
+        Said::Deny { id, reason } => (vec![id], Vote::Reject, read_reason(reason)?),
+    };
+    if ids.len() > MOST_AT_ONCE {
+        return Err(Problem::bad_request(format!("{MOST_AT_ONCE} questions at most")));
+    }
+    // All of them are found before one is answered.
+    let mut whole = Vec::new();
+    for id in &ids {
+        whole.push(app.gate.find_question(id).await.map_err(problem_of)?);
+    }
+    let mut answered = Vec::new();
+    for id in whole {
+        let (reason, also) = (reason.clone(), Vec::new());
+        let decision = Decision { vote, reason, scope: Scope::Once, until: None, also };
+        let answer = app.gate.decide(&id, decision, &operator.credential, "chat").await;
+        answered.push(answer.map_err(problem_of)?);
+    }
+    Ok(body::json(StatusCode::OK, &json!({ "answered": answered })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    text: String,
+}
+
+/// A reason that people can read, if one was given.
+pub(super) fn read_reason(reason: Option<String>) -> Result<Option<String>, Problem> {
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    if reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+        return Err(Problem::bad_request(format!("the reason is longer than {MAX_REASON} characters")));
+    }
+    Ok(reason)
+}
+
+pub(super) fn problem_of(error: DecideError) -> Problem {
     let told = error.to_string();
     match error {
         DecideError::Unknown => Problem::not_found("question"),
@@ -46,6 +113,7 @@ fn problem_of(error: DecideError) -> Problem {
         DecideError::Expired => Problem::new(StatusCode::GONE, "expired", told)
             .with_hint("the agent can make the call again, which asks anew"),
         DecideError::Forbidden { .. } => Problem::new(StatusCode::FORBIDDEN, "may_not_decide", told),
+        DecideError::NotSo { .. } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not_so", told),
         DecideError::Gate(error) => error.into(),
     }
 }

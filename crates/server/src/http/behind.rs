@@ -3,20 +3,21 @@
 use std::error::Error;
 use std::time::Duration;
 
-use contract::{
-    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, OperatorName, Reason, show_hidden,
+use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Reason, show_hidden};
+use engine::{
+    AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Reach, ReconcileRefused, Reply, Request,
+    RevokeRefused, Standing, Waiting,
 };
-use engine::{AT_ONCE, AnswerRefused, Batch, Credential, Engine, ReconcileRefused, Request, Waiting};
 use serde_json::Value;
 use store::{
     AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, ProofError, Receipt,
-    ReconcileError, StoreError,
+    ReconcileError, RevokeError, StoreError,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{
-    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
-    Question, Word, WordError,
+    Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
+    Pending, Person, Question, Stands, Word, WordError,
 };
 
 impl Gate for Engine {
@@ -24,13 +25,14 @@ impl Gate for Engine {
         Engine::now(self)
     }
 
-    fn operator<'a>(
-        &'a self,
-        credential: &'a Credential,
-    ) -> Pending<'a, Result<Option<OperatorName>, GateError>> {
+    fn patience(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.settings().asking.wait_for).unwrap_or_default())
+    }
+
+    fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>> {
         Box::pin(async move {
-            let known = self.store().operator_by_credential(&credential.digest()).await.map_err(trouble)?;
-            Ok(known.map(|operator| operator.name))
+            let known = self.operator_of(credential).await.map_err(trouble)?;
+            Ok(known.map(|operator| Person { name: operator.name, role: operator.role }))
         })
     }
 
@@ -102,8 +104,9 @@ impl Gate for Engine {
         via: &'static str,
     ) -> Pending<'a, Result<Answered, DecideError>> {
         Box::pin(async move {
-            let answered = self.answer(id.as_str(), decision.vote, decision.reason, credential, via).await;
-            let row = answered.map_err(refused)?;
+            let reach = Reach { scope: decision.scope, until: decision.until };
+            let reply = Reply { vote: decision.vote, reason: decision.reason, reach };
+            let row = self.reply(id.as_str(), reply, credential, via).await.map_err(refused)?;
             Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
         })
     }
@@ -117,6 +120,37 @@ impl Gate for Engine {
         Box::pin(async move {
             let said = Engine::reconcile(self, id.as_str(), word.found, word.reason, credential).await;
             said.map_err(word_refused)
+        })
+    }
+
+    fn standing(&self) -> Pending<'_, Result<Vec<Stands>, GateError>> {
+        Box::pin(async move {
+            let rows = Engine::standing(self).await.map_err(trouble)?;
+            Ok(rows.into_iter().filter_map(stands).collect())
+        })
+    }
+
+    fn revoke<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        reason: Option<String>,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<(), DecideError>> {
+        Box::pin(async move {
+            Engine::revoke(self, id.as_str(), reason, credential).await.map(drop).map_err(not_revoked)
+        })
+    }
+
+    fn find_question<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<ApprovalId, DecideError>> {
+        Box::pin(async move {
+            match self.store().find_approval(prefix).await {
+                Ok(row) => Ok(row.id),
+                Err(FindError::Store(error)) => Err(DecideError::Gate(trouble(error))),
+                Err(error @ FindError::Ambiguous { .. }) => {
+                    Err(DecideError::NotSo { why: error.to_string() })
+                }
+                Err(_) => Err(DecideError::Unknown),
+            }
         })
     }
 
@@ -247,11 +281,39 @@ fn question(waiting: Waiting) -> Question {
         operands: waiting.operands,
         contract: row.contract,
         policy: row.policy,
+        workspace: row.about.as_ref().map(|about| about.workspace.clone()),
+        offers: waiting.offers,
+        also: waiting.folded.into_iter().map(also).collect(),
+        proposer: row.about.and_then(|about| about.proposer),
+        escalated_to: row.escalated_to,
         quorum: row.quorum,
         approved_by: row.approvers,
         asked_at: row.asked_at,
         expires_at: row.expires_at,
     }
+}
+
+fn also(folded: Folded) -> Also {
+    Also { approval_id: folded.id, task: folded.task, expires_at: folded.expires_at }
+}
+
+fn stands(shown: Standing) -> Option<Stands> {
+    let Standing { approval: row, covers, shown_arguments, command, other_policy } = shown;
+    let standing = row.standing?;
+    Some(Stands {
+        approval_id: row.id,
+        agent: row.agent,
+        tool: row.tool,
+        scope: standing.scope,
+        covers,
+        shown_arguments,
+        command,
+        granted_by: standing.granted_by,
+        granted_at: standing.granted_at,
+        expires_at: standing.expires_at,
+        uses: standing.uses,
+        other_policy,
+    })
 }
 
 /// What an entry says to whom it concerns, and nothing of what is in it.
@@ -278,8 +340,14 @@ fn refused(error: AnswerRefused) -> DecideError {
             state => DecideError::Closed { state: state.as_str().to_owned() },
         },
         AnswerRefused::Answer(
-            error @ (AnswerError::SameOperator { .. } | AnswerError::NotAllowed { .. }),
+            error @ (AnswerError::SameOperator { .. }
+            | AnswerError::NotAllowed { .. }
+            | AnswerError::Proposer { .. }),
         ) => DecideError::Forbidden { why: error.to_string() },
+        AnswerRefused::Answer(error @ AnswerError::OnceOnly { .. }) => {
+            DecideError::NotSo { why: error.to_string() }
+        }
+        AnswerRefused::NoTime | AnswerRefused::Until { .. } => DecideError::NotSo { why: error.to_string() },
         AnswerRefused::Answer(AnswerError::Store(error)) => DecideError::Gate(trouble(error)),
         AnswerRefused::Engine(error) => DecideError::Gate(trouble(error)),
     }
@@ -300,6 +368,25 @@ fn word_refused(error: ReconcileRefused) -> WordError {
         }
         ReconcileRefused::Reconcile(error) => WordError::Gate(trouble(error)),
         ReconcileRefused::Engine(error) => WordError::Gate(trouble(error)),
+    }
+}
+
+fn not_revoked(error: RevokeRefused) -> DecideError {
+    match error {
+        RevokeRefused::NotAnOperator | RevokeRefused::Revoke(RevokeError::NotAllowed { .. }) => {
+            DecideError::Forbidden { why: error.to_string() }
+        }
+        RevokeRefused::Find(FindError::Store(error)) | RevokeRefused::Revoke(RevokeError::Store(error)) => {
+            DecideError::Gate(trouble(error))
+        }
+        RevokeRefused::Find(_) | RevokeRefused::Revoke(RevokeError::Unknown { .. }) => DecideError::Unknown,
+        RevokeRefused::Revoke(RevokeError::Revoked { .. }) => {
+            DecideError::Closed { state: "taken back".to_owned() }
+        }
+        RevokeRefused::Revoke(RevokeError::Nothing { state }) => {
+            DecideError::Closed { state: state.as_str().to_owned() }
+        }
+        RevokeRefused::Engine(error) => DecideError::Gate(trouble(error)),
     }
 }
 

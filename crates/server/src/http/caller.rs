@@ -8,11 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
-use contract::{AgentName, Digest};
+use contract::{AgentName, Digest, OperatorName};
 use engine::Credential;
+use store::Role;
 
 use super::app::App;
 use super::doors::SessionKey;
+use super::gate::Person;
 use super::problem::Problem;
 
 /// The agent that an operator's request is for.
@@ -55,6 +57,8 @@ pub(super) enum Caller {
 #[derive(Clone)]
 pub(super) struct Operator {
     pub(super) credential: Arc<Credential>,
+    /// Who they are.
+    pub(super) person: Person,
     /// The session, if it is the page that asks.
     pub(super) session: Option<SessionKey>,
     /// The agent that is meant, if one is named.
@@ -62,6 +66,14 @@ pub(super) struct Operator {
 }
 
 impl Operator {
+    /// Whether they may do more than look.
+    pub(super) fn check_more_than_looks(&self) -> Result<(), Problem> {
+        match self.person.role {
+            Role::Viewer => Err(forbidden("only_looks", format!("`{}` is a viewer", self.person.name))),
+            Role::Approver | Role::Admin => Ok(()),
+        }
+    }
+
     /// How it is recorded that they answered.
     pub(super) fn via(&self) -> &'static str {
         if self.session.is_some() { "page" } else { "http" }
@@ -81,8 +93,9 @@ impl Caller {
     /// Reads who it is.
     pub(super) async fn read(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
         let named = named_agent(headers)?;
-        let operator =
-            |credential, session| Caller::Operator(Operator { credential, session, agent: named.clone() });
+        let operator = |credential, person, session| {
+            Caller::Operator(Operator { credential, person, session, agent: named.clone() })
+        };
         if headers.contains_key(header::AUTHORIZATION) {
             let token = bearer(headers).ok_or_else(bad_credential)?;
             if let Some(agent) = app.tokens.agent_of(Digest::of(token.as_bytes())) {
@@ -97,15 +110,17 @@ impl Caller {
             }
             let credential = Arc::new(Credential::presented(token));
             return match app.gate.operator(&credential).await? {
-                Some(_) => Ok(operator(credential, None)),
+                Some(person) => Ok(operator(credential, person, None)),
                 None => Err(bad_credential()),
             };
         }
         let cookie = session_cookie(headers, &app.cookie_name).ok_or_else(not_signed_in)?;
         // ATTACK(forged-from-a-page): no page but ours has the token, and none can read it from elsewhere.
         let page = single(headers, &PAGE).ok_or_else(not_signed_in)?;
-        let session = app.doors.session(cookie, page, app.gate.now()).ok_or_else(not_signed_in)?;
-        Ok(operator(app.operator.clone(), Some(session)))
+        let (session, whose) = app.doors.session(cookie, page, app.gate.now()).ok_or_else(not_signed_in)?;
+        // A session ends with the authority of whoever opened it.
+        let person = app.gate.operator(&whose).await?.ok_or_else(not_signed_in)?;
+        Ok(operator(whose, person, Some(session)))
     }
 
     /// Whether they may ask for what is for `who`.
@@ -122,7 +137,10 @@ impl Caller {
             (Who::Agent, Caller::Operator(operator)) if operator.session.is_some() => {
                 Err(forbidden("not_an_agent", "calls are made by agents, not from the page".to_owned()))
             }
-            (Who::Agent, Caller::Operator(_)) => self.acting_agent().map(drop),
+            (Who::Agent, Caller::Operator(operator)) => {
+                operator.check_more_than_looks()?;
+                self.acting_agent().map(drop)
+            }
         }
     }
 
@@ -142,6 +160,22 @@ impl Caller {
         match self {
             Caller::Agent(agent) => Some(agent),
             Caller::Operator(_) => None,
+        }
+    }
+
+    /// The operator who asks for an agent, if it is one.
+    pub(super) fn proposer(&self) -> Option<&OperatorName> {
+        match self {
+            Caller::Agent(_) => None,
+            Caller::Operator(operator) => Some(&operator.person.name),
+        }
+    }
+
+    /// Whether they may change something of a call that they may see.
+    pub(super) fn check_changes(&self) -> Result<(), Problem> {
+        match self {
+            Caller::Agent(_) => Ok(()),
+            Caller::Operator(operator) => operator.check_more_than_looks(),
         }
     }
 

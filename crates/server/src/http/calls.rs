@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Code, Key, TaskName};
+use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Code, Key, OperatorName, TaskName};
 use engine::MOST_TOGETHER;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,8 +16,7 @@ use super::caller::Caller;
 use super::gate::{CallRecord, Cancelled, Word, WordError};
 use super::problem::Problem;
 
-/// How long a waiting call blocks unless its caller says otherwise, and at most, in seconds.
-const PATIENCE: u64 = 45;
+/// How long a waiting call blocks at most, in seconds.
 const MOST_PATIENCE: u64 = 60;
 /// How many calls are listed unless the reader says otherwise, and at most.
 const LISTED: u32 = 50;
@@ -39,11 +38,23 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn into_request(self, agent: AgentName) -> Result<engine::Request, Problem> {
+    pub(super) fn into_request(
+        self,
+        agent: AgentName,
+        proposer: Option<OperatorName>,
+    ) -> Result<engine::Request, Problem> {
         let arguments = self.arguments.unwrap_or_else(|| Value::Object(Map::new()));
         let arguments = Canonical::of(arguments).map_err(|error| Problem::bad_request(error.to_string()))?;
         let purpose = engine::Request::purpose_of(self.purpose.as_deref(), &arguments);
-        Ok(engine::Request { agent, task: self.task, tool: self.tool, arguments, key: self.key, purpose })
+        Ok(engine::Request {
+            agent,
+            task: self.task,
+            tool: self.tool,
+            arguments,
+            key: self.key,
+            purpose,
+            proposer,
+        })
     }
 }
 
@@ -53,8 +64,8 @@ pub(super) async fn make(
     request: Request,
 ) -> Result<Response, Problem> {
     let asked: Asked = body::read(request).await?;
-    let patience = patience(asked.wait_seconds.unwrap_or(PATIENCE))?;
-    let request = asked.into_request(caller.acting_agent()?.clone())?;
+    let patience = patience_of(&app, asked.wait_seconds)?;
+    let request = asked.into_request(caller.acting_agent()?.clone(), caller.proposer().cloned())?;
     // Nothing keeps running for a client that has gone, nor for a server that goes.
     let cancel = app.shutdown.child_token();
     let gone = cancel.clone().drop_guard();
@@ -80,14 +91,17 @@ pub(super) async fn make_all(
     if asked.calls.len() > MOST_TOGETHER {
         return Err(Problem::bad_request(format!("{MOST_TOGETHER} calls at most are taken together")));
     }
-    let patience = patience(asked.wait_seconds.unwrap_or(PATIENCE))?;
+    let patience = patience_of(&app, asked.wait_seconds)?;
     let agent = caller.acting_agent()?;
     let own_patience = |call: &Asked| call.wait_seconds.is_some();
     if asked.calls.iter().any(own_patience) {
         return Err(Problem::bad_request("`wait_seconds` is said once, for all calls"));
     }
-    let requests: Result<Vec<_>, _> =
-        asked.calls.into_iter().map(|call| call.into_request(agent.clone())).collect();
+    let requests: Result<Vec<_>, _> = asked
+        .calls
+        .into_iter()
+        .map(|call| call.into_request(agent.clone(), caller.proposer().cloned()))
+        .collect();
     let cancel = app.shutdown.child_token();
     let gone = cancel.clone().drop_guard();
     let batch = app.gate.call_all(requests?, patience, cancel).await;
@@ -140,6 +154,7 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let record = find(&app, &caller, &id).await?;
+    caller.check_changes()?;
     let id = &record.result.call_id;
     let conflict = |code, why: &str| Problem::new(StatusCode::CONFLICT, code, why);
     match app.gate.cancel(id).await? {
@@ -186,6 +201,14 @@ async fn find(app: &App, caller: &Caller, id: &str) -> Result<CallRecord, Proble
     let record = app.gate.record(&id).await?;
     // ATTACK(call-of-another)
     record.filter(|record| caller.only_own().is_none_or(|agent| *agent == record.agent)).ok_or_else(unknown)
+}
+
+/// How long a caller waits: as it says, else as is configured.
+fn patience_of(app: &App, said: Option<u64>) -> Result<Duration, Problem> {
+    match said {
+        Some(seconds) => patience(seconds),
+        None => Ok(app.gate.patience().min(Duration::from_secs(MOST_PATIENCE))),
+    }
 }
 
 fn patience(seconds: u64) -> Result<Duration, Problem> {

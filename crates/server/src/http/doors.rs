@@ -1,5 +1,8 @@
 //! Sign-in links and the sessions they open. In memory only: a restart signs everybody out.
 //!
+//! A link is one operator's, and so is the session it opens: whoever asks with it asks as them, for as long as they are
+//! one.
+//!
 //! A session is two secrets: a cookie, which the page's own script cannot read, and a page token, which no other
 //! server can: browsers send cookies of `127.0.0.1` to every port of it, but keep storage per port.
 //!
@@ -8,9 +11,10 @@
 //! - Secrets are kept and compared as digests.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use contract::Digest;
+use engine::Credential;
 
 /// How long a link can be used, in milliseconds.
 const LINK_LASTS: i64 = 10 * 60 * 1000;
@@ -35,24 +39,31 @@ pub(super) struct SessionKey(Digest);
 
 #[derive(Default)]
 pub(super) struct Doors {
-    /// Unused links, with the time at which each is too old.
-    links: Mutex<HashMap<Digest, i64>>,
+    /// Unused links.
+    links: Mutex<HashMap<Digest, Link>>,
     sessions: Mutex<HashMap<Digest, Session>>,
 }
 
+struct Link {
+    whose: Arc<Credential>,
+    too_old_at: i64,
+}
+
 struct Session {
+    whose: Arc<Credential>,
     page: Digest,
     ends_at: i64,
 }
 
 impl Doors {
-    /// The code of a new link.
-    pub(super) fn new_link(&self, now: i64) -> Result<String, NoRandom> {
+    /// The code of a new link, for the operator whose credential it is.
+    pub(super) fn new_link(&self, whose: Arc<Credential>, now: i64) -> Result<String, NoRandom> {
         let code = secret()?;
         let mut links = hold(&self.links);
-        links.retain(|_, too_old| now < *too_old);
-        make_room(&mut links, |too_old| *too_old);
-        links.insert(Digest::of(code.as_bytes()), now.saturating_add(LINK_LASTS));
+        links.retain(|_, link| now < link.too_old_at);
+        make_room(&mut links, |link| link.too_old_at);
+        let link = Link { whose, too_old_at: now.saturating_add(LINK_LASTS) };
+        links.insert(Digest::of(code.as_bytes()), link);
         Ok(code)
     }
 
@@ -61,11 +72,13 @@ impl Doors {
         let opened = Opened { cookie: secret()?, page: secret()? };
         // ATTACK(link-used-twice): whoever finds the link in a history finds nothing.
         let known = hold(&self.links).remove(&Digest::of(code.as_bytes()));
-        if known.is_none_or(|too_old| now >= too_old) {
-            return Ok(None);
-        }
-        let session =
-            Session { page: Digest::of(opened.page.as_bytes()), ends_at: now.saturating_add(SESSION_LASTS) };
+        let Some(link) = known.filter(|link| now < link.too_old_at) else { return Ok(None) };
+        // ATTACK(link-of-a-viewer): the session is theirs whose link it was, not the gate's own.
+        let session = Session {
+            whose: link.whose,
+            page: Digest::of(opened.page.as_bytes()),
+            ends_at: now.saturating_add(SESSION_LASTS),
+        };
         let mut sessions = hold(&self.sessions);
         sessions.retain(|_, session| now < session.ends_at);
         make_room(&mut sessions, |session| session.ends_at);
@@ -73,12 +86,17 @@ impl Doors {
         Ok(Some(opened))
     }
 
-    /// The session of a cookie and a page token, if both belong together and it has not ended.
-    pub(super) fn session(&self, cookie: &str, page: &str, now: i64) -> Option<SessionKey> {
+    /// The session of a cookie and a page token, and whose it is, if both belong together and it has not ended.
+    pub(super) fn session(
+        &self,
+        cookie: &str,
+        page: &str,
+        now: i64,
+    ) -> Option<(SessionKey, Arc<Credential>)> {
         let key = Digest::of(cookie.as_bytes());
         let sessions = hold(&self.sessions);
         let session = sessions.get(&key).filter(|session| now < session.ends_at)?;
-        (session.page == Digest::of(page.as_bytes())).then_some(SessionKey(key))
+        (session.page == Digest::of(page.as_bytes())).then(|| (SessionKey(key), session.whose.clone()))
     }
 
     /// Whether a session goes on.
@@ -117,10 +135,26 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
+    fn me() -> Arc<Credential> {
+        Arc::new(Credential::presented("mine"))
+    }
+
+    #[test]
+    fn a_session_is_of_whoever_asked_for_the_link() {
+        let doors = Doors::default();
+        let theirs = Arc::new(Credential::presented("theirs"));
+        let codes = [doors.new_link(me(), 0).unwrap(), doors.new_link(theirs, 0).unwrap()];
+        for (code, whose) in codes.iter().zip(["mine", "theirs"]) {
+            let opened = doors.open(code, 1).unwrap().unwrap();
+            let (_, credential) = doors.session(&opened.cookie, &opened.page, 2).unwrap();
+            assert_eq!(credential.digest(), Credential::presented(whose).digest());
+        }
+    }
+
     #[test]
     fn a_link_works_once() {
         let doors = Doors::default();
-        let code = doors.new_link(0).unwrap();
+        let code = doors.new_link(me(), 0).unwrap();
         assert!(doors.open(&code, 1).unwrap().is_some());
         assert!(doors.open(&code, 2).unwrap().is_none());
     }
@@ -128,7 +162,7 @@ mod tests {
     #[test]
     fn a_link_that_is_too_old_does_not_work_and_neither_does_a_guess() {
         let doors = Doors::default();
-        let code = doors.new_link(0).unwrap();
+        let code = doors.new_link(me(), 0).unwrap();
         assert!(doors.open("", 1).unwrap().is_none());
         assert!(doors.open(&"0".repeat(64), 1).unwrap().is_none());
         assert!(doors.open(&code, LINK_LASTS).unwrap().is_none());
@@ -137,9 +171,9 @@ mod tests {
     #[test]
     fn a_session_needs_both_secrets_and_ends() {
         let doors = Doors::default();
-        let code = doors.new_link(0).unwrap();
+        let code = doors.new_link(me(), 0).unwrap();
         let first = doors.open(&code, 0).unwrap().unwrap();
-        let code = doors.new_link(0).unwrap();
+        let code = doors.new_link(me(), 0).unwrap();
         let second = doors.open(&code, 0).unwrap().unwrap();
         assert!(doors.session(&first.cookie, &first.page, 1).is_some());
         assert!(doors.session(&first.cookie, &second.page, 1).is_none());
@@ -151,9 +185,9 @@ mod tests {
     #[test]
     fn a_closed_session_is_over() {
         let doors = Doors::default();
-        let code = doors.new_link(0).unwrap();
+        let code = doors.new_link(me(), 0).unwrap();
         let opened = doors.open(&code, 0).unwrap().unwrap();
-        let key = doors.session(&opened.cookie, &opened.page, 1).unwrap();
+        let (key, _) = doors.session(&opened.cookie, &opened.page, 1).unwrap();
         doors.close(key);
         assert!(!doors.goes_on(key, 1));
         assert!(doors.session(&opened.cookie, &opened.page, 1).is_none());
@@ -162,8 +196,8 @@ mod tests {
     #[test]
     fn old_ones_make_room_for_new_ones() {
         let doors = Doors::default();
-        let oldest = doors.new_link(0).unwrap();
-        let codes: Vec<String> = (1..=64).map(|now| doors.new_link(now).unwrap()).collect();
+        let oldest = doors.new_link(me(), 0).unwrap();
+        let codes: Vec<String> = (1..=64).map(|now| doors.new_link(me(), now).unwrap()).collect();
         assert!(doors.open(&oldest, 65).unwrap().is_none());
         assert!(doors.open(codes.last().unwrap(), 65).unwrap().is_some());
         assert_eq!(hold(&doors.links).len(), 63);

@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use engine::Credential;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio_util::io::ReaderStream;
 
@@ -38,7 +39,8 @@ pub(super) async fn follow(
     Extension(held): Extension<Arc<Held>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let session = caller.operator()?.session;
+    let operator = caller.operator()?;
+    let (session, whose) = (operator.session, operator.credential.clone());
     let place = app.followers.clone().try_acquire_owned().map_err(|_| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_followers", "too many follow events already")
     })?;
@@ -47,7 +49,7 @@ pub(super) async fn follow(
     // A follower from another ledger, or another time, starts over at the end.
     let from = seen.map_or(size, |seen| seen.saturating_add(1).min(size));
     let (ours, theirs) = tokio::io::duplex(BUFFER);
-    let follower = Follower { app: app.clone(), session, to: ours, next: from };
+    let follower = Follower { app: app.clone(), session, whose, to: ours, next: from };
     app.tasks.spawn(async move {
         // The request goes on as long as events do.
         let _place = (place, held);
@@ -60,6 +62,7 @@ pub(super) async fn follow(
 struct Follower {
     app: App,
     session: Option<SessionKey>,
+    whose: Arc<Credential>,
     to: DuplexStream,
     next: u64,
 }
@@ -92,6 +95,10 @@ impl Follower {
 
     async fn look(&mut self, look: u32) -> Result<(), Over> {
         if self.session.is_some_and(|session| !self.app.doors.goes_on(session, self.app.gate.now())) {
+            return Err(Over);
+        }
+        // Whoever is no operator any more hears nothing more.
+        if !matches!(self.app.gate.operator(&self.whose).await, Ok(Some(_))) {
             return Err(Over);
         }
         if look.is_multiple_of(LOOKS_PER_SIGN) {

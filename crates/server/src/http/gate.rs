@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
-    OperatorName, SafetyClass, TaskName, ToolName,
+    OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
-use engine::{Batch, Credential, Request};
+use engine::{Batch, Credential, Offer, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use store::Vote;
+use store::{Role, Vote};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -25,11 +25,11 @@ pub trait Gate: Send + Sync {
     /// The time, in milliseconds since 1970.
     fn now(&self) -> i64;
 
+    /// How long a waiting call blocks unless its caller says otherwise.
+    fn patience(&self) -> Duration;
+
     /// Whose credential it is.
-    fn operator<'a>(
-        &'a self,
-        credential: &'a Credential,
-    ) -> Pending<'a, Result<Option<OperatorName>, GateError>>;
+    fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>>;
 
     /// Takes a call to its answer, as `Engine::call` does.
     fn call(
@@ -88,6 +88,20 @@ pub trait Gate: Send + Sync {
         credential: &'a Credential,
     ) -> Pending<'a, Result<CallResult, WordError>>;
 
+    /// Every yes for more than one call that is good now, newest first.
+    fn standing(&self) -> Pending<'_, Result<Vec<Stands>, GateError>>;
+
+    /// Takes a yes back.
+    fn revoke<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        reason: Option<String>,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<(), DecideError>>;
+
+    /// The whole id of the question that begins so.
+    fn find_question<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<ApprovalId, DecideError>>;
+
     /// The tools that an agent may know of.
     fn tools(&self, agent: &AgentName) -> Vec<Contract>;
 
@@ -139,9 +153,24 @@ pub enum DecideError {
         /// Why not.
         why: String,
     },
+    /// Not so.
+    #[error("{why}")]
+    NotSo {
+        /// Why not.
+        why: String,
+    },
     /// The gate failed.
     #[error(transparent)]
     Gate(#[from] GateError),
+}
+
+/// An operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// Who.
+    pub name: OperatorName,
+    /// What they may do.
+    pub role: Role,
 }
 
 /// A person's answer, and why.
@@ -154,6 +183,19 @@ pub struct Decision {
     /// Why; whoever asked will read it.
     #[serde(default)]
     pub reason: Option<String>,
+    /// How far a yes reaches.
+    #[serde(default = "once")]
+    pub scope: Scope,
+    /// Until when one that reaches beyond this call is good, in milliseconds since 1970.
+    #[serde(default)]
+    pub until: Option<i64>,
+    /// Questions that were shown as one with this, which are answered with it, for one call each.
+    #[serde(default)]
+    pub also: Vec<ApprovalId>,
+}
+
+fn once() -> Scope {
+    Scope::Once
 }
 
 /// What a person has found out about a call.
@@ -245,6 +287,16 @@ pub struct Question {
     pub contract: Digest,
     /// The hash of the policy that asks.
     pub policy: Digest,
+    /// Where it would run.
+    pub workspace: Option<String>,
+    /// What a yes can be given for, and what each covers.
+    pub offers: Vec<Offer>,
+    /// The same question again, for other tasks or under other keys.
+    pub also: Vec<Also>,
+    /// The operator who proposed it, and so does not answer.
+    pub proposer: Option<OperatorName>,
+    /// Whom it has reached because nobody answered.
+    pub escalated_to: Vec<OperatorName>,
     /// How many people must agree.
     pub quorum: u32,
     /// Who has agreed so far.
@@ -253,6 +305,46 @@ pub struct Question {
     pub asked_at: i64,
     /// When it is too late, in milliseconds since 1970.
     pub expires_at: i64,
+}
+
+/// The same question again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Also {
+    /// By which it is answered.
+    pub approval_id: ApprovalId,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// When it is too late, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// A yes for more than one call.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stands {
+    /// By which it is taken back.
+    pub approval_id: ApprovalId,
+    /// For whom.
+    pub agent: AgentName,
+    /// For which tool.
+    pub tool: ToolName,
+    /// How far it reaches.
+    pub scope: Scope,
+    /// What it covers, in words.
+    pub covers: String,
+    /// The arguments that it was given to.
+    pub shown_arguments: String,
+    /// For commands: the words of the command.
+    pub command: Option<Vec<String>>,
+    /// Who gave it.
+    pub granted_by: OperatorName,
+    /// When, in milliseconds since 1970.
+    pub granted_at: i64,
+    /// Until when, in milliseconds since 1970.
+    pub expires_at: i64,
+    /// How many calls have run under it.
+    pub uses: u64,
+    /// Whether the policy has changed since, so that it covers nothing.
+    pub other_policy: bool,
 }
 
 /// A call in a list.

@@ -6,7 +6,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use engine::Credential;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
@@ -37,8 +39,8 @@ impl LinkSocket {
         Ok(socket)
     }
 
-    /// Answers every connection of the gate's own user with a link, until it is told to stop.
-    pub(super) async fn serve(self, app: App, stop: CancellationToken) {
+    /// Answers every connection of the gate's own user with a link of the local operator's, until it is told to stop.
+    pub(super) async fn serve(self, app: App, whose: Arc<Credential>, stop: CancellationToken) {
         let own = rustix::process::geteuid().as_raw();
         loop {
             let taken = tokio::select! {
@@ -52,7 +54,7 @@ impl LinkSocket {
             // ATTACK(link-for-another-user): the mode of a file in a folder that others may look into is not enough.
             let peer = stream.peer_cred().map(|peer| peer.uid());
             if peer.is_ok_and(|peer| peer == own || peer == 0)
-                && let Ok(url) = app.sign_in_url()
+                && let Ok(url) = app.sign_in_url(whose.clone())
             {
                 let _ = stream.write_all(format!("{url}\n").as_bytes()).await;
             }

@@ -23,6 +23,7 @@ mod problem;
 mod room;
 mod routes;
 mod sign_in;
+mod standing;
 mod tools;
 
 use std::io;
@@ -43,8 +44,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use caller::{TokenBook, Who};
 pub use gate::{
-    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, Pending,
-    Question, Word, WordError,
+    Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
+    Pending, Person, Question, Stands, Word, WordError,
 };
 pub use links::link_socket;
 pub use routes::ROUTES;
@@ -64,7 +65,7 @@ const TAKE_BREATH: Duration = Duration::from_millis(200);
 pub struct HttpOptions {
     /// Where to listen. Loopback only; port 0 takes any that is free.
     pub listen: SocketAddr,
-    /// As whom the page answers: the local operator.
+    /// Whose the first sign-in link is: the local operator's.
     pub operator_credential: Credential,
     /// Whose token is whose.
     pub agent_tokens: Arc<dyn TokenBook>,
@@ -132,13 +133,14 @@ pub async fn serve_gate(
     // Whatever way this ends, what belongs to it ends, too.
     let stop = shutdown.child_token();
     let stopping = stop.clone().drop_guard();
-    let app = App::new(gate.clone(), agent_tokens, operator_credential, address, stop.clone());
-    let sign_in_url = app.sign_in_url().map_err(|_| HttpError::Random)?;
+    let app = App::new(gate.clone(), agent_tokens, address, stop.clone());
+    let whose = Arc::new(operator_credential);
+    let sign_in_url = app.sign_in_url(whose.clone()).map_err(|_| HttpError::Random)?;
     let path = home.map(|home| link_socket(&home, address.port()));
     let socket = path.as_ref().and_then(|path| LinkSocket::open(path.clone()).ok());
     let path = path.filter(|_| socket.is_some());
     if let Some(socket) = socket {
-        app.tasks.spawn(socket.serve(app.clone(), stop.clone()));
+        app.tasks.spawn(socket.serve(app.clone(), whose, stop.clone()));
     }
     ready(HttpReady { address, sign_in_url, link_socket: path });
     let mut connections = take_connections(&listener, &app, &stop).await;

@@ -11,7 +11,7 @@ use super::app::App;
 use super::caller::Who;
 use super::guard::{admit, guard};
 use super::problem::Problem;
-use super::{approvals, calls, events, ledger, page, sign_in, tools};
+use super::{approvals, calls, events, ledger, page, sign_in, standing, tools};
 
 /// One table makes both the list and the router, so that neither can have what the other lacks, and no route can be
 /// added without saying whom it is for.
@@ -39,6 +39,7 @@ routes! {
     GET    "/sign-in",                       Anyone   => sign_in::open;
     POST   "/v1/sign-in-links",              Operator => sign_in::new_link;
     POST   "/v1/sign-out",                   Operator => sign_in::close;
+    GET    "/v1/me",                         Operator => sign_in::whoami;
     POST   "/v1/calls",                      Agent    => calls::make;
     POST   "/v1/calls:batch",                Agent    => calls::make_all;
     GET    "/v1/calls",                      Either   => calls::list;
@@ -47,6 +48,9 @@ routes! {
     POST   "/v1/calls/{id}/reconciliation",  Operator => calls::reconcile;
     GET    "/v1/approvals",                  Operator => approvals::list;
     POST   "/v1/approvals/{id}/decision",    Operator => approvals::decide;
+    POST   "/v1/answers",                    Operator => approvals::answer;
+    GET    "/v1/standing",                   Operator => standing::list;
+    POST   "/v1/approvals/{id}/revocation",  Operator => standing::revoke;
     GET    "/v1/tools",                      Either   => tools::list;
     GET    "/v1/tools/{name}",               Either   => tools::show;
     POST   "/v1/explain",                    Either   => tools::explain;

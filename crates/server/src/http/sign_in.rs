@@ -43,12 +43,19 @@ pub(super) async fn new_link(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    if caller.operator()?.session.is_some() {
+    let operator = caller.operator()?;
+    if operator.session.is_some() {
         let detail = "a new link takes the operator's credential, not a session";
         return Err(Problem::new(StatusCode::FORBIDDEN, "credential_needed", detail));
     }
-    let url = app.sign_in_url().map_err(|_| Problem::no_random())?;
+    let url = app.sign_in_url(operator.credential.clone()).map_err(|_| Problem::no_random())?;
     Ok(body::json(StatusCode::CREATED, &json!({ "sign_in_url": url })))
+}
+
+/// Who is signed in, and what they may do.
+pub(super) async fn whoami(Extension(caller): Extension<Caller>) -> Result<Response, Problem> {
+    let person = &caller.operator()?.person;
+    Ok(body::json(StatusCode::OK, &json!({ "operator": person.name, "role": person.role })))
 }
 
 pub(super) async fn close(

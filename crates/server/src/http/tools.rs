@@ -38,7 +38,7 @@ pub(super) async fn explain(
 ) -> Result<Response, Problem> {
     let agent = caller.acting_agent()?.clone();
     let asked: Asked = body::read(request).await?;
-    let explanation = app.gate.explain(&asked.into_request(agent)?).await?;
+    let explanation = app.gate.explain(&asked.into_request(agent, caller.proposer().cloned())?).await?;
     Ok(body::json(StatusCode::OK, &explanation))
 }
 

@@ -116,6 +116,7 @@ impl Server {
             arguments,
             key: named(meta, "toolgate/key", Key::parse)?,
             purpose,
+            proposer: None,
         })
     }
 

@@ -19,6 +19,8 @@ fn wish(method: &str, path: &str) -> Wish {
         ("POST", "/v1/calls" | "/v1/explain") => wish.body(r#"{"tool":"fs.read","arguments":{}}"#),
         ("POST", path) if path.ends_with("/decision") => wish.body(r#"{"verdict":"approve"}"#),
         ("POST", path) if path.ends_with("/reconciliation") => wish.body(r#"{"found":"did_not"}"#),
+        ("POST", path) if path.ends_with("/revocation") => wish.body("{}"),
+        ("POST", "/v1/answers") => wish.body(r#"{"text":"/approve 02020202"}"#),
         // Its body never ends; asked for without a body it is answered all the same.
         ("GET", "/v1/events") => Wish::new("HEAD", "/v1/events"),
         _ => wish,

@@ -11,6 +11,7 @@ mod client;
 mod crowd;
 mod events;
 mod page;
+mod people;
 mod protocol;
 mod sign_in;
 mod stub;

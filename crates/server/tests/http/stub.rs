@@ -3,20 +3,21 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
-    EgressClass, OperatorName, Reason, SafetyClass, ToolName,
+    EgressClass, OperatorName, Reason, SafetyClass, Scope, ToolName,
 };
 use engine::{Batch, Credential, Request};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
-    Pending, Question, Word, WordError, serve_gate,
+    Pending, Person, Question, Stands, Word, WordError, serve_gate,
 };
+use store::Role;
 use store::Vote;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Response, Wish, exchange};
 
 pub(crate) const OPERATOR: &str = "operator-credential";
+pub(crate) const VIEWER: &str = "viewer-credential";
 pub(crate) const AGENT: &str = "agent-token-of-builder";
 pub(crate) const OTHER_AGENT: &str = "agent-token-of-tester";
 
@@ -49,6 +51,8 @@ pub(crate) struct Stub {
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) events: Mutex<Vec<Event>>,
     pub(crate) clock: AtomicI64,
+    /// Whether the operator is none any more.
+    pub(crate) removed: AtomicBool,
     /// How often a call was told to end.
     pub(crate) cancelled: CancellationToken,
 }
@@ -100,12 +104,20 @@ impl Gate for Stub {
         self.clock.load(Ordering::SeqCst)
     }
 
-    fn operator<'a>(
-        &'a self,
-        credential: &'a Credential,
-    ) -> Pending<'a, Result<Option<OperatorName>, GateError>> {
-        let known = credential.digest() == Digest::of(OPERATOR.as_bytes());
-        ready(Ok(known.then(|| OperatorName::parse("me").unwrap())))
+    fn patience(&self) -> Duration {
+        Duration::from_secs(45)
+    }
+
+    fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>> {
+        let person = |name: &str, role| Person { name: OperatorName::parse(name).unwrap(), role };
+        let removed = self.removed.load(Ordering::SeqCst);
+        ready(Ok(match credential.digest() {
+            digest if digest == Digest::of(OPERATOR.as_bytes()) && !removed => {
+                Some(person("me", Role::Admin))
+            }
+            digest if digest == Digest::of(VIEWER.as_bytes()) => Some(person("guest", Role::Viewer)),
+            _ => None,
+        }))
     }
 
     /// What comes back is named by the tool: `refused.key_conflict`, `waiting`, `slow` and so on.
@@ -116,12 +128,13 @@ impl Gate for Stub {
         cancel: CancellationToken,
     ) -> Pending<'_, CallResult> {
         self.note(format!(
-            "call {} {} {} key={} patience={}",
+            "call {} {} {} key={} patience={}{}",
             request.agent,
             request.tool,
             request.arguments.text(),
             request.key.map(|key| key.as_str().to_owned()).unwrap_or_default(),
             patience.as_secs(),
+            request.proposer.map(|by| format!(" by={by}")).unwrap_or_default(),
         ));
         let cancelled = self.cancelled.clone();
         Box::pin(async move {
@@ -238,10 +251,11 @@ impl Gate for Stub {
     ) -> Pending<'a, Result<Answered, DecideError>> {
         let known = credential.digest() == Digest::of(OPERATOR.as_bytes());
         self.note(format!(
-            "decide {} {:?} reason={} operator={known} via={via}",
+            "decide {} {:?} reason={} operator={known} via={via}{}",
             id.short(),
             decision.vote,
             decision.reason.as_deref().unwrap_or("-"),
+            if decision.scope == Scope::Once { String::new() } else { format!(" scope={}", decision.scope) },
         ));
         let state = if decision.vote == Vote::Approve { "approved" } else { "rejected" };
         // The reason says how the gate takes it.
@@ -252,6 +266,26 @@ impl Gate for Stub {
             Some("viewer") => Err(DecideError::Forbidden { why: "a viewer does not decide".to_owned() }),
             _ => Ok(Answered { approval_id: id.clone(), call_id: call_id(), state: state.to_owned() }),
         })
+    }
+
+    fn standing(&self) -> Pending<'_, Result<Vec<Stands>, GateError>> {
+        ready(Ok(Vec::new()))
+    }
+
+    fn revoke<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        reason: Option<String>,
+        credential: &'a Credential,
+    ) -> Pending<'a, Result<(), DecideError>> {
+        let known = credential.digest() == Digest::of(OPERATOR.as_bytes());
+        self.note(format!("revoke {} reason={} operator={known}", id.short(), reason.unwrap_or_default()));
+        ready(Ok(()))
+    }
+
+    fn find_question<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<ApprovalId, DecideError>> {
+        let known = approval_id().as_str().starts_with(prefix);
+        ready(if known { Ok(approval_id()) } else { Err(DecideError::Unknown) })
     }
 
     fn tools(&self, _agent: &AgentName) -> Vec<Contract> {
@@ -323,6 +357,11 @@ pub(crate) fn question() -> Question {
         operands: None,
         contract: Digest::of(b"contract"),
         policy: Digest::of(b"policy"),
+        workspace: Some("/work".to_owned()),
+        offers: Vec::new(),
+        also: Vec::new(),
+        proposer: None,
+        escalated_to: Vec::new(),
         quorum: 1,
         approved_by: Vec::new(),
         asked_at: 0,

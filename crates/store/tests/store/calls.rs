@@ -191,7 +191,7 @@ async fn a_call_is_settled_once_and_only_in_ways_there_are() {
     let ends = |call: &NewCall| match call.course {
         Course::Refuse => vec![Refused],
         Course::Ask(_) => vec![Refused, Cancelled],
-        Course::Run { .. } => vec![Completed, Failed, Cancelled, Unknown],
+        Course::Run { .. } | Course::RunUnder { .. } => vec![Completed, Failed, Cancelled, Unknown],
     };
     for (number, status) in (0..).step_by(3).zip(all) {
         for call in [refused(number), asking(number + 1), running(number + 2)] {

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::Path;
 
 use contract::{
-    AgentName, ApprovalId, CallId, CallStatus, Digest, OperatorName, ReceiptBody, SafetyClass, TaskName,
-    ToolName,
+    AgentName, ApprovalId, CallId, CallStatus, Digest, EgressClass, OperatorName, Profile, ReceiptBody,
+    SafetyClass, TaskName, ToolName,
 };
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Executor, Row};
-use store::{Answer, Course, Keys, NewApproval, NewCall, Recorded, Role, Settlement, Store, Vote};
+use store::{About, Answer, Course, Keys, NewApproval, NewCall, Recorded, Role, Settlement, Store, Vote};
 
 use super::Database;
 use crate::DATABASE;
@@ -77,6 +77,9 @@ impl Gate {
             "calls",
             "approvals",
             "answers",
+            "questions",
+            "standing",
+            "revocations",
             "receipts",
             "reconciliations",
         ] {
@@ -282,12 +285,35 @@ pub(crate) fn asking(number: u8) -> NewCall {
 
 pub(crate) fn asking_for(number: u8, quorum: u32) -> NewCall {
     let why = vec!["it deletes".to_owned()];
-    let question = NewApproval { id: approval(number), why, quorum, expires_at: LATER, seal: None };
+    let question = NewApproval {
+        id: approval(number),
+        why,
+        quorum,
+        expires_at: LATER,
+        about: Some(Box::new(about())),
+        escalation: Vec::new(),
+        seal: None,
+    };
     NewCall { course: Course::Ask(question), ..running(number) }
 }
 
 pub(crate) fn refused(number: u8) -> NewCall {
     NewCall { course: Course::Refuse, ..running(number) }
+}
+
+/// What every question here is about.
+pub(crate) fn about() -> About {
+    About {
+        workspace: "/work".into(),
+        place: Digest::of(b"/work"),
+        action: "exec:mutate".into(),
+        safety: SafetyClass::Write,
+        egress: EgressClass::None,
+        profile: Some(Profile::Mutate),
+        content: Some(Digest::of(b"")),
+        fold: Digest::of(b"fold"),
+        proposer: None,
+    }
 }
 
 pub(crate) fn yes(by: &str) -> Answer {
@@ -299,7 +325,14 @@ pub(crate) fn no(by: &str) -> Answer {
 }
 
 fn answer(by: &str, vote: Vote) -> Answer {
-    Answer { vote, by: operator(by), via: "cli".into(), reason: Some("because".into()), now: NOW + 1000 }
+    Answer {
+        vote,
+        by: operator(by),
+        via: "cli".into(),
+        reason: Some("because".into()),
+        standing: None,
+        now: NOW + 1000,
+    }
 }
 
 pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {

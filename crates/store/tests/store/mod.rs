@@ -9,11 +9,13 @@ mod ledger;
 mod migrations;
 mod opening;
 mod owners;
+mod people;
 mod reconcile;
 mod registry;
 mod rules;
 mod seals;
 mod spending;
+mod standing;
 mod together;
 
 /// Which database the suite runs on.

@@ -133,6 +133,7 @@ impl Bench {
             },
             facets,
             arguments: arguments.digest(),
+            values: std::sync::Arc::new(arguments.value().clone()),
             asked_at: now(),
         };
         let facts = Facts {
@@ -142,6 +143,8 @@ impl Bench {
             egress: false,
             ask_for: 1000,
             consent: None,
+            standing: Vec::new(),
+            content: None,
         };
         match decide(&call, &facts, &policy::Policy::of(self.settings.clone()).unwrap()).verdict {
             Verdict::Allow(grant) => Ok(grant),

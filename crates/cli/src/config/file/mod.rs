@@ -3,6 +3,7 @@
 //! Knows the form only: which keys there are and what kind of value each has. What they mean, and whether they agree
 //! with each other, is [`super::meaning`]'s. Every key can be written `like_this` or `likeThis`.
 
+mod approval;
 mod sandboxing;
 mod tools;
 mod trust;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use sandboxing::Sandboxing;
 pub(crate) use tools::{Bash, Filesystem, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
@@ -19,7 +21,7 @@ pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 use super::at::{At, Given};
 use super::word::{
     AutonomyWord, CategoryWord, CodeExecutionWord, FileSystemWord, GitWord, LevelWord, NetworkWord,
-    PeriodWord, RuleActionWord, TerminalWord,
+    TerminalWord,
 };
 
 /// The configuration of Toolgate. Every key is optional; what is left out has the default that its description names.
@@ -72,6 +74,8 @@ pub(crate) struct AgentFile {
     pub(crate) human_approval: Given<Vec<At<String>>>,
     /// Changes to its level, for this agent alone.
     pub(crate) overrides: Given<LevelFile>,
+    /// The operator on whose behalf it works, who therefore approves nothing of it. Default: nobody in particular.
+    pub(crate) operator: Given<String>,
     /// The directory it works in; a relative one begins at this file. Default: the current directory of the caller.
     pub(crate) workspace: Given<String>,
 }
@@ -125,35 +129,6 @@ pub(crate) struct LevelFile {
     /// Actions that people must approve; `database_write` is `db:mutate` and `db:admin`.
     #[serde(alias = "requiresApproval")]
     pub(crate) requires_approval: Given<Vec<At<String>>>,
-}
-
-/// Who is asked, and how long a question waits.
-#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Approval {
-    /// Rules; the strictest that matches wins. Default: none.
-    pub(crate) rules: Given<Vec<At<RuleFile>>>,
-    /// How long a question waits for an answer before it counts as a no. Default: 300.
-    #[serde(alias = "timeoutSeconds")]
-    pub(crate) timeout_seconds: Given<u64>,
-}
-
-/// One rule about who is asked.
-#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct RuleFile {
-    /// About which tools: `shell`, `fs.*`. Must be given.
-    #[serde(alias = "toolName", alias = "tool_name")]
-    #[schemars(extend("x-spellings" = ["toolName", "tool_name"]))]
-    pub(crate) tool: Given<String>,
-    /// What it says. Must be given. `budget` is `prompt` until budgets are counted.
-    pub(crate) action: Given<RuleActionWord>,
-    /// For `budget`: how much is free in a period; calls, where there is no amount.
-    #[serde(alias = "budgetLimit")]
-    pub(crate) budget_limit: Given<f64>,
-    /// For `budget`: how often it begins anew. Default: `daily`.
-    #[serde(alias = "budgetPeriod")]
-    pub(crate) budget_period: Given<PeriodWord>,
 }
 
 /// Limits on how often tools are called, and on how much a call may use.

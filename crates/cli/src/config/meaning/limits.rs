@@ -1,4 +1,4 @@
-//! Tools, rules and limits.
+//! Tools and limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,16 +6,15 @@ use std::path::PathBuf;
 
 use contract::Category;
 use jail::Pattern;
-use policy::{ApprovalRule, FileSettings, RuleEffect, Settings, ShellSettings, ToolGlob};
+use policy::{FileSettings, ShellSettings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 
 use super::{Meaning, Reader};
 use crate::amount;
 use crate::config::at::{At, Given};
-use crate::config::file::{Bash, File, Filesystem, RuleFile};
+use crate::config::file::{Bash, File, Filesystem};
 use crate::config::problem::shown;
-use crate::config::word::RuleAction;
 
 /// A day: no call takes longer.
 pub(super) const MOST_CALL_MILLISECONDS: u64 = 24 * 60 * 60 * 1000;
@@ -25,9 +24,6 @@ const MOST_FILE_BYTES: u64 = 1 << 40;
 
 /// As many names as either list adds.
 const MOST_NAMES: usize = 200;
-
-/// Thirty days: no question waits longer.
-const MOST_QUESTION_SECONDS: u64 = 30 * 24 * 60 * 60;
 
 impl Reader {
     pub(super) fn shell(&mut self, bash: Option<&Bash>) -> ShellSettings {
@@ -98,57 +94,6 @@ impl Reader {
         ];
         let off = switches.into_iter().filter(|(_, enabled)| *enabled == Some(&false));
         off.filter_map(|(tool, _)| ToolGlob::parse(tool).ok()).collect()
-    }
-
-    pub(super) fn rules(&mut self, tree: &File) -> Vec<ApprovalRule> {
-        let rules = tree.approval.get().and_then(|approval| approval.rules.get());
-        rules.into_iter().flatten().filter_map(|rule| self.rule(rule)).collect()
-    }
-
-    fn rule(&mut self, rule: &At<RuleFile>) -> Option<ApprovalRule> {
-        let RuleFile { tool, action, budget_limit, budget_period } = &rule.value;
-        let (Some(tool), Some(action)) = (tool.at(), action.at()) else {
-            let missing = if tool.at().is_none() { "tool" } else { "action" };
-            self.refuse(rule.place, format!("`{missing}` is missing in this rule"));
-            return None;
-        };
-        let effect = match action.value.0 {
-            RuleAction::Approve => RuleEffect::Approve,
-            RuleAction::Deny => RuleEffect::Deny,
-            RuleAction::Prompt => RuleEffect::Prompt,
-            RuleAction::Budget => {
-                match budget_limit.at() {
-                    None => self.refuse(rule.place, "`budget_limit` is missing in this rule"),
-                    Some(limit) if !limit.value.is_finite() || limit.value < 0.0 => {
-                        self.refuse(
-                            limit.place,
-                            format!("`budget_limit` is `{}`, not an amount", limit.value),
-                        );
-                    }
-                    Some(_) => {}
-                }
-                let message =
-                    "`budget` is read but not in force yet: the rule asks for every call, as `prompt` does";
-                self.warn(action.place, message);
-                RuleEffect::Prompt
-            }
-        };
-        let budget_places = [budget_limit.at().map(|at| at.place), budget_period.at().map(|at| at.place)];
-        if let Some(place) =
-            budget_places.into_iter().flatten().next().filter(|_| action.value.0 != RuleAction::Budget)
-        {
-            let message = format!("a budget means nothing to a rule that says `{}`", action.value.as_str());
-            self.refuse(place, message);
-        }
-        let place = format!("{}:{}", self.file, rule.place.line);
-        self.pattern(tool).map(|tool| ApprovalRule { tool, effect, place })
-    }
-
-    pub(super) fn ask_for(&mut self, tree: &File) -> i64 {
-        let given = tree.approval.get().map(|approval| &approval.timeout_seconds);
-        let seconds = given.and_then(|given| self.amount("timeout_seconds", given, MOST_QUESTION_SECONDS));
-        let milliseconds = seconds.and_then(|seconds| i64::try_from(seconds.checked_mul(1000)?).ok());
-        milliseconds.unwrap_or(Settings::default().ask_for)
     }
 
     /// The shortest time that the configuration has for each category.

@@ -6,6 +6,7 @@
 //! - Every name in a meaning exists: agents, levels, actions and tools are parsed here or refused.
 //! - What this version cannot hold to means the stricter choice, and a warning.
 
+mod approval;
 mod backends;
 mod limits;
 mod rates;
@@ -173,6 +174,7 @@ impl Reader {
             resources: self.resources(tree),
             max_arguments: self.max_arguments(tree),
             ask_for: self.ask_for(tree),
+            asking: self.asking(tree),
         };
         self.keep_for_later(tree);
         Meaning {
@@ -237,6 +239,7 @@ impl Reader {
             auto_approve: self.action_set(&agent.auto_approve).unwrap_or_default(),
             human_approval: self.action_set(&agent.human_approval).unwrap_or_default(),
             overrides: agent.overrides.get().map(|level| self.overrides(level)).unwrap_or_default(),
+            operator: agent.operator.at().and_then(|name| self.operator(name)),
         }
     }
 

@@ -362,3 +362,70 @@ fn refused_as(cases: &[(&str, &str)]) {
         }
     }
 }
+
+#[test]
+fn a_rule_that_could_not_mean_what_it_says_is_refused() {
+    // What is written, what is pointed at, and what is said.
+    let cases = [
+        ("action: prompt, quorum: 0", "0 }", "`quorum` is `0`, not from 1 to 20"),
+        ("action: deny, quorum: 2", "2 }", "`quorum` means nothing to a rule that says `deny`"),
+        (
+            "action: prompt, arguments: { a..b: x }",
+            "a..b",
+            "`a..b` is not the name of an argument, such as `amount` or `payment.amount`",
+        ),
+        (
+            "action: prompt, amount: { over: 5 }",
+            "{ over",
+            "`argument` is missing: which argument is the amount?",
+        ),
+        ("action: prompt, amount: { argument: a }", "{ argument", "`over` is missing: from which amount on?"),
+        (
+            "action: approve, amount: { argument: a }",
+            "{ argument",
+            "`up_to` is missing: from which amount on?",
+        ),
+        (
+            "action: prompt, amount: { argument: a, over: -1 }",
+            "-1 ",
+            "-1 is not an amount from 0 to 9000000000",
+        ),
+        (
+            "action: deny, amount: { argument: a, up_to: 1 }",
+            "1 }",
+            "this rule takes `over`: a rule that approves is about amounts `up_to`, the others about those `over`",
+        ),
+        ("action: prompt, amuont: {}", "amuont", "unknown key `amuont`, did you mean `amount`?"),
+    ];
+    for (rest, at, said) in cases {
+        let line = format!("    - {{ tool: shell, {rest} }}");
+        let column = line.find(at).unwrap() + 1;
+        let text = format!("approval:\n  rules:\n{line}");
+        refused_as(&[(&text, &format!("3:{column}: {said}"))]);
+    }
+}
+
+#[test]
+fn times_and_steps_that_make_no_sense_are_refused() {
+    refused_as(&[
+        ("approval: { wait_seconds: 0 }", "1:27: `wait_seconds` is `0`, not from 1 to 3600"),
+        (
+            "approval: { timeout_seconds_by_class: { finacial: 5 } }",
+            "1:41: unknown key `finacial`, did you mean `financial`?",
+        ),
+        (
+            "approval: { standing_max_seconds: 2592001 }",
+            "1:35: `standing_max_seconds` is `2592001`, not from 1 to 2592000",
+        ),
+        ("approval:\n  escalation:\n    - { to: [boss] }", "3:7: `after_seconds` is missing in this step"),
+        ("approval:\n  escalation:\n    - { after_seconds: 5, to: [] }", "3:7: `to` is missing in this step"),
+        (
+            "approval:\n  escalation:\n    - { after_seconds: 9, to: [a] }\n    - { after_seconds: 9, to: [b] }",
+            "4:7: each step comes later than the one before",
+        ),
+        (
+            "agents: { a: { operator: \"no body\" } }",
+            "1:26: `no body`: an operator name may only hold letters, digits, `_`, `.` and `-`, not ` `",
+        ),
+    ]);
+}

@@ -72,10 +72,8 @@ fn levels_are_what_the_file_says_where_it_says_something() {
 #[test]
 fn tools_commands_and_rules_are_what_the_file_says() {
     let Loaded { meaning, warnings, .. } = json(SYSTEM_TOOLS);
-    let rule = |tool, effect, line| ApprovalRule {
-        tool: ToolGlob::parse(tool).unwrap(),
-        effect,
-        place: format!("toolgate.json:{line}"),
+    let rule = |tool, effect, line: u32| {
+        ApprovalRule::about(ToolGlob::parse(tool).unwrap(), effect, format!("toolgate.json:{line}"))
     };
     let limit = |tools, max_calls, line| ToolRate {
         tools: ToolGlob::parse(tools).unwrap(),
@@ -221,6 +219,7 @@ fn an_agent_is_what_the_file_says() {
             categories: Some(BTreeSet::from([Category::VersionControl])),
             ..Overrides::default()
         },
+        operator: None,
     };
     let agents = BTreeMap::from([(name("coder"), coder), (name("default"), Agent::default())]);
     assert_eq!(meaning.settings.agents, agents);
@@ -325,4 +324,63 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         requires_approval: false,
         limits: GrantLimits::default(),
     }
+}
+
+#[test]
+fn who_is_asked_and_how_long_is_what_the_file_says() {
+    let text = "\
+agents:
+  builder: { operator: alice }
+approval:
+  wait_seconds: 20
+  timeout_seconds: 600
+  timeout_seconds_by_class: { financial: 3600, privileged: 60 }
+  standing_max_seconds: 7200
+  escalation:
+    - { after_seconds: 60, to: [lead] }
+    - { after_seconds: 180, to: [boss, cfo] }
+  rules:
+    - { tool: shell, action: prompt, quorum: 2, arguments: { command: \"git*\", force: true, depth: 3 } }
+    - { tool: fs.write, action: approve, amount: { argument: payment.amount, up_to: 9.5 } }
+";
+    let loaded = loaded(text);
+    let settings = &loaded.meaning.settings;
+    let name = |name: &str| contract::OperatorName::parse(name).unwrap();
+    assert_eq!(
+        settings.agents[&contract::AgentName::parse("builder").unwrap()].operator,
+        Some(name("alice"))
+    );
+    assert_eq!(settings.ask_for, 600_000);
+    let expected = policy::Asking {
+        wait_for: 20_000,
+        deny_after: [
+            (contract::SafetyClass::Financial, 3_600_000),
+            (contract::SafetyClass::Privileged, 60_000),
+        ]
+        .into(),
+        escalation: vec![
+            policy::Escalation { after: 60_000, to: vec![name("lead")] },
+            policy::Escalation { after: 180_000, to: vec![name("boss"), name("cfo")] },
+        ],
+        longest_standing: 7_200_000,
+    };
+    assert_eq!(settings.asking, expected);
+    let shown = serde_json::to_value(&settings.rules).unwrap();
+    let rules = serde_json::json!([
+        {
+            "tool": "shell",
+            "when": { "arguments": { "command": "git*", "force": true, "depth": 3.0 }, "amount": null },
+            "effect": "prompt",
+            "quorum": 2,
+            "place": "toolgate.yaml:12",
+        },
+        {
+            "tool": "fs.write",
+            "when": { "arguments": {}, "amount": { "argument": "payment.amount", "up_to": "9.5" } },
+            "effect": "approve",
+            "quorum": 1,
+            "place": "toolgate.yaml:13",
+        },
+    ]);
+    assert_eq!(shown, rules);
 }

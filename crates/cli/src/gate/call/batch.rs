@@ -1,7 +1,6 @@
 //! `toolgate call --batch`: many calls at once, a line each.
 
 use std::io::Read;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use contract::{Canonical, MAX_JSON_BYTES};
@@ -30,7 +29,7 @@ struct Line {
 pub(super) async fn call_all(arguments: CallArguments) -> Result<i32, Trouble> {
     let requests = read(&arguments.who)?;
     let opened = arguments.gate.open().await?;
-    let wait = Duration::from_secs(arguments.wait.min(24 * 3600));
+    let wait = super::patience(&opened.engine, arguments.wait, 24 * 3600);
     let batch = opened.engine.call_all(requests, AT_ONCE, wait, cancelled_by_interrupt()).await;
     for result in &batch.results {
         talk::data(&serde_json::to_string(result).context("an answer cannot be shown")?);

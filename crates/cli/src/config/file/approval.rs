@@ -1,0 +1,157 @@
+//! The keys under `approval`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::config::at::{At, Given};
+use crate::config::word::{PeriodWord, RuleActionWord};
+
+/// Who is asked, and how long a question waits.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Approval {
+    /// Rules; the strictest that matches wins. Default: none.
+    pub(crate) rules: Given<Vec<At<RuleFile>>>,
+    /// How long a caller waits for an answer before it hears that its call waits. Default: 45.
+    #[serde(alias = "waitSeconds")]
+    pub(crate) wait_seconds: Given<u64>,
+    /// How long a question waits for an answer before it counts as a no. Default: 300.
+    #[serde(alias = "timeoutSeconds")]
+    pub(crate) timeout_seconds: Given<u64>,
+    /// The same for calls of one safety class. Default: `timeout_seconds` for all.
+    #[serde(alias = "timeoutSecondsByClass")]
+    pub(crate) timeout_seconds_by_class: Given<ByClass>,
+    /// Whom a question reaches that nobody answers, step by step. Default: nobody.
+    pub(crate) escalation: Given<Vec<At<EscalationFile>>>,
+    /// How long a yes can be good for more than one call. Default: 28800, which is 8 hours.
+    #[serde(alias = "standingMaxSeconds")]
+    pub(crate) standing_max_seconds: Given<u64>,
+}
+
+/// Seconds, by the safety class of a call.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ByClass {
+    /// It looks, and changes nothing.
+    pub(crate) read: Given<u64>,
+    /// It changes something.
+    pub(crate) write: Given<u64>,
+    /// It talks to others.
+    pub(crate) network: Given<u64>,
+    /// It spends money.
+    pub(crate) financial: Given<u64>,
+    /// It can change what guards everything else.
+    pub(crate) privileged: Given<u64>,
+}
+
+/// One step of the way that an unanswered question takes.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EscalationFile {
+    /// How long after it was asked. Must be given, and grow from step to step.
+    #[serde(alias = "afterSeconds")]
+    pub(crate) after_seconds: Given<u64>,
+    /// To which operators. Must be given.
+    pub(crate) to: Given<Vec<At<String>>>,
+}
+
+/// One rule about who is asked.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RuleFile {
+    /// About which tools: `shell`, `fs.*`. Must be given.
+    #[serde(alias = "toolName", alias = "tool_name")]
+    #[schemars(extend("x-spellings" = ["toolName", "tool_name"]))]
+    pub(crate) tool: Given<String>,
+    /// What it says. Must be given. `budget` is `prompt` until budgets are counted.
+    pub(crate) action: Given<RuleActionWord>,
+    /// About which of their calls: what an argument has to be, by its name or `outer.inner`. In a text `*` stands for any
+    /// text. An argument that is missing or of another kind counts as a match for `prompt` and `deny`, and as none for
+    /// `approve`. Default: all calls.
+    pub(crate) arguments: Given<BTreeMap<At<String>, PatternFile>>,
+    /// About which amounts. One that is missing, misspelt, nested elsewhere, negative or not a plain number counts as
+    /// too much. Default: all.
+    pub(crate) amount: Given<AmountFile>,
+    /// For `prompt`: how many different people must approve. It can only ask for more than the class of a call does.
+    /// Default: 1.
+    pub(crate) quorum: Given<u64>,
+    /// For `budget`: how much is free in a period; calls, where there is no amount.
+    #[serde(alias = "budgetLimit")]
+    pub(crate) budget_limit: Given<f64>,
+    /// For `budget`: how often it begins anew. Default: `daily`.
+    #[serde(alias = "budgetPeriod")]
+    pub(crate) budget_period: Given<PeriodWord>,
+}
+
+/// Which amounts a rule is about.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct AmountFile {
+    /// The argument that holds the amount: `amount`, or `payment.amount`. Must be given.
+    pub(crate) argument: Given<String>,
+    /// For `prompt` and `deny`: amounts that are larger.
+    pub(crate) over: Given<f64>,
+    /// For `approve`: amounts that are not larger.
+    #[serde(alias = "upTo")]
+    pub(crate) up_to: Given<f64>,
+}
+
+/// What an argument has to be.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum PatternFile {
+    Text(String),
+    Number(f64),
+    Bool(bool),
+}
+
+impl<'de> Deserialize<'de> for PatternFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PatternFile, D::Error> {
+        deserializer.deserialize_any(PatternVisitor)
+    }
+}
+
+struct PatternVisitor;
+
+impl Visitor<'_> for PatternVisitor {
+    type Value = PatternFile;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a text, a number, `true` or `false`")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<PatternFile, E> {
+        Ok(PatternFile::Text(text.to_owned()))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<PatternFile, E> {
+        Ok(PatternFile::Bool(value))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<PatternFile, E> {
+        Ok(PatternFile::Number(number as f64))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<PatternFile, E> {
+        Ok(PatternFile::Number(number as f64))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<PatternFile, E> {
+        Ok(PatternFile::Number(number))
+    }
+}
+
+impl JsonSchema for PatternFile {
+    fn schema_name() -> Cow<'static, str> {
+        "Pattern".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}

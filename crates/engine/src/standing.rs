@@ -1,0 +1,332 @@
+//! A yes for more than one call: what can be offered, what covers a call, and how one is taken back.
+
+use std::time::Duration;
+
+use contract::{Action, ApprovalId, Canonical, Digest, OperatorName, Reason, SafetyClass, Scope};
+use policy::{Admitted, Grant, Question, Ruling, Standing, Verdict, decide};
+use serde::Serialize;
+use serde_json::json;
+use store::{
+    About, AnswerError, ApprovalRow, ApprovalState, FindError, NewApproval, NewEscalation, NewStanding,
+    Revocation, RevokeError, Seal,
+};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+use tools::InForce;
+
+use crate::approve::{AnswerRefused, shown_call};
+use crate::call::random_bytes;
+use crate::engine::Engine;
+use crate::error::{EngineError, written};
+use crate::operator::Credential;
+use crate::request::Request;
+use crate::seal::{Bound, NotInForce};
+
+/// How long a call under an earlier yes waits for its workspace, and how often it tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const TRY_AGAIN: Duration = Duration::from_millis(50);
+
+/// How far a yes is to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// How far.
+    pub scope: Scope,
+    /// Until when, in milliseconds since 1970; nothing is as long as the configuration lets it.
+    pub until: Option<i64>,
+}
+
+impl Reach {
+    /// The very call that was asked about.
+    pub const ONCE: Reach = Reach { scope: Scope::Once, until: None };
+}
+
+/// A scope that a question can be approved for, and what that would cover.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// Which.
+    pub scope: Scope,
+    /// What it covers, in words.
+    pub covers: String,
+}
+
+/// A yes for more than one call, as people see it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShownStanding {
+    /// The question that it answered first.
+    #[serde(flatten)]
+    pub approval: ApprovalRow,
+    /// What it covers, in words.
+    pub covers: String,
+    /// The arguments that it was given to, with everything hidden made visible.
+    pub shown_arguments: String,
+    /// For commands: the words of the command.
+    pub command: Option<Vec<String>>,
+    /// Whether the policy has changed since, so that it covers nothing.
+    pub other_policy: bool,
+}
+
+/// Why a yes was not taken back.
+#[derive(Debug, Error)]
+pub enum RevokeRefused {
+    /// Whoever asks is no operator.
+    #[error("only an operator can take a yes back, and this credential is nobody's")]
+    NotAnOperator,
+    /// The question is not there.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// It cannot be taken back, or not by them.
+    #[error(transparent)]
+    Revoke(#[from] RevokeError),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl Engine {
+    /// Every yes for more than one call that is good now, newest first, also those that today's policy does not heed.
+    pub async fn standing(&self) -> Result<Vec<ShownStanding>, EngineError> {
+        let rows = self.inner.store.standing(None, self.now()).await?;
+        Ok(rows.into_iter().map(|row| self.shown_standing(row)).collect())
+    }
+
+    fn shown_standing(&self, approval: ApprovalRow) -> ShownStanding {
+        let scope = approval.standing.as_ref().map_or(Scope::Once, |standing| standing.scope);
+        let covers = offer(&approval, scope).unwrap_or_default();
+        let (shown_arguments, command) = shown_call(&approval);
+        let other_policy = approval.policy != self.inner.policy.hash();
+        ShownStanding { approval, covers, shown_arguments, command, other_policy }
+    }
+
+    /// Takes a yes back. When this has returned, nothing begins with it any more, at any gate of this store.
+    pub async fn revoke(
+        &self,
+        prefix: &str,
+        reason: Option<String>,
+        credential: &Credential,
+    ) -> Result<ApprovalRow, RevokeRefused> {
+        let operator = self.operator_of(credential).await?.ok_or(RevokeRefused::NotAnOperator)?;
+        let row = self.inner.store.find_approval(prefix).await?;
+        let revocation = Revocation { by: operator.name, reason, now: self.now() };
+        let row = self.inner.store.revoke(&row.id, revocation).await?;
+        if row.state == ApprovalState::Approved {
+            self.settle_revoked(&row).await?;
+        }
+        Ok(row)
+    }
+
+    /// The operator who wants a call, as far as that is known.
+    pub(crate) fn proposer_of<'a>(&'a self, request: &'a Request) -> Option<&'a OperatorName> {
+        let of_agent =
+            || self.settings().agents.get(&request.agent).and_then(|agent| agent.operator.as_ref());
+        request.proposer.as_ref().or_else(of_agent)
+    }
+
+    /// Decides a call that nobody was asked about yet. An earlier yes is looked for only where people would be asked; with
+    /// it comes a seal of the files that the call names, which is put in force when it runs.
+    pub(crate) async fn rule(
+        &self,
+        request: &Request,
+        call: &Admitted,
+    ) -> Result<(Ruling, Option<Seal>), EngineError> {
+        let mut facts = self.facts(request, None).await?;
+        let ruling = decide(call, &facts, &self.inner.policy);
+        if !matches!(ruling.verdict, Verdict::Ask(_)) {
+            return Ok((ruling, None));
+        }
+        facts.standing = self.standing_for(call, facts.now).await?;
+        if facts.standing.is_empty() {
+            return Ok((ruling, None));
+        }
+        // What cannot be bound is covered by nothing, and the question says why.
+        let Ok(seal) = self.bind(request).await else { return Ok((ruling, None)) };
+        let operands = seal.as_ref().map(|seal| seal.operands.digest());
+        facts.content = Some(content_of(operands));
+        let call = Admitted { operands, ..call.clone() };
+        Ok((decide(&call, &facts, &self.inner.policy), seal))
+    }
+
+    /// Puts in force what was sealed for a call under an earlier yes, once nobody else works in its workspace.
+    pub(crate) async fn wait_in_force(
+        &self,
+        seal: Option<Seal>,
+        request: &Request,
+        cancel: &CancellationToken,
+    ) -> Result<Option<InForce>, Reason> {
+        let Some(seal) = seal else { return Ok(None) };
+        let until = tokio::time::Instant::now() + LONGEST_WAIT;
+        loop {
+            match self.put_in_force(Some(Bound::fresh(seal.clone())), request) {
+                Ok(in_force) => return Ok(in_force),
+                Err(NotInForce::Refused(reason)) => return Err(reason),
+                Err(NotInForce::Busy) if cancel.is_cancelled() => {
+                    return Err(Reason::cancelled("the caller went away"));
+                }
+                Err(NotInForce::Busy) if tokio::time::Instant::now() >= until => {
+                    return Err(Reason::busy("others work in the workspace"));
+                }
+                Err(NotInForce::Busy) => tokio::time::sleep(TRY_AGAIN).await,
+            }
+        }
+    }
+
+    /// Earlier answers that may cover a call: those of its agent, for its tool.
+    async fn standing_for(&self, call: &Admitted, now: i64) -> Result<Vec<Standing>, EngineError> {
+        let rows = self.inner.store.standing(Some(&call.agent), now).await?;
+        Ok(rows.into_iter().filter(|row| row.tool == call.tool.name).filter_map(as_fact).collect())
+    }
+
+    /// The yes under which a grant was made, if it was an earlier one.
+    pub(crate) async fn standing_of(&self, grant: &Grant) -> Result<Option<ApprovalRow>, EngineError> {
+        match &grant.authority().approval {
+            Some(id) => Ok(self.inner.store.approval(id).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// A question, with everything that it is about.
+    pub(crate) async fn question(
+        &self,
+        call: &Admitted,
+        request: &Request,
+        question: Question,
+    ) -> Result<Result<NewApproval, Reason>, EngineError> {
+        let seal = match self.bind(request).await {
+            Ok(seal) => seal,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let workspace = self.workspace_of(&request.agent);
+        let proposer = self.proposer_of(request).cloned();
+        let content = content_of(seal.as_ref().map(|seal| seal.operands.digest()));
+        let place = Digest::of(workspace.as_os_str().as_encoded_bytes());
+        let same = json!({
+            "agent": call.agent,
+            "tool": call.tool.name,
+            "contract": call.tool.hash,
+            "arguments": call.arguments,
+            "policy": self.inner.policy.hash(),
+            "place": place,
+            "content": content,
+            "why": question.why,
+            "quorum": question.quorum,
+            "proposer": proposer,
+            "purpose": request.purpose,
+        });
+        let fold = Canonical::of(written("question", &same)?)
+            .map_or_else(|_| Digest::of(call.call.as_str().as_bytes()), |same| same.digest());
+        let about = About {
+            workspace: contract::show_hidden(&workspace.to_string_lossy()),
+            place,
+            action: call.facets.action.to_string(),
+            safety: call.facets.safety,
+            egress: call.facets.egress,
+            profile: call.facets.profile,
+            content: Some(content),
+            fold,
+            proposer,
+        };
+        let steps = &self.settings().asking.escalation;
+        Ok(Ok(NewApproval {
+            id: ApprovalId::from_random(random_bytes()?),
+            why: question.why,
+            quorum: u32::try_from(question.quorum).unwrap_or(u32::MAX),
+            expires_at: question.expires_at,
+            about: Some(Box::new(about)),
+            escalation: steps
+                .iter()
+                .map(|step| NewEscalation {
+                    due_at: call.asked_at.saturating_add(step.after),
+                    to: step.to.clone(),
+                })
+                .collect(),
+            seal,
+        }))
+    }
+
+    /// What a yes to a question would become, or why it cannot.
+    pub(crate) fn standing_by(
+        &self,
+        row: &ApprovalRow,
+        reach: Reach,
+        now: i64,
+    ) -> Result<Option<NewStanding>, AnswerRefused> {
+        if reach.scope == Scope::Once {
+            return match reach.until {
+                None => Ok(None),
+                Some(_) => Err(AnswerRefused::NoTime),
+            };
+        }
+        if let Err(why) = offer(row, reach.scope) {
+            return Err(AnswerError::OnceOnly { why }.into());
+        }
+        let longest = now.saturating_add(self.settings().asking.longest_standing);
+        let expires_at = reach.until.unwrap_or(longest);
+        if expires_at <= now || expires_at > longest {
+            let hours = self.settings().asking.longest_standing / 3_600_000;
+            return Err(AnswerRefused::Until { hours });
+        }
+        Ok(Some(NewStanding { scope: reach.scope, expires_at }))
+    }
+}
+
+/// The scopes that a question can be approved for.
+pub(crate) fn offers(row: &ApprovalRow) -> Vec<Offer> {
+    let offered = Scope::ALL.iter().filter_map(|scope| Some((*scope, offer(row, *scope).ok()?)));
+    offered.map(|(scope, covers)| Offer { scope, covers }).collect()
+}
+
+/// What approving a question for a scope would cover, or why that cannot be.
+fn offer(row: &ApprovalRow, scope: Scope) -> Result<String, &'static str> {
+    if scope == Scope::Once {
+        return Ok("this very call".to_owned());
+    }
+    let about = row.about.as_ref().ok_or("it was asked by an earlier version")?;
+    if about.safety >= SafetyClass::Financial {
+        return Err("it spends money, or can change what guards");
+    }
+    if row.quorum > 1 {
+        return Err("it takes several people");
+    }
+    let files = "; it ends when a file that it names changes";
+    match (scope, &row.task) {
+        (Scope::Once, _) => Ok("this very call".to_owned()),
+        (Scope::Task | Scope::Agent, _) if about.content.is_none() => Err("its files were not looked at"),
+        (Scope::Task, None) => Err("it belongs to no task"),
+        (Scope::Task, Some(task)) => Ok(format!("this very call again, for task `{task}`{files}")),
+        (Scope::Agent, _) => Ok(format!("this very call again, by agent `{}`{files}", row.agent)),
+        (Scope::Type, _) => Ok(format!(
+            "every call of `{}` that is `{}`, by agent `{}`, whatever its arguments",
+            row.tool, about.action, row.agent
+        )),
+    }
+}
+
+/// A yes on record, as a fact to decide by.
+fn as_fact(row: ApprovalRow) -> Option<Standing> {
+    let (about, standing) = (row.about?, row.standing?);
+    Some(Standing {
+        approval: row.id,
+        scope: standing.scope,
+        by: row.approvers,
+        agent: row.agent,
+        task: row.task,
+        contract: row.contract,
+        action: about.action,
+        profile: about.profile,
+        arguments: row.arguments,
+        content: about.content,
+        place: about.place,
+        policy: row.policy,
+        why: row.why,
+        expires_at: standing.expires_at,
+    })
+}
+
+/// One digest for the files that a call names, also where it names none.
+fn content_of(operands: Option<Digest>) -> Digest {
+    operands.unwrap_or_else(|| Digest::of(b"no files"))
+}
+
+/// An action, as it was asked about.
+pub(crate) fn action_of(about: &About) -> Option<Action> {
+    serde_json::from_value(json!(about.action)).ok()
+}

@@ -1,0 +1,483 @@
+//! Approval rules: about which calls one speaks, and what it says.
+//!
+//! # Invariants
+//! - What cannot be read never gets past a rule that asks or denies, and is never freed by one that approves.
+//! - An amount is one plain number under the name that the rule gives it; whatever else looks like one makes it unclear.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::settings::ToolGlob;
+
+/// Parts of names under which amounts are given, in letters and digits.
+const AMOUNT_WORDS: [&str; 9] =
+    ["amount", "amt", "total", "price", "cost", "sum", "value", "quantity", "payment"];
+
+/// The most that an amount can be, in whole units: as far as every JSON number is exact in millionths.
+const MOST_UNITS: f64 = 9_000_000_000.0;
+
+const MILLIONTHS: f64 = 1_000_000.0;
+
+/// A rule about who must be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ApprovalRule {
+    /// About which tools.
+    pub tool: ToolGlob,
+    /// About which of their calls.
+    pub when: Conditions,
+    /// What it says.
+    pub effect: RuleEffect,
+    /// How many different people must approve; more than the class of the call asks for, or it changes nothing.
+    pub quorum: usize,
+    /// Where it stands: file and line.
+    pub place: String,
+}
+
+/// What an approval rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleEffect {
+    /// Need not ask, where asking can be waived.
+    Approve,
+    /// Must ask.
+    Prompt,
+    /// May not.
+    Deny,
+}
+
+/// What must be true of a call's arguments for a rule to speak about it. Without any, it speaks about all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Conditions {
+    /// What stands at these places.
+    pub arguments: BTreeMap<ArgumentPath, Pattern>,
+    /// How much it is about.
+    pub amount: Option<AmountLimit>,
+}
+
+/// Whether a rule speaks about a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It does.
+    Clear,
+    /// Nobody can tell, and why.
+    Unclear(String),
+    /// It does not.
+    None,
+}
+
+impl ApprovalRule {
+    /// A rule about all calls of some tools.
+    pub fn about(tool: ToolGlob, effect: RuleEffect, place: impl Into<String>) -> ApprovalRule {
+        ApprovalRule { tool, when: Conditions::default(), effect, quorum: 1, place: place.into() }
+    }
+
+    /// Whether it speaks about a call with these arguments, for what it says. Where nobody can tell, one that asks or
+    /// denies does, and one that approves does not.
+    pub(crate) fn fits(&self, arguments: &Value) -> Fit {
+        // ATTACK(hidden-amount): what is missing, misspelt or of another kind is no way around a rule.
+        match (self.when.fit(arguments), self.effect) {
+            (Fit::Unclear(_), RuleEffect::Approve) => Fit::None,
+            (fit, _) => fit,
+        }
+    }
+
+    /// The rule in words.
+    pub(crate) fn described(&self) -> String {
+        format!("{}: `{}`{}", self.place, self.tool.as_str(), self.when)
+    }
+}
+
+impl Conditions {
+    fn fit(&self, arguments: &Value) -> Fit {
+        let mut unclear = None;
+        for (path, pattern) in &self.arguments {
+            match pattern.fit(path, arguments) {
+                Fit::None => return Fit::None,
+                Fit::Unclear(why) => unclear = Some(why),
+                Fit::Clear => {}
+            }
+        }
+        if let Some(limit) = &self.amount {
+            match limit.fit(arguments) {
+                Fit::None => return Fit::None,
+                Fit::Unclear(why) => unclear = Some(why),
+                Fit::Clear => {}
+            }
+        }
+        unclear.map_or(Fit::Clear, Fit::Unclear)
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (path, pattern) in &self.arguments {
+            write!(formatter, " with `{path}` {pattern}")?;
+        }
+        match &self.amount {
+            Some(AmountLimit { argument, amounts: Amounts::Over(most) }) => {
+                write!(formatter, " with `{argument}` over {most}")
+            }
+            Some(AmountLimit { argument, amounts: Amounts::UpTo(most) }) => {
+                write!(formatter, " with `{argument}` up to {most}")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The way to an argument: names of members, with a dot between them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ArgumentPath(Vec<String>);
+
+/// Why a text is not the way to an argument.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not the name of an argument, such as `amount` or `payment.amount`")]
+pub struct ArgumentPathError {
+    text: String,
+}
+
+impl ArgumentPath {
+    /// Reads `amount` or `payment.amount`.
+    pub fn parse(text: &str) -> Result<ArgumentPath, ArgumentPathError> {
+        let is_name = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_graphic());
+        if text.len() > 256 || !text.split('.').all(is_name) {
+            return Err(ArgumentPathError { text: text.chars().take(256).collect() });
+        }
+        Ok(ArgumentPath(text.split('.').map(str::to_owned).collect()))
+    }
+
+    fn find<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(arguments, |value, name| value.as_object()?.get(name))
+    }
+
+    fn last(&self) -> &str {
+        self.0.last().map_or("", String::as_str)
+    }
+}
+
+impl fmt::Display for ArgumentPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.join("."))
+    }
+}
+
+impl Serialize for ArgumentPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What an argument has to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Pattern {
+    /// A text; `*` stands for any text, `?` for any character.
+    Text(String),
+    /// This number or truth value.
+    Exactly(Value),
+}
+
+impl Pattern {
+    fn fit(&self, path: &ArgumentPath, arguments: &Value) -> Fit {
+        let Some(found) = path.find(arguments) else {
+            return Fit::Unclear(format!("`{path}` is not given"));
+        };
+        let fits = match (self, found) {
+            (Pattern::Text(pattern), Value::String(text)) => fits_wildcard(pattern, text),
+            (Pattern::Exactly(Value::Bool(wanted)), Value::Bool(found)) => wanted == found,
+            (Pattern::Exactly(Value::Number(wanted)), Value::Number(found)) => {
+                wanted.as_f64() == found.as_f64()
+            }
+            _ => return Fit::Unclear(format!("`{path}` is {}", kind_of(found))),
+        };
+        if fits { Fit::Clear } else { Fit::None }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pattern::Text(pattern) => write!(formatter, "like `{pattern}`"),
+            Pattern::Exactly(value) => write!(formatter, "= {value}"),
+        }
+    }
+}
+
+/// `*` stands for any text, `?` for any character; nothing else is special.
+fn fits_wildcard(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut from) = (0, 0);
+    // Where the last `*` stood, and what it stands for so far.
+    let mut star: Option<(usize, usize)> = None;
+    while from < text.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(wanted) if *wanted == '?' || text.get(from) == Some(wanted) => {
+                at += 1;
+                from += 1;
+            }
+            _ => match star {
+                Some((place, taken)) => {
+                    star = Some((place, taken + 1));
+                    at = place + 1;
+                    from = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(at).all(|left| *left == '*')
+}
+
+/// How much a call may be about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AmountLimit {
+    /// Where the amount stands.
+    pub argument: ArgumentPath,
+    /// Which amounts are meant.
+    #[serde(flatten)]
+    pub amounts: Amounts,
+}
+
+/// Which amounts a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amounts {
+    /// Those that are larger.
+    Over(Amount),
+    /// Those that are not.
+    UpTo(Amount),
+}
+
+/// An amount, in millionths, so that two are equal or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Amount(u64);
+
+/// Why a number is not an amount.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{number} is not an amount from 0 to {MOST_UNITS}")]
+pub struct AmountError {
+    number: String,
+}
+
+impl Amount {
+    /// Reads a number of units. What is finer than a millionth is rounded up.
+    pub fn parse(number: f64) -> Result<Amount, AmountError> {
+        if !number.is_finite() || !(0.0..=MOST_UNITS).contains(&number) {
+            return Err(AmountError { number: number.to_string() });
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+        Ok(Amount((number * MILLIONTHS).ceil() as u64))
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (units, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        match rest {
+            0 => write!(formatter, "{units}"),
+            rest => formatter.write_str(format!("{units}.{rest:06}").trim_end_matches('0')),
+        }
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl AmountLimit {
+    fn fit(&self, arguments: &Value) -> Fit {
+        let amount = match self.read(arguments) {
+            Ok(amount) => amount,
+            Err(why) => return Fit::Unclear(why),
+        };
+        let fits = match self.amounts {
+            Amounts::Over(most) => amount > most,
+            Amounts::UpTo(most) => amount <= most,
+        };
+        if fits { Fit::Clear } else { Fit::None }
+    }
+
+    /// The one amount there is, if it is where and what it should be.
+    fn read(&self, arguments: &Value) -> Result<Amount, String> {
+        let path = &self.argument;
+        let found = path.find(arguments).ok_or_else(|| format!("`{path}` is not given"))?;
+        if let Some(other) = self.another(arguments, &mut Vec::new()) {
+            return Err(format!("`{other}` may be the amount instead of `{path}`"));
+        }
+        let Value::Number(number) = found else {
+            return Err(format!("`{path}` is {}, not a number", kind_of(found)));
+        };
+        let number = number.as_f64().ok_or_else(|| format!("`{path}` cannot be read"))?;
+        Amount::parse(number).map_err(|error| format!("`{path}`: {error}"))
+    }
+
+    /// Something else that could be meant as the amount, by its name.
+    fn another(&self, value: &Value, at: &mut Vec<String>) -> Option<String> {
+        match value {
+            Value::Object(members) => members.iter().find_map(|(name, member)| {
+                at.push(name.clone());
+                let is_ours = *at == self.argument.0;
+                let found = match !is_ours && looks_like_an_amount(name, self.argument.last()) {
+                    true => Some(contract::show_hidden(&at.join("."))),
+                    false => self.another(member, at),
+                };
+                at.pop();
+                found
+            }),
+            Value::Array(items) => items.iter().find_map(|item| self.another(item, at)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a name could be meant as an amount's. One that is not plain ASCII could be anything.
+fn looks_like_an_amount(name: &str, ours: &str) -> bool {
+    let plain = |text: &str| -> String {
+        let letters = text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
+        letters
+            .map(|c| {
+                if c == '0' {
+                    'o'
+                } else if c == '1' {
+                    'l'
+                } else {
+                    c
+                }
+            })
+            .collect()
+    };
+    let folded = plain(name);
+    !name.is_ascii()
+        || folded.is_empty()
+        || folded == plain(ours)
+        || AMOUNT_WORDS.iter().any(|word| folded.contains(word))
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn over_100() -> AmountLimit {
+        let argument = ArgumentPath::parse("amount").unwrap();
+        AmountLimit { argument, amounts: Amounts::Over(Amount::parse(100.0).unwrap()) }
+    }
+
+    #[test]
+    fn an_amount_is_over_its_limit_or_not() {
+        let fit = |amount: Value| over_100().fit(&json!({ "amount": amount, "to": "x" }));
+        assert_eq!(fit(json!(100)), Fit::None);
+        assert_eq!(fit(json!(0)), Fit::None);
+        assert_eq!(fit(json!(100.0)), Fit::None);
+        assert_eq!(fit(json!(100.000_000_1)), Fit::Clear);
+        assert_eq!(fit(json!(101)), Fit::Clear);
+        assert_eq!(fit(json!(1e6)), Fit::Clear);
+    }
+
+    #[test]
+    fn an_amount_that_cannot_be_read_is_unclear_never_small() {
+        let odd = [
+            json!({}),
+            json!({ "amount": null }),
+            json!({ "amount": "1" }),
+            json!({ "amount": "NaN" }),
+            json!({ "amount": -5 }),
+            json!({ "amount": [1] }),
+            json!({ "amount": { "value": 1 } }),
+            json!({ "amount": true }),
+            json!({ "amount": 9e15 }),
+            json!({ "Amount": 1 }),
+            json!({ "amount ": 1 }),
+            json!({ "amount": 1, "Amount": 1000 }),
+            json!({ "amount": 1, "am0unt": 1000 }),
+            json!({ "amount": 1, "amount_cents": 1000 }),
+            json!({ "amount": 1, "\u{430}mount": 1000 }),
+            json!({ "amount": 1, "payment": { "x": 1000 } }),
+            json!({ "amount": 1, "lines": [{ "x": [{ "total": 1000 }] }] }),
+            json!({ "payment": { "amount": 1 } }),
+            json!([{ "amount": 1 }]),
+            json!(1),
+        ];
+        for arguments in odd {
+            assert!(matches!(over_100().fit(&arguments), Fit::Unclear(_)), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn what_is_unclear_applies_to_a_rule_that_asks_and_not_to_one_that_approves() {
+        let when = Conditions { amount: Some(over_100()), ..Conditions::default() };
+        let rule = |effect| ApprovalRule {
+            when: when.clone(),
+            ..ApprovalRule::about(ToolGlob::parse("pay").unwrap(), effect, "x:1")
+        };
+        let unclear = json!({ "amount": "1" });
+        assert!(matches!(rule(RuleEffect::Prompt).fits(&unclear), Fit::Unclear(_)));
+        assert!(matches!(rule(RuleEffect::Deny).fits(&unclear), Fit::Unclear(_)));
+        assert_eq!(rule(RuleEffect::Approve).fits(&unclear), Fit::None);
+    }
+
+    #[test]
+    fn one_argument_that_clearly_differs_settles_it_whatever_else_is_unclear() {
+        let path = |text| ArgumentPath::parse(text).unwrap();
+        let text = |text: &str| Pattern::Text(text.to_owned());
+        let when = Conditions {
+            arguments: [
+                (path("command"), text("r*m")),
+                (path("options.force"), Pattern::Exactly(json!(true))),
+            ]
+            .into(),
+            amount: None,
+        };
+        let fit = |arguments: Value| when.fit(&arguments);
+        assert_eq!(fit(json!({ "command": "rm", "options": { "force": true } })), Fit::Clear);
+        assert_eq!(fit(json!({ "command": "ls", "options": "force" })), Fit::None);
+        assert_eq!(fit(json!({ "command": "rm", "options": { "force": false } })), Fit::None);
+        assert!(matches!(fit(json!({ "command": "rm" })), Fit::Unclear(_)));
+        assert!(matches!(fit(json!({ "command": ["rm"], "options": { "force": true } })), Fit::Unclear(_)));
+    }
+
+    #[test]
+    fn stars_and_question_marks_stand_for_text() {
+        for (pattern, text) in [("*", ""), ("*", "a\nb/c"), ("a*c", "abbc"), ("a?c", "abc"), ("**x", "x")] {
+            assert!(fits_wildcard(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [("", "a"), ("a", ""), ("a*c", "abd"), ("a?c", "ac"), ("[a]", "a"), ("A", "a")]
+        {
+            assert!(!fits_wildcard(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_rule_says_in_words_what_it_is_about() {
+        let when = Conditions { amount: Some(over_100()), ..Conditions::default() };
+        let rule = ApprovalRule {
+            when,
+            ..ApprovalRule::about(ToolGlob::parse("pay").unwrap(), RuleEffect::Deny, "f:3")
+        };
+        assert_eq!(rule.described(), "f:3: `pay` with `amount` over 100");
+        assert_eq!(Amount::parse(99.5).unwrap().to_string(), "99.5");
+        assert!(Amount::parse(-1.0).is_err() && Amount::parse(f64::NAN).is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! A yes for more than one call, and a yes that is taken back.
+//!
+//! # Invariants
+//! - What was taken back stays so: once [`Store::revoke`] has returned, no gate starts a call with that yes.
+//! - A use is recorded with the call it starts, or the call does not start.
+
+use contract::{AgentName, ApprovalId, OperatorName, Scope};
+use serde::Serialize;
+use serde_json::{Value, json};
+use sqlx::Row;
+use sqlx::any::AnyRow;
+use thiserror::Error;
+
+use crate::approvals::{ApprovalRow, ApprovalState, read_approval, standing_rows};
+use crate::calls::NewCall;
+use crate::error::StoreError;
+use crate::evidence::is_proved;
+use crate::open::Store;
+use crate::operators::{Role, role_of};
+use crate::read::{parsed, parsed_if_any};
+use crate::write::Write;
+
+const GRANT: &str = "INSERT INTO standing (approval, scope, granted_by, granted_at, expires_at) \
+    VALUES ($1, $2, $3, $4, $5)";
+const REVOKE: &str =
+    "INSERT INTO revocations (approval, operator, reason, revoked_at) VALUES ($1, $2, $3, $4)";
+const USABLE: &str = "SELECT s.scope, s.expires_at, l.body FROM standing s \
+    JOIN operators o ON o.name = s.granted_by \
+    LEFT JOIN answer_entries e ON e.approval = s.approval AND e.operator = s.granted_by \
+    LEFT JOIN ledger l ON l.seq = e.seq WHERE s.approval = $1 AND s.expires_at > $2 AND o.revoked_at IS NULL \
+    AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval)";
+const USE: &str = "INSERT INTO standing_uses (call, approval, used_at) VALUES ($1, $2, $3)";
+
+/// How far a yes is to reach beyond the call that it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewStanding {
+    /// How far.
+    pub scope: Scope,
+    /// Until when, in milliseconds since 1970.
+    pub expires_at: i64,
+}
+
+/// A yes for more than one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StandingRow {
+    /// How far it reaches.
+    pub scope: Scope,
+    /// Who said so.
+    pub granted_by: OperatorName,
+    /// When, in milliseconds since 1970.
+    pub granted_at: i64,
+    /// Until when, in milliseconds since 1970.
+    pub expires_at: i64,
+    /// How many calls have run under it.
+    pub uses: u64,
+}
+
+/// A yes that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RevocationRow {
+    /// Who took it back.
+    pub by: OperatorName,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+}
+
+/// A yes to be taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    /// Who takes it back: an operator who may answer.
+    pub by: OperatorName,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub now: i64,
+}
+
+/// Why a yes was not taken back.
+#[derive(Debug, Error)]
+pub enum RevokeError {
+    /// There is no such question.
+    #[error("there is no approval `{id}`")]
+    Unknown {
+        /// Which id.
+        id: ApprovalId,
+    },
+    /// There is nothing left to take back.
+    #[error("there is nothing to take back: the approval is {}, for one call", state.as_str())]
+    Nothing {
+        /// Where it is.
+        state: ApprovalState,
+    },
+    /// It was taken back before.
+    #[error("`{by}` has taken it back already")]
+    Revoked {
+        /// Who.
+        by: OperatorName,
+    },
+    /// This person may not.
+    #[error("`{by}` is not an operator who may take a yes back")]
+    NotAllowed {
+        /// Who.
+        by: OperatorName,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Store {
+    /// Every yes for more than one call that has not expired or been taken back, newest first: of one agent, or of all.
+    pub async fn standing(
+        &self,
+        agent: Option<&AgentName>,
+        now: i64,
+    ) -> Result<Vec<ApprovalRow>, StoreError> {
+        let mut read = self.snapshot().await?;
+        standing_rows(&mut read, agent, now).await
+    }
+
+    /// Takes a yes back. When this has returned, nothing begins with it any more.
+    pub async fn revoke(&self, id: &ApprovalId, revocation: Revocation) -> Result<ApprovalRow, RevokeError> {
+        let Revocation { by, reason, now } = revocation;
+        let mut write = self.write().await?;
+        let row = read_approval(write.connection(), id).await?;
+        let row = row.ok_or_else(|| RevokeError::Unknown { id: id.clone() })?;
+        if let Some(earlier) = row.revoked {
+            return Err(RevokeError::Revoked { by: earlier.by });
+        }
+        if row.state != ApprovalState::Approved && row.standing.is_none() {
+            return Err(RevokeError::Nothing { state: row.state });
+        }
+        if role_of(write.connection(), &by).await?.is_none_or(|role| role < Role::Approver) {
+            return Err(RevokeError::NotAllowed { by });
+        }
+        let revoke =
+            sqlx::query(REVOKE).bind(id.as_str()).bind(by.as_str()).bind(reason.as_deref()).bind(now);
+        revoke.execute(write.connection()).await.map_err(StoreError::from)?;
+        let body = json!({ "approval": id, "call": row.call, "by": by, "reason": reason });
+        write.append(now, "approval.revoked", body).await?;
+        let row = read_approval(write.connection(), id).await?;
+        write.commit().await?;
+        row.ok_or_else(|| RevokeError::Unknown { id: id.clone() })
+    }
+}
+
+/// Makes a yes reach further, in the transaction that answers.
+pub(crate) async fn grant(
+    write: &mut Write<'_>,
+    approval: &ApprovalId,
+    by: &OperatorName,
+    standing: &NewStanding,
+    now: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(GRANT)
+        .bind(approval.as_str())
+        .bind(standing.scope.as_str())
+        .bind(by.as_str())
+        .bind(now)
+        .bind(standing.expires_at)
+        .execute(write.connection())
+        .await?;
+    Ok(())
+}
+
+/// Whether a yes still reaches a call that is about to be recorded.
+pub(crate) async fn is_usable(
+    write: &mut Write<'_>,
+    approval: &ApprovalId,
+    now: i64,
+) -> Result<bool, StoreError> {
+    let query = sqlx::query(USABLE).bind(approval.as_str()).bind(now);
+    let Some(row) = query.fetch_optional(write.connection()).await? else { return Ok(false) };
+    // INVARIANT(told): rows can be forged; what the signed ledger tells cannot.
+    if !is_told(&row)? || !is_proved(write.connection(), approval).await? {
+        return Err(StoreError::Unproved { approval: approval.clone() });
+    }
+    Ok(true)
+}
+
+/// Whether the entry that tells of the yes says how far it reaches, just so.
+fn is_told(row: &AnyRow) -> Result<bool, StoreError> {
+    let (scope, until): (&str, i64) = (row.try_get("scope")?, row.try_get("expires_at")?);
+    let Some(body) = row.try_get::<Option<&str>, _>("body")? else { return Ok(false) };
+    let Ok(body) = serde_json::from_str::<Value>(body) else { return Ok(false) };
+    Ok(body.get("scope").and_then(Value::as_str) == Some(scope)
+        && body.get("until").and_then(Value::as_i64) == Some(until))
+}
+
+/// Records that a call begins under an earlier yes, in the transaction that begins it.
+pub(crate) async fn note_use(
+    write: &mut Write<'_>,
+    call: &NewCall,
+    approval: &ApprovalId,
+) -> Result<(), StoreError> {
+    // ATTACK(revoked-while-calling): the database looks again, under its own lock.
+    let note = sqlx::query(USE).bind(call.id.as_str()).bind(approval.as_str()).bind(call.asked_at);
+    note.execute(write.connection()).await?;
+    let body = json!({ "approval": approval, "call": call.id, "agent": call.agent, "tool": call.tool });
+    write.append(call.asked_at, "approval.used", body).await?;
+    Ok(())
+}
+
+pub(crate) fn standing_row(row: &AnyRow) -> Result<Option<StandingRow>, StoreError> {
+    let Some(scope) = parsed_if_any(row, "scope", Scope::parse)? else { return Ok(None) };
+    let uses: i64 = row.try_get("uses")?;
+    Ok(Some(StandingRow {
+        scope,
+        granted_by: parsed(row, "granted_by", |text| OperatorName::parse(text).ok())?,
+        granted_at: row.try_get("granted_at")?,
+        expires_at: row.try_get("stands_until")?,
+        uses: u64::try_from(uses).unwrap_or_default(),
+    }))
+}
+
+pub(crate) fn revocation_row(row: &AnyRow) -> Result<Option<RevocationRow>, StoreError> {
+    let by = parsed_if_any(row, "revoked_by", |text| OperatorName::parse(text).ok())?;
+    let Some(by) = by else { return Ok(None) };
+    Ok(Some(RevocationRow { by, reason: row.try_get("revoked_because")?, at: row.try_get("revoked_at")? }))
+}
