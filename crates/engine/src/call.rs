@@ -56,9 +56,7 @@ impl Engine {
         };
         let store = &self.inner.store;
         self.expire_old().await?;
-        if let Some(row) =
-            store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await?
-        {
+        if let Some(row) = self.same_that_waits(case).await? {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
         let facts = self.facts(&case.agent, None).await?;
@@ -87,6 +85,12 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The same call, if it waits for people already.
+    async fn same_that_waits(&self, case: &Case) -> Result<Option<CallRow>, EngineError> {
+        let Case { agent, task, tool, request, .. } = case;
+        Ok(self.inner.store.find_waiting(agent, task.as_ref(), tool, *request, self.now()).await?)
     }
 
     /// Finds the contract and checks the arguments against it.
@@ -169,12 +173,17 @@ impl Engine {
             Ok(seal) => seal,
             Err(reason) => return self.refuse(case, request, reason, trace).await,
         };
+        // To look at files takes a while: the same may have been asked meanwhile, and the time is not the people's.
+        if let Some(row) = self.same_that_waits(case).await? {
+            return self.join_waiting(row, case, request, patience, cancel).await;
+        }
+        let looked = self.now().saturating_sub(case.asked_at).max(0);
         let id = contract::ApprovalId::from_random(random_bytes()?);
         let approval = NewApproval {
             id,
             why: question.why,
             quorum: u32::try_from(question.quorum).unwrap_or(u32::MAX),
-            expires_at: question.expires_at,
+            expires_at: question.expires_at.saturating_add(looked),
             seal,
         };
         let claim = self.claim_of(request, case);
