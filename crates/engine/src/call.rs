@@ -65,9 +65,7 @@ impl Engine {
         reach("admitted");
         let store = &self.inner.store;
         self.tend().await?;
-        if let Some(row) =
-            store.find_waiting(&case.agent, case.task.as_ref(), &case.tool, case.request, self.now()).await?
-        {
+        if let Some(row) = self.same_that_waits(case).await? {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
         let (Ruling { verdict, trace }, seal) = self.rule(request, &admitted).await?;
@@ -115,6 +113,12 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The same call, if it waits for people already.
+    async fn same_that_waits(&self, case: &Case) -> Result<Option<CallRow>, EngineError> {
+        let Case { agent, task, tool, request, .. } = case;
+        Ok(self.inner.store.find_waiting(agent, task.as_ref(), tool, *request, self.now()).await?)
     }
 
     /// Finds the contract and checks the arguments against it.
@@ -194,6 +198,13 @@ impl Engine {
             let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
             return self.refuse(case, request, reason, trace).await;
         }
+        // To look at files takes a while: the same may have been asked meanwhile, and the time is not the people's.
+        if let Some(row) = self.same_that_waits(case).await? {
+            return self.join_waiting(row, case, request, patience, cancel).await;
+        }
+        let looked = self.now().saturating_sub(case.asked_at).max(0);
+        let expires_at = approval.expires_at.saturating_add(looked);
+        let approval = NewApproval { expires_at, ..approval };
         let claim = self.claim_of(request, case);
         let planned = self.new_call(case, request, trace, claim, Course::Ask(approval));
         match self.inner.store.record_call(planned).await? {

@@ -91,8 +91,8 @@ async fn a_question_goes_from_its_call_to_its_answer() {
     let key = std::fs::read_to_string(home.path().join("operator.key")).unwrap();
     let operator = Client { address, credential: key };
 
-    let arguments =
-        json!({ "command": "rm", "args": ["-r", "bu\u{202e}ild"], "profile": "mutate", "purpose": "clean" });
+    // No word of it names a file: there is no sandbox here to look at one.
+    let arguments = json!({ "command": "make", "profile": "mutate", "purpose": "cl\u{202e}ean" });
     let asked = json!({ "tool": "shell", "arguments": arguments, "wait_seconds": 0 });
     let (status, waiting) = agent.json("POST", "/v1/calls", Some(asked.clone())).await;
     assert_eq!((status, &waiting["status"]), (202, &json!("waiting")), "{waiting}");
@@ -102,8 +102,10 @@ async fn a_question_goes_from_its_call_to_its_answer() {
     assert_eq!((status, open["approvals"].as_array().unwrap().len()), (200, 1));
     let question = &open["approvals"][0];
     assert_eq!(question["call_id"], call);
-    assert_eq!(question["purpose"], "clean");
-    assert_eq!(question["command"], json!(["rm", "-r", "bu⟨U+202E⟩ild"]));
+    assert_eq!(question["purpose"], "cl⟨U+202E⟩ean");
+    assert_eq!(question["command"], json!(["make"]));
+    assert_eq!(question["operands"]["bound"], json!([]));
+    assert_eq!(question["operands"]["not_bound"][0]["what"], "make");
     assert!(question["shown_arguments"].as_str().unwrap().contains("⟨U+202E⟩"));
     assert_eq!(question["action"], "exec:mutate");
     assert!(question["safety"].is_string());

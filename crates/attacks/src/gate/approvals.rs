@@ -492,9 +492,11 @@ fn answer_with_nothing(stand: &Stand<'_>) -> Try<Effect> {
 
 fn answer_late(stand: &Stand<'_>) -> Try<Effect> {
     furnished(stand)?;
-    let gate = stand.gate(Settings { ask_for: 50, ..standard() })?;
+    let gate = stand.gate(Settings { ask_for: 2000, ..standard() })?;
     let (call, view) = gate.waits("shell", remove("precious"))?;
-    std::thread::sleep(Duration::from_millis(120));
+    while gate.engine.now() <= view.expires_at {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let credential = Credential::load_or_create(&stand.home())?;
     if answered(&gate, view.id.as_str(), Vote::Approve, &credential)?.is_ok() {
         return Ok(Effect::Through("the answer was taken".to_owned()));

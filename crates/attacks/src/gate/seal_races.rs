@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use contract::CallStatus;
 use engine::{Engine, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::Vote;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::Try;
 use crate::case::Effect;
-use crate::gate::seals::{EVIL, GOOD, furnish, furnished, is_good, script, seen};
+use crate::gate::seals::{EVIL, GOOD, furnish, furnished, is_good, seen};
 use crate::gate::stand::{Ending, Gate, Stand, runtime};
 
 /// How long a race is run, and how long it may take until something has been tried.
@@ -26,6 +26,16 @@ const FILES: &str = "while :; do cp evil.sh a/in/run.sh; cp good.sh a/in/run.sh;
 /// Swaps the directory for another. One that was stopped in the middle is put in order by the next.
 const DIRECTORIES: &str = "[ -d was ] && { rm -rf a; mv was a; }; \
     while :; do mv a was && cp -r evil a; rm -rf a; mv was a; done";
+
+/// Files beside the script: what is checked first waits for the rest to be, and that is the moment.
+const PADS: usize = 60;
+const PAD: usize = 512 * 1024;
+
+fn raced() -> Value {
+    let pads = (0..PADS).map(|number| format!("pad{number:02}"));
+    let args: Vec<String> = ["a/in/run.sh".to_owned()].into_iter().chain(pads).collect();
+    json!({ "command": "sh", "args": args, "profile": "mutate" })
+}
 
 /// Who checks and then uses is caught.
 pub(super) fn control(stand: &Stand<'_>) -> Try<Effect> {
@@ -56,6 +66,9 @@ pub(super) fn attack(stand: &Stand<'_>) -> Try<Effect> {
     let gate = furnished(stand)?;
     stand.put("good.sh", GOOD)?;
     stand.put("evil.sh", EVIL)?;
+    for number in 0..PADS {
+        stand.put(&format!("pad{number:02}"), &"x".repeat(PAD))?;
+    }
     let stop = CancellationToken::new();
     let storms = [FILES, DIRECTORIES].map(|storm| begin(&gate, storm, &stop));
     let raced = race(stand, &gate);
@@ -103,7 +116,7 @@ fn race(stand: &Stand<'_>, gate: &Gate<'_>) -> Try<(Effect, Tally)> {
         if begun.elapsed() > PATIENCE {
             return Err(format!("only {} calls came to anything", tally.ran + tally.refused).into());
         }
-        let result = gate.send(gate.request("shell", script())?)?;
+        let result = gate.send(gate.request("shell", raced())?)?;
         let Some(view) = result.approval else {
             return Err(format!("it does not wait: {}", result.content).into());
         };
@@ -115,7 +128,7 @@ fn race(stand: &Stand<'_>, gate: &Gate<'_>) -> Try<(Effect, Tally)> {
             continue;
         }
         gate.answer(view.id.as_str(), Vote::Approve)?;
-        let again = gate.request("shell", script())?;
+        let again = gate.request("shell", raced())?;
         let ended = runtime()?.block_on(gate.engine.call(again, PATIENCE, CancellationToken::new()));
         gate.expect(&ended.call_id, Ending::Settled);
         match (ended.status, ended.reason.map(|reason| reason.code.as_str())) {

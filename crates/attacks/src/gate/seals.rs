@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
 
 use contract::Operands;
 use serde_json::{Value, json};
 use store::Vote;
+use tokio_util::sync::CancellationToken;
 
 use crate::Try;
 use crate::case::Effect;
@@ -123,6 +125,17 @@ pub(crate) fn cases() -> Vec<Case> {
             delete_something_else,
         ),
         Case::new(
+            "swapped-while-running",
+            "nobody else writes what an approved call is reading",
+            |stand| {
+                stand.put("data", "approved")?;
+                stand.put("data", "swapped")?;
+                let read = stand.bare("cat", &["data"], &stand.workspace)?;
+                Ok(Effect::through_if(read == "swapped", "whoever reads late reads something else"))
+            },
+            write_while_it_runs,
+        ),
+        Case::new(
             "swap-race",
             "no moment is left between the check of a file and its use by others who may write there",
             races::control,
@@ -166,7 +179,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 // ---- what is asked for
 
-pub(super) fn script() -> Value {
+fn script() -> Value {
     json!({ "command": "sh", "args": ["a/in/run.sh"], "profile": "mutate" })
 }
 
@@ -343,7 +356,33 @@ fn delete_something_else(stand: &Stand<'_>) -> Try<Effect> {
 
 pub(super) fn is_good(operands: &Operands) -> bool {
     let good = contract::Digest::of(GOOD.as_bytes());
-    matches!(operands.bound.as_slice(), [file] if file.digest == Some(good))
+    operands.bound.iter().any(|file| file.path == "a/in/run.sh" && file.digest == Some(good))
+}
+
+/// The approved call has begun, and takes its time to read; a write that nobody has to approve comes in between.
+fn write_while_it_runs(stand: &Stand<'_>) -> Try<Effect> {
+    let gate = stand.gate(standard())?;
+    stand.put("data", "approved")?;
+    let slow = "touch BEGUN; sleep 2; cat data > OUT";
+    let call = json!({ "command": "sh", "args": ["-c", slow, "sh", "data"], "profile": "mutate" });
+    let (_, view) = gate.waits("shell", call.clone())?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
+    let (engine, again) = (gate.engine.clone(), gate.request("shell", call)?);
+    let patience = Duration::from_secs(60);
+    let running =
+        runtime()?.spawn(async move { engine.call(again, patience, CancellationToken::new()).await });
+    let begun = Instant::now();
+    while !stand.workspace.join("BEGUN").exists() {
+        if begun.elapsed() > patience {
+            return Err("the approved call never began".into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    gate.call("fs.write", json!({ "path": "data", "content": "swapped" }), Ending::Done)?;
+    let ended = runtime()?.block_on(running)?;
+    gate.expect(&ended.call_id, Ending::Done);
+    let read = fs::read_to_string(stand.workspace.join("OUT"))?;
+    Ok(Effect::through_if(read != "approved", format!("it read `{read}`")))
 }
 
 // ---- what is told

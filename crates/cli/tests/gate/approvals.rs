@@ -35,6 +35,50 @@ fn a_risky_call_waits_is_approved_and_runs_once() {
 }
 
 #[test]
+fn a_question_lists_the_files_that_a_yes_is_good_for_and_the_approved_ones_run() {
+    let Some(place) = Place::new() else { return };
+    let script = place.work().join("release.sh");
+    fs::write(&script, "echo approved > out\n").expect("a script can be written");
+    let call = r#"{"command":"sh","args":["release.sh","build"],"profile":"mutate"}"#;
+    let (_, waiting) = place.call("shell", call);
+    let id = text(&waiting, "/approval/id");
+
+    let listed = place.toolgate(&["approvals"]).stdout;
+    let lines: Vec<&str> = listed.lines().map(str::trim).collect();
+    assert!(
+        lines.iter().any(|line| line.starts_with("bound    release.sh") && line.ends_with("sealed copy")),
+        "{listed}"
+    );
+    assert!(lines.contains(&"build: a directory: what is in it may change"), "{listed}");
+    let (_, waits) = place.json(&["approvals"]);
+    assert_eq!(text(&waits, "/0/operands/bound/0/path"), "release.sh");
+    let digest = text(&waits, "/0/operands/bound/0/digest");
+    assert_eq!(digest.len(), 64, "{waits}");
+
+    assert_eq!(place.toolgate(&["approve", &id]).code, Some(0));
+    fs::write(&script, "echo swapped > out\n").expect("a script can be written");
+    let (code, done) = place.call("shell", call);
+    assert_eq!(code, Some(0), "{done}");
+    assert_eq!(fs::read_to_string(place.work().join("out")).expect("it ran"), "approved\n");
+    let shown = place.toolgate(&["receipt", "show", &text(&done, "/receipt")]).stdout;
+    assert!(shown.contains("bound") && shown.contains(&digest[..16]), "{shown}");
+}
+
+#[test]
+fn a_file_that_has_changed_since_it_was_approved_is_left_alone() {
+    let Some(place) = Place::new() else { return };
+    let file = place.work().join("notes");
+    fs::write(&file, "old").expect("a file can be written");
+    let call = r#"{"path":"notes"}"#;
+    let (_, waiting) = place.call("fs.delete", call);
+    assert_eq!(place.toolgate(&["approve", &text(&waiting, "/approval/id")]).code, Some(0));
+    fs::write(&file, "new").expect("a file can be written");
+    let (code, failed) = place.call("fs.delete", call);
+    assert_eq!((code, text(&failed, "/reason/code").as_str()), (Some(1), "changed"), "{failed}");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "new");
+}
+
+#[test]
 fn a_call_that_still_waits_goes_on_by_itself_once_it_is_approved() {
     let Some(place) = Place::new() else { return };
     let waiting = start(&mut place.command(&["call", "shell", CLEAN, "--wait", "20", "--json"]));
