@@ -11,5 +11,7 @@ mod approvals;
 mod bad_input;
 mod calls;
 mod clients;
+mod http_api;
 mod ledger;
 mod place;
+mod up;
