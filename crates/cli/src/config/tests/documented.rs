@@ -37,12 +37,21 @@ const EXAMPLES: &[(&str, &str)] = &[
         "approval.rules[].budget_period",
         "approval: {rules: [{tool: shell, action: budget, budget_limit: 20, budget_period: weekly}]}",
     ),
+    ("policy.agent_rate_limit", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
+    ("policy.agent_rate_limit.max_calls", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
+    ("policy.agent_rate_limit.window_ms", "policy: {agent_rate_limit: {max_calls: 20, window_ms: 1000}}"),
+    ("policy.refused_rate_limit", "policy: {refused_rate_limit: {max_calls: 100, window_ms: 60000}}"),
+    ("policy.resource_limits", "policy: {resource_limits: {shell: {memory: 512m}}}"),
+    ("policy.resource_limits.NAME.duration_ms", "policy: {resource_limits: {fs.*: {duration_ms: 5000}}}"),
+    ("policy.resource_limits.NAME.memory", "policy: {resource_limits: {shell: {memory: 512m}}}"),
+    ("policy.resource_limits.NAME.cpu", "policy: {resource_limits: {shell: {cpu: \"1.5\"}}}"),
+    ("policy.resource_limits.NAME.processes", "policy: {resource_limits: {shell: {processes: 64}}}"),
+    ("policy.resource_limits.NAME.disk", "policy: {resource_limits: {shell: {disk: 1g}}}"),
+    ("policy.resource_limits.NAME.output", "policy: {resource_limits: {shell: {output: 1m}}}"),
+    ("policy.max_arguments", "policy: {max_arguments: 1m}"),
+    ("tools.filesystem.hidden_names", "tools: {filesystem: {hidden_names: [\"*.sqlite\"]}}"),
+    ("tools.filesystem.protected_names", "tools: {filesystem: {protected_names: [Makefile]}}"),
     ("policy.rate_limits", "policy: {rate_limits: {shell: {max_calls: 30, window_ms: 60000}}}"),
-    (
-        "policy.rate_limits.NAME.max_calls",
-        "policy: {rate_limits: {shell: {max_calls: 30, window_ms: 60000}}}",
-    ),
-    ("policy.rate_limits.NAME.window_ms", "policy: {rate_limits: {fs.*: {max_calls: 5, window_ms: 1000}}}"),
     ("store", "store: sqlite:/var/lib/toolgate/toolgate.db"),
     ("listen", "listen: 127.0.0.1:7433"),
     ("tools.bash.allowed_commands", "tools: {bash: {allowed_commands: [ls, cat, git]}}"),
@@ -102,9 +111,12 @@ fn table() -> String {
         seen: BTreeMap::new(),
         rows: String::new(),
         examples: EXAMPLES.iter().copied().collect(),
+        problems: Vec::new(),
     };
     walk.rows.push_str("| key | takes | meaning | example |\n|---|---|---|---|\n");
     walk.object(&schema, "");
+    let problems = walk.problems.join("\n");
+    assert!(problems.is_empty(), "these examples do not load; give the keys others in EXAMPLES\n{problems}");
     assert!(walk.examples.is_empty(), "examples of keys that there are not: {:?}", walk.examples);
     walk.rows
 }
@@ -115,6 +127,7 @@ struct Walk<'a> {
     seen: BTreeMap<String, String>,
     rows: String,
     examples: BTreeMap<&'static str, &'static str>,
+    problems: Vec<String>,
 }
 
 impl<'a> Walk<'a> {
@@ -170,7 +183,7 @@ impl<'a> Walk<'a> {
             None => made_up(path, takes, kind),
         };
         if let Err(problems) = load("toolgate.yaml", example.as_bytes()) {
-            panic!("the example of `{path}` does not load; give it one in EXAMPLES: {problems}\n{example}");
+            self.problems.push(format!("`{path}`: {problems}\n  {example}"));
         }
         let cell = |text: &str| text.replace('|', "\\|");
         self.rows.push_str(&format!(
