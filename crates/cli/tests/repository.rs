@@ -103,6 +103,41 @@ fn every_attack_named_in_the_code_has_a_case() {
     assert_eq!(without_case, []);
 }
 
+/// The classes of bugs about commands, files, kernels, secrets and records.
+const CLASSES: [std::ops::RangeInclusive<u32>; 4] = [1..=10, 22..=34, 60..=64, 67..=68];
+
+#[test]
+fn every_class_of_known_bugs_has_an_attack_and_a_guard() {
+    let page = read("docs/threats.md");
+    let rows: BTreeMap<u32, Vec<&str>> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| "))
+        .map(|line| line.trim_end_matches(" |").split(" | ").collect::<Vec<&str>>())
+        .filter_map(|cells| Some((cells.first()?.parse().ok()?, cells)))
+        .collect();
+    let classes: Vec<u32> = CLASSES.into_iter().flatten().collect();
+    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), classes, "each has a row");
+    let texts = |folder: &str| -> String {
+        sources().into_iter().filter(|(path, _)| path.starts_with(folder)).map(|(_, text)| text).collect()
+    };
+    let (suite, walls) = (texts("crates/attacks/"), read("crates/jail/src/control.rs"));
+    for (class, cells) in rows {
+        let [_, _, attacks, guards] = cells.as_slice() else { panic!("class {class} has other columns") };
+        let (attacks, guards) = (backticked(attacks), backticked(guards));
+        assert!(!attacks.is_empty() && !guards.is_empty(), "class {class} lacks an attack or a guard");
+        let missing: Vec<&String> =
+            attacks.iter().filter(|name| !suite.contains(&format!("\"{name}\""))).collect();
+        assert!(missing.is_empty(), "class {class}: there is no attack {missing:?}");
+        let is_guard = |name: &&String| {
+            repository().join(name).is_file()
+                || walls.contains(&format!("=> \"{name}\""))
+                || suite.contains(&format!(".without(\"{name}\""))
+        };
+        let missing: Vec<&String> = guards.iter().filter(|name| !is_guard(name)).collect();
+        assert!(missing.is_empty(), "class {class}: there is no guard {missing:?}");
+    }
+}
+
 #[test]
 fn every_decision_named_in_the_code_is_written_down() {
     let records: BTreeSet<String> = entries("docs/decisions")

@@ -57,8 +57,8 @@ impl Canonical {
     }
 
     /// The form of a value that is here already.
-    pub fn of(value: Value) -> Result<Canonical, CanonicalError> {
-        check_numbers(&value)?;
+    pub fn of(mut value: Value) -> Result<Canonical, CanonicalError> {
+        settle_numbers(&mut value)?;
         let text = serde_json_canonicalizer::to_string(&value)
             .map_err(|error| CanonicalError::Json { why: error.to_string() })?;
         Ok(Canonical { value, text })
@@ -85,23 +85,28 @@ impl Canonical {
     }
 }
 
-fn check_numbers(value: &Value) -> Result<(), CanonicalError> {
+/// Refuses numbers that not everybody reads the same, and takes the others for what their canonical text says: `1.0` and
+/// `-0` are written as `1` and `0`, so that is what they are.
+fn settle_numbers(value: &mut Value) -> Result<(), CanonicalError> {
     match value {
-        Value::Number(number) if !is_safe(number) => {
-            Err(CanonicalError::Number { number: number.to_string() })
+        Value::Number(number) => {
+            let settled = settled(number);
+            *number = settled.ok_or_else(|| CanonicalError::Number { number: number.to_string() })?;
+            Ok(())
         }
-        Value::Array(items) => items.iter().try_for_each(check_numbers),
-        Value::Object(members) => members.values().try_for_each(check_numbers),
+        Value::Array(items) => items.iter_mut().try_for_each(settle_numbers),
+        Value::Object(members) => members.values_mut().try_for_each(settle_numbers),
         _ => Ok(()),
     }
 }
 
-fn is_safe(number: &Number) -> bool {
+fn settled(number: &Number) -> Option<Number> {
     if let Some(whole) = number.as_i64() {
-        return whole.unsigned_abs() <= MAX_SAFE_INTEGER;
+        return (whole.unsigned_abs() <= MAX_SAFE_INTEGER).then(|| number.clone());
     }
     // Every number that large is a whole one, and may have been another before it was read.
-    number.as_f64().is_some_and(|real| real.is_finite() && real.abs() <= MAX_SAFE_INTEGER as f64)
+    let real = number.as_f64().filter(|real| real.abs() <= MAX_SAFE_INTEGER as f64)?;
+    if real.fract() == 0.0 { Some(Number::from(real as i64)) } else { Number::from_f64(real) }
 }
 
 /// A BLAKE3 digest.
@@ -235,6 +240,12 @@ mod tests {
     #[test]
     fn equal_values_have_equal_texts() {
         assert_eq!(canonical(r#"{ "b": 1, "a": [1.0, 10e-1, -0, "\u00e9"] }"#), r#"{"a":[1,1,0,"é"],"b":1}"#);
+    }
+
+    #[test]
+    fn a_value_is_what_its_text_says() {
+        let value = |text| Canonical::parse(text).unwrap().into_value();
+        assert_eq!(value("[1.0, 10e-1, -0, -0.0, 2.5]"), value("[1,1,0,0,2.5]"));
     }
 
     #[test]

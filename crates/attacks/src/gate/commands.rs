@@ -11,6 +11,7 @@ use policy::{Settings, ShellSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::Vote;
 use tools::{CommandLine, CommandOutput, CommandTool, Tool};
 
 use crate::Try;
@@ -106,6 +107,24 @@ pub(crate) fn cases() -> Vec<Case> {
                 touch(&stand.gate(trusted())?, json!({ "command": "touch", "args": [MARK] }), Ending::Done)
             })
         }),
+        Case::new(
+            "yes-to-a-multi-call-program",
+            "a yes to one thing that a program can do is none to another",
+            |stand| {
+                let gate = stand.gate(standard())?;
+                approve(&gate, through_env(&["touch", MARK]))?;
+                seen(stand)
+            },
+            |stand| {
+                let gate = stand.gate(standard())?;
+                approve(&gate, through_env(&["true"]))?;
+                let (call, view) = gate.waits("shell", through_env(&["touch", MARK]))?;
+                let effect = seen(stand)?;
+                gate.answer(view.id.as_str(), Vote::Reject)?;
+                gate.expect(&call, Ending::Refused("rejected"));
+                Ok(effect)
+            },
+        ),
         Case::new(
             "stages-past-a-cap",
             "every command of a pipeline is looked at, and too many are refused as a whole",
@@ -472,6 +491,19 @@ fn touch(gate: &Gate<'_>, mut call: Value, ending: Ending) -> Try<String> {
         members.insert("profile".to_owned(), "mutate".into());
     }
     Ok(gate.call("shell", call, ending)?.content)
+}
+
+// ---- one program that is many
+
+fn through_env(words: &[&str]) -> Value {
+    json!({ "command": "env", "args": words, "profile": "mutate" })
+}
+
+/// A call that waits is approved, and runs.
+fn approve(gate: &Gate<'_>, call: Value) -> Try<()> {
+    let (_, view) = gate.waits("shell", call.clone())?;
+    gate.answer(view.id.as_str(), Vote::Approve)?;
+    gate.call("shell", call, Ending::Done).map(drop)
 }
 
 // ---- long pipelines

@@ -14,11 +14,13 @@ pub(super) fn holder_of(port: u16) -> Option<String> {
         .flat_map(|table| listening_on(&table, port))
         .map(|number| format!("socket:[{number}]"))
         .collect();
-    let processes = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
-    let mut holders = processes.filter(|process| holds_one_of(process, &sockets));
-    let process = holders.next()?;
-    let name = fs::read_to_string(process.join("comm")).ok()?;
-    let number = process.file_name()?.to_string_lossy().into_owned();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let mut processes: Vec<u32> = fs::read_dir("/proc").ok()?.flatten().filter_map(number).collect();
+    // A child may hold what its parent has opened; it is the parent that is meant, and the older one.
+    processes.sort_unstable();
+    let place = |number: u32| Path::new("/proc").join(number.to_string());
+    let number = processes.into_iter().find(|number| holds_one_of(&place(*number), &sockets))?;
+    let name = fs::read_to_string(place(number).join("comm")).ok()?;
     Some(format!("`{}` (process {number})", contract::show_hidden(name.trim())))
 }
 

@@ -3,13 +3,12 @@
 //! `./test` puts them into the folder that `TOOLGATE_CLIENTS` names.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::{Place, text};
+use crate::place::{Place, Up, text};
 use crate::toolgate::{finish, missing, start};
 
 const PYTHON_CLIENT: &str = include_str!("../clients/client.py");
@@ -79,33 +78,6 @@ fn the_python_client_of_the_second_era_calls_waits_and_collects() {
 #[test]
 fn the_python_client_of_the_second_era_speaks_the_first_era_too() {
     check_python("py2", "legacy");
-}
-
-/// The gate with its page; ended when dropped.
-struct Up {
-    child: Child,
-    sign_in: String,
-}
-
-impl Up {
-    fn start(place: &Place) -> Up {
-        let mut command = place.command(&["up", "--listen", "127.0.0.1:0"]);
-        command.stderr(Stdio::null());
-        let mut child = start(&mut command);
-        let lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
-        let mut links = lines.map_while(Result::ok).filter_map(|line| {
-            line.split_whitespace().find(|word| word.contains("/sign-in?code=")).map(str::to_owned)
-        });
-        let sign_in = links.next().expect("it prints a link to sign in");
-        Up { child, sign_in }
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn check_typescript(sdk: &str) {

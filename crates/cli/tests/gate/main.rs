@@ -12,6 +12,8 @@ mod bad_input;
 mod calls;
 mod clients;
 mod crashes;
+mod http_api;
 mod ledger;
 mod people;
 mod place;
+mod up;

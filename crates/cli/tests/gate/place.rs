@@ -1,8 +1,9 @@
 //! A gate with a small project to work on.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -65,4 +66,36 @@ impl Place {
 /// A text in a JSON value, by its pointer.
 pub(crate) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The gate with its page; ended when dropped.
+pub(crate) struct Up {
+    child: Child,
+    pub(crate) sign_in: String,
+}
+
+impl Up {
+    pub(crate) fn start(place: &Place) -> Up {
+        let mut command = place.command(&["up", "--listen", "127.0.0.1:0"]);
+        command.stderr(Stdio::null());
+        let mut child = start(&mut command);
+        let lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
+        let mut links = lines.map_while(Result::ok).filter_map(|line| {
+            line.split_whitespace().find(|word| word.contains("/sign-in?code=")).map(str::to_owned)
+        });
+        let sign_in = links.next().expect("it prints a link to sign in");
+        Up { child, sign_in }
+    }
+
+    /// Where it listens, as `http://ADDRESS:PORT`.
+    pub(crate) fn url(&self) -> String {
+        self.sign_in.split_once("/sign-in").expect("it is a link to sign in").0.to_owned()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

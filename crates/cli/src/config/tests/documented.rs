@@ -1,0 +1,237 @@
+//! The page about the configuration has every key, with what it takes, what it means, and an example that loads.
+//!
+//! The table is made from the tree that is read. To write it anew: `TOOLGATE_WRITE_DOCS=1 cargo test documented`.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use super::load;
+use crate::config::file::File;
+
+const PAGE: &str = include_str!("../../../../../docs/configuration.md");
+const BEGIN: &str = "<!-- keys: written by a test -->\n";
+const END: &str = "<!-- end of keys -->\n";
+
+/// Examples of keys whose kind of value says too little, or that make sense beside others only.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("agents", "agents: {coder: {level: standard}}"),
+    ("agents.NAME.allowed_tools", "agents: {coder: {allowed_tools: [mcp_files_*]}}"),
+    ("agents.NAME.denied_tools", "agents: {coder: {denied_tools: [shell]}}"),
+    ("agents.NAME.auto_approve", "agents: {coder: {auto_approve: [exec:mutate]}}"),
+    ("agents.NAME.human_approval", "agents: {coder: {human_approval: [vcs]}}"),
+    ("agents.NAME.overrides.categories", "agents: {coder: {overrides: {categories: [file_system, web]}}}"),
+    ("agents.NAME.overrides.description", "agents: {coder: {overrides: {description: for reviews}}}"),
+    (
+        "agents.NAME.overrides.requires_approval",
+        "agents: {coder: {overrides: {requires_approval: [database_write]}}}",
+    ),
+    ("agents.NAME.workspace", "agents: {coder: {workspace: /work/project}}"),
+    ("actions", "actions: [payments:refund]"),
+    ("approval.rules", "approval: {rules: [{tool: shell, action: prompt}]}"),
+    ("approval.rules[].tool", "approval: {rules: [{tool: fs.*, action: approve}]}"),
+    ("approval.rules[].action", "approval: {rules: [{tool: git.push, action: deny}]}"),
+    ("approval.rules[].budget_limit", "approval: {rules: [{tool: shell, action: budget, budget_limit: 20}]}"),
+    (
+        "approval.rules[].budget_period",
+        "approval: {rules: [{tool: shell, action: budget, budget_limit: 20, budget_period: weekly}]}",
+    ),
+    ("policy.agent_rate_limit", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
+    ("policy.agent_rate_limit.max_calls", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
+    ("policy.agent_rate_limit.window_ms", "policy: {agent_rate_limit: {max_calls: 20, window_ms: 1000}}"),
+    ("policy.refused_rate_limit", "policy: {refused_rate_limit: {max_calls: 100, window_ms: 60000}}"),
+    ("policy.resource_limits", "policy: {resource_limits: {shell: {memory: 512m}}}"),
+    ("policy.resource_limits.NAME.duration_ms", "policy: {resource_limits: {fs.*: {duration_ms: 5000}}}"),
+    ("policy.resource_limits.NAME.memory", "policy: {resource_limits: {shell: {memory: 512m}}}"),
+    ("policy.resource_limits.NAME.cpu", "policy: {resource_limits: {shell: {cpu: \"1.5\"}}}"),
+    ("policy.resource_limits.NAME.processes", "policy: {resource_limits: {shell: {processes: 64}}}"),
+    ("policy.resource_limits.NAME.disk", "policy: {resource_limits: {shell: {disk: 1g}}}"),
+    ("policy.resource_limits.NAME.output", "policy: {resource_limits: {shell: {output: 1m}}}"),
+    ("policy.max_arguments", "policy: {max_arguments: 1m}"),
+    ("tools.filesystem.hidden_names", "tools: {filesystem: {hidden_names: [\"*.sqlite\"]}}"),
+    ("tools.filesystem.protected_names", "tools: {filesystem: {protected_names: [Makefile]}}"),
+    ("policy.rate_limits", "policy: {rate_limits: {shell: {max_calls: 30, window_ms: 60000}}}"),
+    ("store", "store: sqlite:/var/lib/toolgate/toolgate.db"),
+    ("listen", "listen: 127.0.0.1:7433"),
+    ("tools.bash.allowed_commands", "tools: {bash: {allowed_commands: [ls, cat, git]}}"),
+    ("tools.bash.denied_commands", "tools: {bash: {denied_commands: [rm]}}"),
+    ("tools.bash.allowed_directories", "tools: {bash: {allowed_directories: [/work]}}"),
+    ("tools.filesystem.allowed_directories", "tools: {filesystem: {allowed_directories: [/work]}}"),
+    ("tools.http.allowed_domains", "tools: {http: {allowed_domains: [example.com, \"*.example.org\"]}}"),
+    ("tools.http.blocked_domains", "tools: {http: {blocked_domains: [ads.example.com]}}"),
+    ("tools.browser.allowed_domains", "tools: {browser: {allowed_domains: [\"*\"]}}"),
+    ("tools.sandbox.image", "tools: {sandbox: {image: \"python:3.13\"}}"),
+    ("tools.sandbox.memory_limit", "tools: {sandbox: {memory_limit: 512m}}"),
+    ("sandboxing.docker.image", "sandboxing: {docker: {image: \"toolgate/worker:1\"}}"),
+    ("sandboxing.docker.memory_limit", "sandboxing: {docker: {memory_limit: 512m}}"),
+    ("sandboxing.docker.cpu_limit", "sandboxing: {docker: {cpu_limit: \"1.5\"}}"),
+    ("sandboxing.docker.runtime", "sandboxing: {docker: {runtime: runsc}}"),
+    ("sandboxing.k8s.namespace", "sandboxing: {k8s: {namespace: agents}}"),
+    ("sandboxing.k8s.resource_limits.cpu", "sandboxing: {k8s: {resource_limits: {cpu: 250m}}}"),
+    ("sandboxing.k8s.resource_limits.memory", "sandboxing: {k8s: {resource_limits: {memory: 256Mi}}}"),
+    (
+        "trust.weights",
+        "trust: {weights: {task_difficulty: 0.3, completion_rate: 0.25, error_rate: 0.25, human_feedback: 0.2}}",
+    ),
+    (
+        "trust.milestones.standard_to_elevated",
+        "trust: {milestones: {standard_to_elevated: {clean_history_days: 14, requires_human_approval: true}}}",
+    ),
+    (
+        "trust.promotion_thresholds.standard_to_elevated",
+        "trust: {promotion_thresholds: {standard_to_elevated: {score: 0.8, requires_human_approval: true}}}",
+    ),
+    ("trust.weights.task_difficulty", "trust: {weights: {task_difficulty: 0.3}}"),
+    ("trust.weights.human_feedback", "trust: {weights: {human_feedback: 0.2}}"),
+];
+
+#[test]
+fn every_key_is_documented_and_its_example_loads() {
+    let table = table();
+    if std::env::var_os("TOOLGATE_WRITE_DOCS").is_some() {
+        let (before, rest) = PAGE.split_once(BEGIN).unwrap();
+        let (_, after) = rest.split_once(END).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+        return;
+    }
+    let kept = PAGE.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).map(|(table, _)| table);
+    assert!(
+        kept == Some(&table),
+        "docs/configuration.md is not what the keys are now; `TOOLGATE_WRITE_DOCS=1 cargo test documented` writes it"
+    );
+}
+
+/// One row for each key.
+fn table() -> String {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value();
+    let mut walk = Walk {
+        schema: &schema,
+        seen: BTreeMap::new(),
+        rows: String::new(),
+        examples: EXAMPLES.iter().copied().collect(),
+        problems: Vec::new(),
+    };
+    walk.rows.push_str("| key | takes | meaning | example |\n|---|---|---|---|\n");
+    walk.object(&schema, "");
+    let problems = walk.problems.join("\n");
+    assert!(problems.is_empty(), "these examples do not load; give the keys others in EXAMPLES\n{problems}");
+    assert!(walk.examples.is_empty(), "examples of keys that there are not: {:?}", walk.examples);
+    walk.rows
+}
+
+struct Walk<'a> {
+    schema: &'a Value,
+    /// Where each part of the tree was described first.
+    seen: BTreeMap<String, String>,
+    rows: String,
+    examples: BTreeMap<&'static str, &'static str>,
+    problems: Vec<String>,
+}
+
+impl<'a> Walk<'a> {
+    fn object(&mut self, object: &'a Value, path: &str) {
+        for (name, property) in object["properties"].as_object().into_iter().flatten() {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            self.key(property, &path);
+        }
+    }
+
+    fn key(&mut self, property: &'a Value, path: &str) {
+        let (kind, of) = self.resolved(property);
+        let meaning = property["description"].as_str().or(kind["description"].as_str());
+        let meaning = meaning.unwrap_or_else(|| panic!("`{path}` has no description")).replace('\n', " ");
+        let inner = [(&kind["additionalProperties"], ".NAME"), (&kind["items"], "[]")];
+        let inner = inner.into_iter().find(|(inner, _)| inner.is_object());
+        let (takes, below) = match inner {
+            Some((inner, step)) => {
+                let (inner, of) = self.resolved(inner);
+                let many = if step == "[]" { "a list" } else { "names and values" };
+                (many.to_owned(), has_keys(inner).then(|| (inner, of, format!("{path}{step}"))))
+            }
+            None if has_keys(kind) => ("keys".to_owned(), Some((kind, of, path.to_owned()))),
+            None => (takes(kind), None),
+        };
+        let Some((inner, of, below)) = below else { return self.row(path, &takes, &meaning, kind) };
+        match of.as_ref().and_then(|of| self.seen.get(of)) {
+            Some(first) => {
+                let meaning = format!("{meaning} The keys of `{first}`.");
+                self.row(path, &takes, &meaning, kind);
+            }
+            None => {
+                self.row(path, &takes, &meaning, kind);
+                self.seen.extend(of.map(|of| (of, below.clone())));
+                self.object(inner, &below);
+            }
+        }
+    }
+
+    /// What stands behind references, and its name.
+    fn resolved(&self, value: &'a Value) -> (&'a Value, Option<String>) {
+        match value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
+            Some(pointer) => {
+                (self.schema.pointer(pointer).unwrap(), pointer.rsplit('/').next().map(str::to_owned))
+            }
+            None => (value, None),
+        }
+    }
+
+    fn row(&mut self, path: &str, takes: &str, meaning: &str, kind: &Value) {
+        let example = match self.examples.remove(path) {
+            Some(example) => example.to_owned(),
+            None => made_up(path, takes, kind),
+        };
+        if let Err(problems) = load("toolgate.yaml", example.as_bytes()) {
+            self.problems.push(format!("`{path}`: {problems}\n  {example}"));
+        }
+        let cell = |text: &str| text.replace('|', "\\|");
+        self.rows.push_str(&format!(
+            "| `{path}` | {} | {} | `{}` |\n",
+            cell(takes),
+            cell(meaning),
+            cell(&example)
+        ));
+    }
+}
+
+fn has_keys(kind: &Value) -> bool {
+    kind["properties"].is_object()
+}
+
+fn takes(kind: &Value) -> String {
+    if let Some(words) = kind["enum"].as_array() {
+        let words: Vec<String> =
+            words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+        return words.join(", ");
+    }
+    match kind["type"].as_str() {
+        Some("boolean") => "`true`, `false`".to_owned(),
+        Some("integer") => "a whole number".to_owned(),
+        Some("number") => "a number".to_owned(),
+        Some("string") => "text".to_owned(),
+        _ => "a number, or keys".to_owned(),
+    }
+}
+
+/// A configuration with this one key in it.
+fn made_up(path: &str, takes: &str, kind: &Value) -> String {
+    let value = match (kind["enum"][0].as_str(), takes) {
+        (Some(word), _) => word.to_owned(),
+        (None, "`true`, `false`") => "true".to_owned(),
+        (None, "a whole number") => "60".to_owned(),
+        (None, "a number" | "a number, or keys") => "0.25".to_owned(),
+        (None, "text") => "text".to_owned(),
+        (None, "a list") => "[]".to_owned(),
+        (None, _) => "{}".to_owned(),
+    };
+    // Names are categories where they are not anybody's own.
+    let segment = |name: &str| match name {
+        "NAME" if path.starts_with("agents") => "coder".to_owned(),
+        "NAME" => "web".to_owned(),
+        name => name.to_owned(),
+    };
+    let mut segments = path.split('.').rev().map(segment);
+    let last = format!("{}: {value}", segments.next().unwrap_or_default());
+    segments.fold(last, |inner, name| format!("{name}: {{{inner}}}"))
+}
