@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contract::{AgentName, CallId, CanonicalError, Category, Contract, OperatorName, ToolName};
 use policy::{Facts, Policy, Settings};
-use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Store, StoreError};
+use store::{AddOperatorError, Keys, RegisterError, Role, Store, StoreError, ToolRow};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -107,8 +107,8 @@ impl Engine {
                 Err(error) => return Err(error.into()),
             }
         }
-        let registered: Vec<NewTool> =
-            options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
+        let registered: Vec<ToolRow> =
+            options.tools.iter().map(|tool| ToolRow::of(tool.contract())).collect();
         store.register_tools(&registered, now).await?;
         let mut listed = Vec::new();
         for tool in options.tools {

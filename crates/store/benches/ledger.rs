@@ -72,10 +72,10 @@ async fn measure(name: &str, url: &str, home: &std::path::Path, effort: &Effort)
         let verified = began.elapsed();
         println!(
             "| {size} | {} | {} | {} | {} | {:.0} | {:.1} s | {:.0} | {} MiB |",
-            shown(alone[alone.len() / 2]),
-            shown(alone[alone.len() * 99 / 100]),
-            shown(together[together.len() / 2]),
-            shown(together[together.len() * 99 / 100]),
+            at(&alone, 50),
+            at(&alone, 99),
+            at(&together, 50),
+            at(&together, 99),
             together.len() as f64 / took.as_secs_f64(),
             verified.as_secs_f64(),
             entries as f64 / verified.as_secs_f64(),
@@ -106,7 +106,9 @@ async fn append(store: &Store, writers: usize, count: usize) -> (Vec<Duration>, 
     (times, began.elapsed())
 }
 
-fn shown(time: Duration) -> String {
+/// The time that so many of a hundred did not exceed.
+fn at(times: &[Duration], percent: usize) -> String {
+    let time = times.get(times.len() * percent / 100).unwrap();
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
 

@@ -46,7 +46,7 @@ pub use list::CallLine;
 pub use lookup::FindCallError;
 pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, OperatorRow, Role};
-pub use registry::{NewTool, RegisterError, ToolRow};
+pub use registry::{RegisterError, ToolRow};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};

@@ -75,6 +75,7 @@ impl Gate {
             "calls",
             "approvals",
             "answers",
+            "answer_entries",
             "receipts",
         ] {
             raw.run(&format!("INSERT INTO {table} SELECT * FROM {from}.{table}")).await.unwrap();
