@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName};
 use policy::{Facts, Policy, Settings};
-use store::{AddOperatorError, Keys, NewTool, RegisterError, Role, Settlement, Store, StoreError};
+use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, StoreError, ToolRow};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -109,8 +109,8 @@ impl Engine {
         let clock = Steady::since(options.clock, store.latest_time().await?);
         let now = clock.now();
         let local_operator = local_operator(&store, &options.home, now).await?;
-        let registered: Vec<NewTool> =
-            options.tools.iter().map(|tool| NewTool::of(tool.contract())).collect();
+        let registered: Vec<ToolRow> =
+            options.tools.iter().map(|tool| ToolRow::of(tool.contract())).collect();
         store.register_tools(&registered, now).await?;
         let mut listed = Vec::new();
         for tool in options.tools {

@@ -22,6 +22,9 @@ use crate::error::StoreError;
 /// The disk under one store.
 #[derive(Debug)]
 pub(crate) struct Disk {
+    database: PathBuf,
+    /// The file that has the database's name, by device and number.
+    file: Option<(u64, u64)>,
     log: Arc<Log>,
     /// Tickets drawn so far.
     committed: AtomicU64,
@@ -44,6 +47,8 @@ impl Disk {
         path.push("-wal");
         let log = Log { path: path.into(), known: AtomicU64::new(0) };
         Disk {
+            database: database.to_owned(),
+            file: identity(database),
             log: Arc::new(log),
             committed: AtomicU64::new(0),
             synced: Mutex::new(0),
@@ -51,11 +56,15 @@ impl Disk {
         }
     }
 
-    /// Fails if a sync has failed: then nothing more is to be written.
+    /// Fails if a sync has failed: then nothing more is to be written. Fails also while the file is not there: SQLite
+    /// would go on writing to one that nobody will find.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        match self.failed.load(Ordering::SeqCst) {
-            true => Err(StoreError::NotDurable { source: None }),
-            false => Ok(()),
+        if self.failed.load(Ordering::SeqCst) {
+            return Err(StoreError::NotDurable { source: None });
+        }
+        match identity(&self.database) == self.file {
+            true => Ok(()),
+            false => Err(StoreError::Gone),
         }
     }
 
@@ -81,6 +90,11 @@ impl Disk {
             }
         }
     }
+}
+
+/// Which file has a name.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 impl Log {

@@ -37,6 +37,9 @@ pub enum StoreError {
     /// Whether gates live cannot be told.
     #[error("the locks of the gates on this store cannot be used")]
     Life(#[source] std::io::Error),
+    /// The file was removed, or another put in its place.
+    #[error("the file of the store is gone, or is another")]
+    Gone,
     /// A row holds what this code never wrote.
     #[error("the store holds an unreadable {what}")]
     Unreadable {
@@ -125,7 +128,8 @@ impl Says {
         match code {
             // No lock in time, no end in time, a deadlock, a snapshot that is too old.
             "55P03" | "57014" | "40001" | "40P01" => Says::Locked,
-            "25006" => Says::ReadOnly,
+            // A server that only follows another, or a user who may only read.
+            "25006" | "42501" => Says::ReadOnly,
             "53100" => Says::Full,
             "3D000" | "3F000" => Says::NoDatabase,
             "XX001" | "XX002" => Says::Damaged,

@@ -59,7 +59,7 @@ pub use operators::{AddOperatorError, By, ChangeOperatorError, OperatorRow, Role
 pub use owners::Fate;
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
-pub use registry::{NewTool, RegisterError, ToolRow};
+pub use registry::{RegisterError, ToolRow};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};

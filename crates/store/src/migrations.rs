@@ -95,7 +95,7 @@ pub(crate) fn begin(database: Database) -> &'static str {
         // The lock is taken at once: what is read stays true.
         Database::Sqlite => "BEGIN IMMEDIATE",
         // Each statement sees what others have committed before it, so after the lock nothing is stale.
-        Database::Postgres => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+        Database::Postgres => "BEGIN ISOLATION LEVEL READ COMMITTED",
     }
 }
 

@@ -252,6 +252,22 @@ pub mod danger {
             .map_err(|stop| stopped(&place, stop))?;
         write.commit().await.map_err(explain)
     }
+
+    /// Appends so many events that tell of nothing, a thousand in one transaction: for measuring how a ledger grows.
+    pub async fn append_many(store: &Store, count: u64, now: i64) -> Result<(), StoreError> {
+        let mut left = count;
+        while left > 0 {
+            let mut write = store.write().await?;
+            for _ in 0..left.min(1000) {
+                let body =
+                    serde_json::json!({ "left": left, "what": "an event of a common length, about so" });
+                write.append(now, "bench.event", body).await?;
+            }
+            write.commit().await?;
+            left -= left.min(1000);
+        }
+        Ok(())
+    }
 }
 
 /// One connection outside of any pool: what is wrong with it is told at once.

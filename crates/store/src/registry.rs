@@ -29,9 +29,9 @@ const VERSION: &str = "SELECT 1 FROM tool_versions WHERE name = $1 AND hash = $2
 const ADD_VERSION: &str =
     "INSERT INTO tool_versions (name, hash, definition, seen_at) VALUES ($1, $2, $3, $4)";
 
-/// A tool to be registered.
+/// A tool as it is registered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NewTool {
+pub struct ToolRow {
     /// Its name.
     pub name: ToolName,
     /// What it works on.
@@ -60,41 +60,6 @@ pub struct NewTool {
     pub definition: Value,
 }
 
-/// A tool as it is registered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolRow {
-    /// The row's key.
-    pub key: i64,
-    /// Its name.
-    pub name: ToolName,
-    /// What it works on.
-    pub category: Category,
-    /// The schema of its arguments.
-    pub input_schema: Value,
-    /// The schema of its structured result.
-    pub output_schema: Value,
-    /// How it signs in where it goes.
-    pub auth: String,
-    /// Whether people are asked first.
-    pub requires_approval: bool,
-    /// Whether it is shown as dangerous.
-    pub is_dangerous: bool,
-    /// Whether it may be called.
-    pub status: ToolStatus,
-    /// What leaves the machine.
-    pub egress: EgressClass,
-    /// How dangerous it is.
-    pub safety: SafetyClass,
-    /// The hash of its definition.
-    pub hash: Digest,
-    /// Where its definition comes from.
-    pub trust: TrustLabel,
-    /// All that its author wrote.
-    pub definition: Value,
-    /// Since when it is as it is, in milliseconds since 1970.
-    pub registered_at: i64,
-}
-
 /// Why a tool was not registered.
 #[derive(Debug, Error)]
 pub enum RegisterError {
@@ -117,11 +82,11 @@ pub enum RegisterError {
     Store(#[from] StoreError),
 }
 
-impl NewTool {
+impl ToolRow {
     /// The row of a contract, with the defaults of its classes.
-    pub fn of(contract: &Contract) -> NewTool {
+    pub fn of(contract: &Contract) -> ToolRow {
         let definition = contract.definition();
-        NewTool {
+        ToolRow {
             name: contract.name().clone(),
             category: definition.category,
             input_schema: definition.input.clone(),
@@ -158,10 +123,10 @@ impl Store {
     /// Registers tools, all or none. What is known already stays; what has changed becomes a new version.
     ///
     /// A tool that an operator has pinned is not replaced: it is suspended until somebody has looked at the new version.
-    pub async fn register_tools(&self, tools: &[NewTool], now: i64) -> Result<(), RegisterError> {
+    pub async fn register_tools(&self, tools: &[ToolRow], now: i64) -> Result<(), RegisterError> {
         let known: HashMap<ToolName, ToolRow> =
             self.tools().await?.into_iter().map(|row| (row.name.clone(), row)).collect();
-        let is_recorded = |tool: &NewTool| known.get(&tool.name).is_some_and(|row| tool.is_recorded_in(row));
+        let is_recorded = |tool: &ToolRow| known.get(&tool.name).is_some_and(|row| tool.is_recorded_in(row));
         for (at, tool) in tools.iter().enumerate() {
             if tools.iter().skip(at + 1).any(|other| other.name == tool.name) {
                 return Err(RegisterError::Duplicate { name: tool.name.clone() });
@@ -177,23 +142,6 @@ impl Store {
         Ok(write.commit().await?)
     }
 
-    /// Sets whether a tool may be called. False if there is no such tool.
-    pub async fn set_tool_status(
-        &self,
-        name: &ToolName,
-        status: ToolStatus,
-        now: i64,
-    ) -> Result<bool, StoreError> {
-        let mut write = self.write().await?;
-        let change = sqlx::query(SET_STATUS).bind(name.as_str()).bind(status.as_str());
-        if change.execute(write.connection()).await?.rows_affected() == 0 {
-            return Ok(false);
-        }
-        write.append(now, "tool.status", json!({ "tool": name, "status": status })).await?;
-        write.commit().await?;
-        Ok(true)
-    }
-
     /// One tool.
     pub async fn tool(&self, name: &ToolName) -> Result<Option<ToolRow>, StoreError> {
         let query = sqlx::query(BY_NAME).bind(name.as_str());
@@ -207,7 +155,7 @@ impl Store {
     }
 }
 
-async fn register(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(), RegisterError> {
+async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), RegisterError> {
     let name = tool.name.as_str();
     let known = sqlx::query(BY_NAME).bind(name).fetch_optional(write.connection()).await;
     let known = known.map_err(StoreError::from)?.as_ref().map(tool_row).transpose()?;
@@ -237,7 +185,7 @@ async fn register(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(),
 
 async fn keep_version(
     write: &mut Write<'_>,
-    tool: &NewTool,
+    tool: &ToolRow,
     definition: &str,
     now: i64,
 ) -> Result<(), StoreError> {
@@ -250,7 +198,7 @@ async fn keep_version(
     Ok(())
 }
 
-async fn suspend(write: &mut Write<'_>, tool: &NewTool, row: &ToolRow, now: i64) -> Result<(), StoreError> {
+async fn suspend(write: &mut Write<'_>, tool: &ToolRow, row: &ToolRow, now: i64) -> Result<(), StoreError> {
     if row.status == ToolStatus::Suspended {
         return Ok(());
     }
@@ -263,7 +211,7 @@ async fn suspend(write: &mut Write<'_>, tool: &NewTool, row: &ToolRow, now: i64)
 
 async fn add(
     write: &mut Write<'_>,
-    tool: &NewTool,
+    tool: &ToolRow,
     look: String,
     definition: String,
     now: i64,
@@ -291,7 +239,7 @@ async fn add(
 
 async fn change(
     write: &mut Write<'_>,
-    tool: &NewTool,
+    tool: &ToolRow,
     definition: String,
     now: i64,
 ) -> Result<(), StoreError> {
@@ -314,7 +262,7 @@ async fn change(
     Ok(())
 }
 
-async fn tell(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(), StoreError> {
+async fn tell(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), StoreError> {
     let body = json!({
         "tool": tool.name,
         "hash": tool.hash,
@@ -330,7 +278,6 @@ async fn tell(write: &mut Write<'_>, tool: &NewTool, now: i64) -> Result<(), Sto
 
 fn tool_row(row: &AnyRow) -> Result<ToolRow, StoreError> {
     Ok(ToolRow {
-        key: row.try_get("key")?,
         name: parsed(row, "name", |text| ToolName::parse(text).ok())?,
         category: parsed(row, "category", Category::parse)?,
         input_schema: json_of(row, "input_schema")?,
@@ -344,6 +291,5 @@ fn tool_row(row: &AnyRow) -> Result<ToolRow, StoreError> {
         hash: digest(row, "hash")?,
         trust: parsed(row, "trust", TrustLabel::parse)?,
         definition: json_of(row, "definition")?,
-        registered_at: row.try_get("registered_at")?,
     })
 }

@@ -39,7 +39,14 @@ impl Store {
     }
 
     async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        let begun = self.writer.begin_with(begin(self.database)).await;
+        let mut begun = self.writer.begin_with(begin(self.database)).await;
+        if matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
+            // SQLite ends a transaction by itself when the disk is full, and the driver goes on counting it: such a
+            // connection begins no other.
+            let stuck = self.writer.acquire().await.map_err(|error| self.not_reached(error))?;
+            stuck.close().await?;
+            begun = self.writer.begin_with(begin(self.database)).await;
+        }
         let mut transaction = begun.map_err(|error| self.not_reached(error))?;
         if self.database == Database::Postgres {
             sqlx::query(LOCK).execute(&mut *transaction).await?;

@@ -5,6 +5,12 @@
 #[path = "store/mod.rs"]
 mod store_on;
 
+#[path = "store/disk.rs"]
+mod disk;
+
+#[path = "store/full.rs"]
+mod full;
+
 #[path = "store/lost.rs"]
 mod lost;
 

@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sqlx::{Connection, Executor, SqliteConnection};
-use store::{Keys, OpenError, Store};
+use store::{Keys, OpenError, RecordError, Store, StoreError};
 
+use crate::disk::{disk, grow, run_on_small_disk};
+use crate::full::fill_and_go_on;
 use crate::gate::{Gate, running};
 
 fn home() -> (tempfile::TempDir, Keys) {
@@ -93,4 +95,34 @@ async fn a_file_may_have_any_name() {
     // By way of a link `..` is another folder than the name says.
     open(&home.path().join("link/../there.db"), &keys).await.unwrap();
     assert!(home.path().join("there.db").exists());
+}
+
+#[test]
+fn a_full_disk_stops_the_call_loses_nothing_and_is_used_again_when_there_is_room() {
+    run_on_small_disk("files::a_disk_that_fills", &["--user", "--map-root-user", "--mount"], "native");
+}
+
+#[tokio::test]
+#[ignore = "it needs a small disk: the test above runs it"]
+async fn a_disk_that_fills() {
+    let (_home, keys) = home();
+    let disk = disk();
+    let store = open(&disk.join("store.db"), &keys).await.unwrap();
+    fill_and_go_on(&store, || grow(&disk)).await;
+}
+
+#[tokio::test]
+async fn nothing_is_recorded_in_a_file_that_nobody_would_find() {
+    let gate = Gate::open().await;
+    gate.record(running(1)).await;
+    let (path, away) = (gate.home.path().join("store.db"), gate.home.path().join("away.db"));
+    fs::rename(&path, &away).unwrap();
+    let error = gate.store.record_call(running(2)).await.unwrap_err();
+    assert!(matches!(error, RecordError::Store(StoreError::Gone)), "{error}");
+    fs::write(&path, "").unwrap();
+    let error = gate.store.record_call(running(2)).await.unwrap_err();
+    assert!(matches!(error, RecordError::Store(StoreError::Gone)), "another file: {error}");
+    fs::rename(&away, &path).unwrap();
+    gate.record(running(2)).await;
+    gate.store.verify(None).await.unwrap();
 }

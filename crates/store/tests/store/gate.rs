@@ -77,6 +77,7 @@ impl Gate {
             "calls",
             "approvals",
             "answers",
+            "answer_entries",
             "questions",
             "standing",
             "revocations",

@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod crowd;
 mod evidence;
 pub(crate) mod gate;
 mod ledger;

@@ -1,6 +1,6 @@
 use contract::{Contract, Definition, Digest, EgressClass, SafetyClass, ToolName, ToolStatus, TrustLabel};
 use serde_json::json;
-use store::{NewTool, RegisterError};
+use store::{RegisterError, ToolRow};
 
 use crate::gate::{Gate, NOW, insertions};
 
@@ -14,8 +14,8 @@ fn definition(name: &str) -> Definition {
     .unwrap()
 }
 
-fn tool(name: &str) -> NewTool {
-    NewTool::of(&Contract::internal(definition(name)).unwrap())
+fn tool(name: &str) -> ToolRow {
+    ToolRow::of(&Contract::internal(definition(name)).unwrap())
 }
 
 fn name(text: &str) -> ToolName {
@@ -27,30 +27,14 @@ async fn a_tool_reads_back_as_it_was_registered() {
     let gate = Gate::open().await;
     let tool = tool("fs.read");
     gate.store.register_tools(std::slice::from_ref(&tool), NOW).await.unwrap();
-    let row = gate.store.tool(&tool.name).await.unwrap().unwrap();
-    let read = NewTool {
-        name: row.name,
-        category: row.category,
-        input_schema: row.input_schema,
-        output_schema: row.output_schema,
-        auth: row.auth,
-        requires_approval: row.requires_approval,
-        is_dangerous: row.is_dangerous,
-        status: row.status,
-        egress: row.egress,
-        safety: row.safety,
-        hash: row.hash,
-        trust: row.trust,
-        definition: row.definition,
-    };
-    assert_eq!(read, tool);
+    assert_eq!(gate.store.tool(&tool.name).await.unwrap(), Some(tool));
     assert_eq!(gate.store.tool(&name("fs.stat")).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_tool_that_changes_the_outside_asks_people_whatever_its_row_says() {
     let gate = Gate::open().await;
-    let writer = NewTool { egress: EgressClass::Write, requires_approval: false, ..tool("notify.email") };
+    let writer = ToolRow { egress: EgressClass::Write, requires_approval: false, ..tool("notify.email") };
     gate.store.register_tools(&[writer, tool("fs.read")], NOW).await.unwrap();
     let asks = async |text: &str| gate.store.tool(&name(text)).await.unwrap().unwrap().requires_approval;
     assert!(asks("notify.email").await);
@@ -90,7 +74,7 @@ async fn every_version_of_a_tool_is_kept() {
     let gate = Gate::open().await;
     let first = tool("fs.read");
     let changed = Definition { description: "Reads more.".into(), ..definition("fs.read") };
-    let second = NewTool::of(&Contract::internal(changed).unwrap());
+    let second = ToolRow::of(&Contract::internal(changed).unwrap());
     let before = gate.store.ledger_size().await.unwrap();
     for tool in [&first, &first, &second, &second] {
         gate.store.register_tools(std::slice::from_ref(tool), NOW).await.unwrap();
@@ -123,9 +107,9 @@ async fn a_pinned_tool_that_changes_is_suspended_and_not_replaced() {
     let gate = Gate::open().await;
     let imported = |description: &str| {
         let definition = Definition { description: description.into(), ..definition("mcp_a_b") };
-        NewTool::of(&Contract::with_trust(definition, TrustLabel::Imported).unwrap())
+        ToolRow::of(&Contract::with_trust(definition, TrustLabel::Imported).unwrap())
     };
-    let pinned = NewTool { trust: TrustLabel::Pinned, ..imported("Adds.") };
+    let pinned = ToolRow { trust: TrustLabel::Pinned, ..imported("Adds.") };
     gate.store.register_tools(std::slice::from_ref(&pinned), NOW).await.unwrap();
     gate.store.register_tools(&[imported("Adds.")], NOW).await.unwrap();
     let row = gate.store.tool(&pinned.name).await.unwrap().unwrap();
@@ -140,9 +124,8 @@ async fn what_an_operator_switched_off_stays_off() {
     let gate = Gate::open().await;
     let tool = tool("fs.read");
     gate.store.register_tools(std::slice::from_ref(&tool), NOW).await.unwrap();
-    assert!(gate.store.set_tool_status(&tool.name, ToolStatus::Disabled, NOW).await.unwrap());
-    let changed = NewTool { safety: SafetyClass::Write, hash: Digest::of(b"other"), ..tool.clone() };
+    gate.raw().await.run("UPDATE tools SET status = 'disabled'").await.unwrap();
+    let changed = ToolRow { safety: SafetyClass::Write, hash: Digest::of(b"other"), ..tool.clone() };
     gate.store.register_tools(&[changed], NOW).await.unwrap();
     assert_eq!(gate.store.tool(&tool.name).await.unwrap().unwrap().status, ToolStatus::Disabled);
-    assert!(!gate.store.set_tool_status(&name("no.such"), ToolStatus::Active, NOW).await.unwrap());
 }

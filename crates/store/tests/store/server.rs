@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use contract::SafetyClass;
-use store::{Fate, Keys, NewCall, OpenError, Store};
+use store::{Fate, Keys, NewCall, OpenError, RecordError, Store, StoreError};
 
-use crate::gate::{Gate, NOW, running, server};
+use crate::disk::{disk, grow, run_on_small_disk};
+use crate::full::fill_and_go_on;
+use crate::gate::{Gate, NOW, Raw, new_place, running, server};
+use crate::wire::Cluster;
 
 /// The server's URL with another part in it.
 fn with(part: &str, other: &str) -> String {
@@ -94,4 +97,58 @@ async fn a_gate_whose_session_was_ended_takes_its_lock_again() {
     }
     assert_eq!(other.fate(Some(&owner)).await.unwrap(), Fate::Lives);
     assert!(gate.store.begin_call(&running(1).id, serde_json::json!({}), NOW).await.unwrap());
+}
+
+#[tokio::test]
+async fn who_may_only_read_opens_nothing() {
+    let gate = Gate::open().await;
+    let schema = gate.url.rsplit_once("%3D").unwrap().1.to_owned();
+    let mut raw = gate.raw().await;
+    raw.run(&format!(
+        "CREATE ROLE {schema} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {schema}; \
+         GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}"
+    ))
+    .await
+    .unwrap();
+    let (before, after) = gate.url.split_once('@').unwrap();
+    let scheme = before.split_once("://").unwrap().0;
+    let url = format!("{scheme}://{schema}@{after}");
+    let error = Store::open(&url, gate.store.keys().clone()).await.unwrap_err();
+    assert!(matches!(error, OpenError::ReadOnly { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_dropped_is_missed() {
+    let home = tempfile::tempdir().unwrap();
+    let keys = Keys::load_or_create(home.path()).unwrap();
+    let mut raw = Raw::connect(&server()).await;
+    let name = new_place(home.path()).await.rsplit_once("%3D").unwrap().1.to_owned();
+    raw.run(&format!("CREATE DATABASE {name}")).await.unwrap();
+    let store = Store::open(&with("/postgres", &format!("/{name}")), keys).await.unwrap();
+    store.record_call(running(1)).await.unwrap();
+    raw.run(&format!("DROP DATABASE {name} WITH (FORCE)")).await.unwrap();
+    let error = store.record_call(running(2)).await.unwrap_err();
+    assert!(matches!(error, RecordError::Store(StoreError::Unreachable(_))), "{error}");
+    let error = store.calls(1, None).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+}
+
+#[test]
+fn a_full_disk_stops_the_call_loses_nothing_and_is_used_again_when_there_is_room() {
+    run_on_small_disk("server::a_disk_that_fills", &["--mount"], "root");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "it needs a small disk: the test above runs it"]
+async fn a_disk_that_fills() {
+    let home = tempfile::tempdir().unwrap();
+    let keys = Keys::load_or_create(home.path()).unwrap();
+    let cluster = Cluster::start().await;
+    let disk = disk();
+    cluster.give(&disk);
+    let mut raw = Raw::connect(&cluster.url()).await;
+    raw.run(&format!("CREATE TABLESPACE small LOCATION '{}'", disk.display())).await.unwrap();
+    let url = format!("{}?options=-cdefault_tablespace%3Dsmall", cluster.url());
+    let store = Store::open(&url, keys).await.unwrap();
+    fill_and_go_on(&store, || grow(&disk)).await;
 }

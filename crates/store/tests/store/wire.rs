@@ -149,6 +149,11 @@ impl Cluster {
         format!("postgres://toolgate@{folder}/postgres")
     }
 
+    /// Lets the server have a folder.
+    pub(crate) fn give(&self, folder: &Path) {
+        std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+
     pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("pg")
     }
