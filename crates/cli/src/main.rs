@@ -8,6 +8,7 @@ mod doctor;
 mod fall;
 mod gate;
 mod run;
+mod scan;
 mod talk;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +52,8 @@ enum Command {
     Demo(gate::DemoArguments),
     /// Run a command in a sandbox
     Run(Box<run::Arguments>),
+    /// Clean text, and tell what was found in it
+    Scan(scan::Arguments),
     /// Show what this host can really enforce, and how to get the rest
     Doctor(doctor::Arguments),
     /// Check, show, describe or begin a configuration
@@ -88,6 +91,7 @@ fn main() {
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
         Command::Demo(arguments) => gate::run(false, gate::demo(arguments)),
         Command::Run(arguments) => run::run(*arguments, begun),
+        Command::Scan(arguments) => scan::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(arguments) => commands::config::run(&arguments),
     };

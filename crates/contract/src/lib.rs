@@ -11,6 +11,7 @@
 mod action;
 mod canonical;
 mod class;
+mod cleaning;
 mod id;
 mod misfit;
 mod nearest;
@@ -29,6 +30,7 @@ pub use class::{
     Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, ToolStatus,
     TrustLabel,
 };
+pub use cleaning::Cleaning;
 pub use id::{AgentName, ApprovalId, CallId, IdError, Key, OperatorName, TaskName, ToolName};
 pub use nearest::nearest;
 pub use operand::{Binding, NotBound, Operand, Operands};

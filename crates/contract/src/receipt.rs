@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::Digest;
+use crate::cleaning::Cleaning;
 use crate::id::{AgentName, ApprovalId, CallId, OperatorName, TaskName, ToolName};
 use crate::operand::Operands;
 use crate::reason::Reason;
@@ -79,6 +80,9 @@ pub struct RunFacts {
     pub signal: Option<i32>,
     /// The digest of the whole output, before cleaning.
     pub output: Option<Digest>,
+    /// What cleaning found in it.
+    #[serde(default, skip_serializing_if = "Cleaning::is_empty")]
+    pub cleaning: Cleaning,
     /// The digest of the binary that worked inside.
     pub worker: Option<Digest>,
     /// Files changed, by path, with what happened to them.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::canonical::Digest;
+use crate::cleaning::Cleaning;
 use crate::id::{ApprovalId, CallId, ToolName};
 use crate::reason::Reason;
 
@@ -109,6 +110,9 @@ pub struct CallResult {
     /// What is too large for the model.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
+    /// What cleaning found in what the tool gave: numbers and names, for whoever watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleaning: Option<Cleaning>,
     /// Why it did not go well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,

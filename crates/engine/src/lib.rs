@@ -27,7 +27,10 @@ mod settle;
 pub use approve::{AnswerRefused, Waiting};
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
 pub use catalogue::CatalogueError;
-pub use clean::{Cleaned, MAX_CONTENT, clean_text, clean_value};
+pub use clean::{
+    Action, Category, Cleaned, Cleaner, Finding, Findings, MAX_CONTENT, MAX_FINDINGS, Rule, clean_text,
+    clean_value, rules,
+};
 pub use clock::Clock;
 pub use engine::{Engine, OpenError, Options};
 pub use error::EngineError;

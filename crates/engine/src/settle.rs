@@ -7,7 +7,7 @@ use contract::{
 use store::{ApprovalRow, SettleError, Settlement, StoreError};
 use tools::Ran;
 
-use crate::clean::{MAX_CONTENT, clean_text, clean_value};
+use crate::clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
 use crate::error::{EngineError, written};
 
@@ -122,18 +122,18 @@ fn conclude(case: &Case, end: End) -> Concluded {
         End::Ran(ran) => *ran,
     };
     // INVARIANT(clean-before-answer): from here on nothing of the tool's own text is passed on as it was.
-    let failure = ran.failure.map(clean_reason);
+    let mut findings = Findings::default();
+    let failure = ran.failure.map(|reason| clean_reason(reason, &mut findings));
     let content = clean_text(&ran.output.content, MAX_CONTENT);
+    findings.absorb(content.findings);
     let mut text = content.text;
     if content.cut {
         text.push_str("\n… cut here; see the artifacts for the whole");
     }
+    let structured =
+        (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured, &mut findings));
     let artifacts = ran.output.artifacts;
-    let listed = artifacts.iter().map(|(name, bytes)| Artifact {
-        name: clean_text(name, MAX_NAME).text,
-        digest: Digest::of(bytes),
-        bytes: bytes.len() as u64,
-    });
+    let listed: Vec<Artifact> = artifacts.iter().map(|listed| list(listed, &mut findings)).collect();
     let status = match &failure {
         None => CallStatus::Completed,
         Some(reason) if reason.code == Code::Cancelled => CallStatus::Cancelled,
@@ -142,20 +142,42 @@ fn conclude(case: &Case, end: End) -> Concluded {
     if let (true, Some(reason)) = (text.is_empty(), &failure) {
         text.clone_from(&reason.message);
     }
-    let structured = (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured));
+    text.push_str(&note(&findings));
+    let cleaning = findings.summary();
     let result = CallResult {
         is_error: ran.output.is_error || failure.is_some(),
         structured,
-        artifacts: listed.collect(),
+        artifacts: listed,
+        cleaning: (!cleaning.is_empty()).then(|| cleaning.clone()),
         reason: failure,
         ..answer(&case.id, &case.tool, status, text)
     };
-    Concluded { result, facts: Some(ran.facts), artifacts }
+    Concluded { result, facts: Some(RunFacts { cleaning, ..ran.facts }), artifacts }
+}
+
+fn list((name, bytes): &(String, Vec<u8>), findings: &mut Findings) -> Artifact {
+    let name = clean_text(name, MAX_NAME);
+    findings.absorb(name.findings);
+    Artifact { name: name.text, digest: Digest::of(bytes), bytes: bytes.len() as u64 }
+}
+
+/// What a model is told about its text: only that something in it is masked, and as what.
+fn note(findings: &Findings) -> String {
+    let (count, rules) = findings.masked();
+    match count {
+        0 => String::new(),
+        1 => format!("\n… 1 string is masked here ({})", rules.join(", ")),
+        _ => format!("\n… {count} strings are masked here ({})", rules.join(", ")),
+    }
 }
 
 /// What a tool's own code says of its failure is its text, like all it says; and no longer than people read.
-fn clean_reason(reason: Reason) -> Reason {
-    let clean = |text: String| clean_text(&text, MAX_REASON).text;
+fn clean_reason(reason: Reason, findings: &mut Findings) -> Reason {
+    let mut clean = |text: String| {
+        let cleaned = clean_text(&text, MAX_REASON);
+        findings.absorb(cleaned.findings);
+        cleaned.text
+    };
     Reason { message: clean(reason.message), hint: reason.hint.map(clean), ..reason }
 }
 
@@ -169,6 +191,7 @@ fn answer(call: &CallId, tool: &ToolName, status: CallStatus, content: String) -
         is_error: false,
         structured: None,
         artifacts: Vec::new(),
+        cleaning: None,
         reason: None,
         approval: None,
         receipt: None,
@@ -183,7 +206,7 @@ pub(crate) fn without_effect(
     reason: Reason,
 ) -> CallResult {
     // Refusals quote what they refuse, and that is the agent's.
-    let reason = clean_reason(reason);
+    let reason = clean_reason(reason, &mut Findings::default());
     let hint = reason.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let content = format!("refused ({}): {}{hint}", reason.code, reason.message);
     let content = clean_text(&content, MAX_CONTENT).text;

@@ -1,17 +1,44 @@
-//! Makes what a tool gave fit to be read by a model: nothing hidden, nothing that acts, nothing endless.
+//! Makes what a tool gave fit to be read by a model: nothing hidden, nothing that acts, no credential, nothing endless.
 //!
-//! Pure: text in, text out.
+//! Pure: text in, text and findings out. Knows no clock, no disk, no network, and no agent.
+//!
+//! Two steps in one pass. The [`sieve`] takes out what is not seen or what a terminal would obey. The [`window`] looks
+//! through what is left for credentials, marks and links, and masks them; words that give orders are told of and stay.
 //!
 //! # Invariants
-//! - What comes out holds no control characters but line feed and tab, and no hidden ones.
+//! - What comes out holds no control characters but line feed, tab, form feed and the return before a line feed, and no
+//!   hidden ones but where a script or an emoji needs them.
+//! - It is the same however the input was cut into pieces.
+//! - Time grows with the input, and memory does not.
 //! - It is cut between characters, never within one.
 
+mod characters;
+mod class;
+mod decode;
+mod detect;
 mod escapes;
+mod finding;
+mod fold;
+mod links;
+mod lookalike;
+mod markers;
+mod orders;
+mod phrases;
+mod rules;
+mod secrets;
+mod sieve;
+mod table;
+#[cfg(test)]
+mod tests;
+mod window;
 
-use contract::is_hidden;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use escapes::without_escapes;
+pub use finding::{Action, Category, Finding, Findings, MAX_FINDINGS};
+pub use rules::{Rule, rules};
+
+use sieve::Sieve;
+use window::Window;
 
 /// The most text of one result that a model sees, in bytes.
 pub const MAX_CONTENT: usize = 64 * 1024;
@@ -21,92 +48,118 @@ pub const MAX_CONTENT: usize = 64 * 1024;
 pub struct Cleaned {
     /// The text.
     pub text: String,
-    /// How many characters were taken out.
-    pub removed: usize,
+    /// What was found in it.
+    pub findings: Findings,
     /// Whether the end was cut off.
     pub cut: bool,
 }
 
 /// Cleans a text, and cuts it at `most` bytes.
 pub fn clean_text(text: &str, most: usize) -> Cleaned {
-    let before = text.chars().count();
-    let plain = without_escapes(text).replace("\r\n", "\n").replace('\r', "\n");
-    let mut clean: String = plain.chars().filter(|character| !is_hidden(*character)).collect();
-    let removed = before.saturating_sub(clean.chars().count());
-    let cut = clean.len() > most;
+    let mut cleaner = Cleaner::default();
+    cleaner.push(text);
+    let (mut text, findings) = cleaner.finish();
+    let cut = text.len() > most;
     if cut {
-        clean.truncate(clean.floor_char_boundary(most));
+        text.truncate(text.floor_char_boundary(most));
     }
-    Cleaned { text: clean, removed, cut }
+    Cleaned { text, findings, cut }
 }
 
 /// Cleans every text in a value, its keys too.
-pub fn clean_value(value: Value) -> Value {
-    let clean = |text: &str| clean_text(text, usize::MAX).text;
+pub fn clean_value(value: Value, findings: &mut Findings) -> Value {
     match value {
-        Value::String(text) => Value::String(clean(&text)),
-        Value::Array(items) => Value::Array(items.into_iter().map(clean_value).collect()),
+        Value::String(text) => Value::String(clean_text_into(&text, findings)),
+        Value::Array(items) => {
+            Value::Array(items.into_iter().map(|item| clean_value(item, findings)).collect())
+        }
         Value::Object(members) => {
-            Value::Object(members.into_iter().map(|(key, value)| (clean(&key), clean_value(value))).collect())
+            let mut cleaned = Map::new();
+            for (key, value) in members {
+                let key = free_key(&cleaned, clean_text_into(&key, findings));
+                let value = clean_value(value, findings);
+                cleaned.insert(key, value);
+            }
+            Value::Object(cleaned)
         }
         other => other,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+fn clean_text_into(text: &str, findings: &mut Findings) -> String {
+    let cleaned = clean_text(text, usize::MAX);
+    findings.absorb(cleaned.findings);
+    cleaned.text
+}
 
-    use super::*;
+/// Two keys that differ only in what was taken out stay two.
+fn free_key(members: &Map<String, Value>, key: String) -> String {
+    if !members.contains_key(&key) {
+        return key;
+    }
+    let numbered = |number: usize| format!("{key} ({number})");
+    (2..).map(numbered).find(|key| !members.contains_key(key)).unwrap_or(key)
+}
 
-    fn clean(text: &str) -> String {
-        clean_text(text, MAX_CONTENT).text
+/// Cleans a text that comes in pieces.
+#[derive(Debug, Default)]
+pub struct Cleaner {
+    sieve: Sieve,
+    window: Window,
+    /// The beginning of a character that was cut.
+    torn: Vec<u8>,
+}
+
+impl Cleaner {
+    /// Takes the next piece.
+    pub fn push(&mut self, text: &str) {
+        self.let_go();
+        self.sieve.push(text, &mut self.window);
     }
 
-    #[test]
-    fn plain_text_stays_as_it_is() {
-        let text = "fn main() {\n\tprintln!(\"héllo 世界 🦀\");\n}\n";
-        assert_eq!(clean(text), text);
-    }
-
-    #[test]
-    fn terminal_escapes_are_taken_out_whole() {
-        assert_eq!(clean("\u{1b}[31mred\u{1b}[0m"), "red");
-        assert_eq!(clean("a\u{1b}]0;title\u{7}b\u{1b}]8;;http://x\u{1b}\\c"), "abc");
-        assert_eq!(clean("a\u{9b}2Jb"), "ab");
-        assert_eq!(clean("a\u{1b}Pq#0;2;0;0;0\u{1b}\\b\u{1b}c"), "ab");
-    }
-
-    #[test]
-    fn an_escape_that_never_ends_does_not_swallow_more_than_its_line() {
-        assert_eq!(clean("a\u{1b}]0;title\nthe rest"), "a\nthe rest");
-        assert_eq!(clean("end\u{1b}"), "end");
-        assert_eq!(clean("end\u{1b}["), "end");
-    }
-
-    #[test]
-    fn hidden_characters_are_taken_out_and_counted() {
-        let cleaned = clean_text("ig\u{200b}nore\u{202e}\u{e0041}\u{0}\u{8}", MAX_CONTENT);
-        assert_eq!(cleaned, Cleaned { text: "ignore".into(), removed: 5, cut: false });
-    }
-
-    #[test]
-    fn a_line_cannot_be_overwritten_by_what_follows_it() {
-        assert_eq!(clean("rm -rf /\recho safe\r\n"), "rm -rf /\necho safe\n");
-    }
-
-    #[test]
-    fn a_cut_never_tears_a_character() {
-        for most in 0..12 {
-            let cleaned = clean_text("aé世🦀z", most);
-            assert!(cleaned.text.len() <= most);
-            assert!("aé世🦀z".starts_with(&cleaned.text));
+    /// Takes the next piece of what may be text. What is none becomes U+FFFD, and a finding.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        let joined;
+        let mut rest = bytes;
+        if !self.torn.is_empty() {
+            self.torn.extend_from_slice(bytes);
+            joined = std::mem::take(&mut self.torn);
+            rest = &joined;
+        }
+        loop {
+            match std::str::from_utf8(rest) {
+                Ok(text) => return self.sieve.push(text, &mut self.window),
+                Err(error) => {
+                    let (valid, after) = rest.split_at_checked(error.valid_up_to()).unwrap_or_default();
+                    self.sieve.push(std::str::from_utf8(valid).unwrap_or_default(), &mut self.window);
+                    let Some(length) = error.error_len() else {
+                        self.torn = after.to_vec();
+                        return;
+                    };
+                    self.sieve.push_broken(length, &mut self.window);
+                    rest = after.get(length..).unwrap_or_default();
+                }
+            }
         }
     }
 
-    #[test]
-    fn values_are_cleaned_to_the_bottom() {
-        let dirty = json!({ "k\u{200b}": ["\u{1b}[1mx", { "a": 1 }] });
-        assert_eq!(clean_value(dirty), json!({ "k": ["x", { "a": 1 }] }));
+    /// What is clean by now.
+    pub fn take(&mut self) -> String {
+        self.window.take()
+    }
+
+    /// The rest, and what was found.
+    pub fn finish(mut self) -> (String, Findings) {
+        self.let_go();
+        self.sieve.finish(&mut self.window);
+        self.window.finish()
+    }
+
+    /// A character that was begun and not finished is none.
+    fn let_go(&mut self) {
+        let torn = std::mem::take(&mut self.torn);
+        if !torn.is_empty() {
+            self.sieve.push_broken(torn.len(), &mut self.window);
+        }
     }
 }

@@ -207,6 +207,7 @@ async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateEr
         is_error: row.status.is_final(),
         structured: None,
         artifacts: Vec::new(),
+        cleaning: None,
         reason: row.status.is_final().then(lost),
         approval: approval.filter(|_| row.status == CallStatus::Waiting),
         receipt: None,

@@ -166,6 +166,10 @@ fn told(result: &CallResult) -> CallToolResult {
     }));
     let mut meta = JsonObject::new();
     meta.insert("toolgate/tool".to_owned(), Value::String(result.tool.to_string()));
+    // For whoever watches the client, not for its model.
+    if let Some(cleaning) = &result.cleaning {
+        meta.insert("toolgate/cleaning".to_owned(), json!(cleaning));
+    }
     told.meta = Some(MetaObject(meta));
     told
 }

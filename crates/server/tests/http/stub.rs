@@ -84,6 +84,7 @@ pub(crate) fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
         is_error: reason.is_some(),
         structured: None,
         artifacts: Vec::new(),
+        cleaning: None,
         reason,
         approval,
         receipt: None,
