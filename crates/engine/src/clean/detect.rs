@@ -101,11 +101,13 @@ pub(super) struct Runs<'a> {
     known: [(usize, usize); Class::COUNT],
     /// Up to where a block of a key was read.
     blocked: usize,
+    /// Up to where an address was judged.
+    pub(super) judged: usize,
 }
 
 impl<'a> Runs<'a> {
     pub(super) fn over(bytes: &'a [u8]) -> Runs<'a> {
-        Runs { bytes, known: [(0, 0); Class::COUNT], blocked: 0 }
+        Runs { bytes, known: [(0, 0); Class::COUNT], blocked: 0, judged: 0 }
     }
 
     pub(super) fn bytes(&self) -> &'a [u8] {
@@ -197,7 +199,8 @@ fn closer<'a>(
             Trigger::EncodedKey => secrets::find_encoded_key(&place, runs),
             Trigger::Address => {
                 hits.extend(secrets::find_password(bytes, &place));
-                links::find_link(&place, runs)
+                // What stands within an address was judged with it.
+                if place.start < runs.judged { None } else { links::find_link(&place, runs) }
             }
         };
         if let (Trigger::KeyBlock, Some(hit)) = (meaning, &hit) {

@@ -1,5 +1,7 @@
 //! Letters as they are compared: without case, accents, digits in their place, and scripts that look alike.
 
+use std::sync::LazyLock;
+
 use unicode_normalization::char::decompose_compatible;
 
 /// What a character is compared as.
@@ -56,6 +58,18 @@ pub(super) fn fold(character: char) -> Folded {
     match ASCII.get(character as usize) {
         Some(0) => Folded::Gap,
         Some(byte) => Folded::Byte(*byte),
+        None => fold_letter(character),
+    }
+}
+
+/// The letters of most alphabets, folded once.
+static ALPHABETS: LazyLock<Vec<Folded>> = LazyLock::new(|| {
+    (0..0x800).map(|code| char::from_u32(code).map_or(Folded::Gap, fold_beyond_ascii)).collect()
+});
+
+fn fold_letter(character: char) -> Folded {
+    match ALPHABETS.get(character as usize) {
+        Some(folded) => *folded,
         None => fold_beyond_ascii(character),
     }
 }

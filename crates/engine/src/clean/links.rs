@@ -84,7 +84,9 @@ pub(super) fn find_link(place: &Range<usize>, runs: &mut Runs<'_>) -> Option<Hit
         _ => place.end - 2,
     };
     let end = with_blank(bytes, runs.end(Class::Address, place.end));
-    let rest = bytes.get(place.end..end.min(place.end + MOST_JUDGED))?;
+    let judged = end.min(place.end + MOST_JUDGED);
+    runs.judged = judged;
+    let rest = bytes.get(place.end..judged)?;
     let host = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
     let tail = rest.get(host..)?;
     // Too short to carry anything, as nearly all are.

@@ -2,7 +2,7 @@
 
 use super::detect::{Hit, View};
 use super::finding::{Action, Category};
-use super::fold::look_alike;
+use super::fold::{Folded, fold, look_alike};
 
 /// How far a word is followed to either side, in characters.
 const REACH: usize = 48;
@@ -45,7 +45,8 @@ pub(super) fn find(view: &View<'_>, at: usize, character: char) -> Option<Hit> {
 }
 
 fn is_stand_in(character: char) -> bool {
-    matches!(character, '\u{370}'..='\u{58f}') && {
+    // Nearly all letters that are asked about are of an alphabet that has none, or fold to one that is not Latin.
+    matches!(character, '\u{370}'..='\u{58f}') && matches!(fold(character), Folded::Byte(_)) && {
         let small = character.to_lowercase().next().unwrap_or(character);
         // Greek letters are part of formulas; those that are hard to tell from Latin ones are not.
         look_alike(small).is_some()
