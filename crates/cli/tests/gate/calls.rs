@@ -132,7 +132,8 @@ fn output_is_cleaned_before_anybody_sees_it() {
     fs::write(place.work().join("evil.txt"), "a\u{1b}[2Jb\u{202e}c\u{200b}d\r\n")
         .expect("a file can be written");
     let (_, result) = place.call("fs.read", r#"{"path":"evil.txt"}"#);
-    assert_eq!(text(&result, "/content"), "abcd\n");
+    assert_eq!(text(&result, "/content"), "abcd\r\n");
+    assert_eq!(result.pointer("/cleaning/removed"), Some(&json!(3)), "{result}");
 }
 
 #[test]

@@ -4,12 +4,13 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 21] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
         (&["run", "-h"], include_str!("help/run.txt")),
         (&["doctor", "--help"], include_str!("help/doctor.txt")),
+        (&["scan", "--help"], include_str!("help/scan.txt")),
         (&["config", "--help"], include_str!("help/config.txt")),
         (&["config", "check", "--help"], include_str!("help/config-check.txt")),
         (&["up", "--help"], include_str!("help/up.txt")),
