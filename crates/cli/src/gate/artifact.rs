@@ -37,7 +37,8 @@ pub(crate) async fn artifact(arguments: ArtifactArguments) -> Result<i32, Troubl
 
 /// DECISION(0014): what is handed out is cleaned, unless it is asked for as it was.
 fn clean(content: Vec<u8>) -> Result<Vec<u8>, Trouble> {
-    let text = String::from_utf8(content)
-        .map_err(|_| Trouble::from(anyhow!("the artifact is no text")).with_hint("`--raw` writes it as it is"))?;
+    let text = String::from_utf8(content).map_err(|_| {
+        Trouble::from(anyhow!("the artifact is no text")).with_hint("`--raw` writes it as it is")
+    })?;
     Ok(clean_text(&text, usize::MAX).text.into_bytes())
 }
