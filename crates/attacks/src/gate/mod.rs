@@ -12,6 +12,7 @@ mod files;
 mod input;
 mod limits;
 mod payment;
+mod reading;
 mod seal_races;
 mod seals;
 mod secrets;
@@ -33,6 +34,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("seals", seals::cases()),
         ("input", input::cases()),
         ("secrets", secrets::cases()),
+        ("reading", reading::cases()),
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
