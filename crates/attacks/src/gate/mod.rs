@@ -14,6 +14,7 @@ mod input;
 mod limits;
 pub(crate) mod payment;
 mod people;
+mod reading;
 mod seal_races;
 mod seals;
 mod secrets;
@@ -38,6 +39,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("standing", standing::cases()),
         ("input", input::cases()),
         ("secrets", secrets::cases()),
+        ("reading", reading::cases()),
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),

@@ -15,6 +15,7 @@ mod exit_codes;
 mod help;
 mod profiles;
 mod report;
+mod scan;
 mod signals;
 mod streams;
 mod terminal;

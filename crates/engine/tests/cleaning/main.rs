@@ -119,3 +119,28 @@ fn every_known_format_has_examples() {
     let formats = engine::rules().into_iter().filter(|rule| rule.category == Category::Secret).count();
     assert!(formats >= 120, "only {formats} formats");
 }
+
+#[test]
+fn the_document_lists_every_rule() {
+    let document = include_str!("../../../../docs/cleaning.md");
+    let mut lines: BTreeMap<(Category, engine::Action), Vec<String>> = BTreeMap::new();
+    for rule in engine::rules() {
+        lines.entry((rule.category, rule.action)).or_default().push(format!("`{}`", rule.name));
+    }
+    let listed: Vec<String> = lines
+        .into_iter()
+        .map(|((category, action), names)| {
+            format!(
+                "- `{}`, {}: {}\n",
+                category.as_str(),
+                format!("{action:?}").to_lowercase(),
+                names.join(", ")
+            )
+        })
+        .collect();
+    assert!(document.ends_with(&listed.concat()), "docs/cleaning.md has to end with\n{}", listed.concat());
+    for category in Category::ALL {
+        let row = format!("| `{}` |", category.as_str());
+        assert!(document.contains(&row), "docs/cleaning.md says nothing about {row}");
+    }
+}
