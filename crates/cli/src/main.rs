@@ -71,6 +71,14 @@ enum Command {
     Config(commands::config::Arguments),
 }
 
+/// `toolgate run` by itself: to describe the options of every command takes longer than to read those of this one.
+#[derive(Parser)]
+#[command(name = "run")]
+struct RunAlone {
+    #[command(flatten)]
+    arguments: run::Arguments,
+}
+
 fn main() {
     fall::prepare();
     // Each ends the process if it was started for that. They come first, before any thread can exist.
@@ -78,8 +86,13 @@ fn main() {
     sandbox::serve_if_asked();
     tools::serve_if_asked();
     // The kernel needs longer to make namespaces than we need to understand the arguments, so it begins first.
-    let begun =
-        std::env::args_os().nth(1).filter(|command| command == "run").and_then(|_| Prepared::new().ok());
+    let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");
+    let begun = if is_run { Prepared::new().ok() } else { None };
+    let alone = if is_run { RunAlone::try_parse_from(std::env::args_os().skip(1)).ok() } else { None };
+    if let Some(RunAlone { arguments }) = alone {
+        std::process::exit(run::run(arguments, begun));
+    }
+    // Whatever is wrong is said by the parser that knows everything.
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -4,7 +4,7 @@
 //!
 //! Moving a process from one cgroup to another waits for every processor of the machine, ten milliseconds at worst.
 //! Nobody is moved here: under version 2 the init is born in its cgroup, under version 1 it enters by itself, which the
-//! kernel lets a single thread do without waiting.
+//! kernel lets a single thread do without waiting, and which leaves time to make the cgroup beside it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -56,6 +56,11 @@ enum Version {
 }
 
 impl Cgroup {
+    /// Whether the init is born in its cgroup (version 2), so that it has to be made before it.
+    pub(crate) fn is_birthplace() -> bool {
+        is_version_two(Path::new(ROOT))
+    }
+
     /// An empty cgroup without limits, before there is a plan.
     pub(crate) fn begin() -> Cgroup {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -65,7 +70,7 @@ impl Cgroup {
     fn begin_in(root: &Path, own: String) -> Cgroup {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let memory = if root.join("cgroup.controllers").exists() {
+        let memory = if is_version_two(root) {
             parent_in_two(root, &own).and_then(|parent| make_two(&parent, &name).ok())
         } else {
             make_one(root, &own, "memory", &name)
@@ -186,6 +191,10 @@ impl Part {
             Version::Two => "cgroup version 2",
         }
     }
+}
+
+fn is_version_two(root: &Path) -> bool {
+    root.join("cgroup.controllers").exists()
 }
 
 fn quota(limits: &Limits) -> u64 {

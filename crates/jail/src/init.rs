@@ -3,12 +3,13 @@
 //! It runs in a copy of the launcher's memory, so it blanks the environment there, cannot be traced or read, and ends
 //! up behind the same walls as the tool.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
+use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, Mode, OFlags, access, openat};
@@ -20,14 +21,12 @@ use crate::identity::Identity;
 use crate::orders::{NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
-use crate::sys;
+use crate::sys::{self, Executable};
 
 /// What the init gets from the launcher by being its copy.
-pub(crate) struct Inherited<'a> {
+pub(crate) struct Inherited {
     /// To and from the launcher.
     pub(crate) socket: OwnedFd,
-    /// The door of the cgroup to enter.
-    pub(crate) cgroup: Option<&'a OwnedFd>,
     /// The tool's standard streams.
     pub(crate) stdin: OwnedFd,
     pub(crate) stdout: OwnedFd,
@@ -37,7 +36,7 @@ pub(crate) struct Inherited<'a> {
 }
 
 /// Runs as process 1 until the tool ends. Never returns to the launcher's code.
-pub(crate) fn live(inherited: Inherited<'_>) -> ! {
+pub(crate) fn live(inherited: Inherited) -> ! {
     let socket = &inherited.socket;
     let code = match build_and_start(socket, &inherited) {
         Ok(Started::Tool(tool)) => reap_until(tool, socket),
@@ -56,7 +55,7 @@ enum Started {
 }
 
 /// The tool's streams become 0, 1 and 2; everything else but the socket is closed.
-fn take_descriptors(inherited: &Inherited<'_>) -> io::Result<()> {
+fn take_descriptors(inherited: &Inherited) -> io::Result<()> {
     rustix::stdio::dup2_stdin(&inherited.stdin)?;
     rustix::stdio::dup2_stdout(&inherited.stdout)?;
     rustix::stdio::dup2_stderr(&inherited.stderr)?;
@@ -66,20 +65,20 @@ fn take_descriptors(inherited: &Inherited<'_>) -> io::Result<()> {
     sys::close_all_but(&inherited.socket)
 }
 
-fn build_and_start(socket: &OwnedFd, inherited: &Inherited<'_>) -> Result<Started, Failure> {
+fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, Failure> {
     let (identity, without) = (&inherited.identity, inherited.without);
-    if let Some(door) = inherited.cgroup {
-        enter_cgroup(door)?;
-    }
     take_descriptors(inherited).map_err(Failure::at(Step::Channel))?;
     if !without.contains(Control::Environment) {
         sys::blank_environment();
     }
     stage_one::bind_life_to_parent()?;
     stage_one::enter_namespaces(without)?;
-    if receive::<()>(socket).is_err() {
-        return Ok(Started::Abandoned);
+    // The maps are written, and the cgroup is there.
+    let Ok(((), doors)) = receive::<()>(socket) else { return Ok(Started::Abandoned) };
+    for door in doors {
+        enter_cgroup(&door)?;
     }
+    stage_one::see_own_cgroup_only(without)?;
     stage_one::take_identity(identity)?;
     // The launcher may have died while no death signal was set; its orders may be here all the same.
     if is_hung_up(socket) {
@@ -105,7 +104,6 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited<'_>) -> Result<Starte
     start(socket, &orders, enforcement, terminal)
 }
 
-#[expect(clippy::disallowed_methods, reason = "every wall stands around this process by now")]
 fn start(
     socket: &OwnedFd,
     orders: &Orders,
@@ -119,28 +117,47 @@ fn start(
             None => return Ok(Started::Nothing(NotStarted::NotFound)),
         },
     };
-    let mut command = Command::new(path);
-    command.arg0(name).args(&orders.arguments);
-    if orders.keeps(Control::Environment) {
-        command.env_clear();
-    }
-    command.envs(orders.environment.iter().map(|(name, value)| (name, value)));
-    let pid = match command.spawn() {
-        Ok(child) => i32::try_from(child.id()).ok().and_then(Pid::from_raw),
+    // Every wall stands around this process by now.
+    let pid = match executable(path, name, orders).and_then(|executable| sys::spawn(&executable)) {
+        Ok(pid) => pid,
         Err(error) => {
             return Ok(Started::Nothing(match error.raw_os_error() {
                 Some(libc::ENOENT) => NotStarted::NotFound,
-                number => NotStarted::CannotExecute(number.unwrap_or(libc::EIO)),
+                number => NotStarted::CannotExecute(number.unwrap_or(libc::EINVAL)),
             }));
         }
     };
-    let lost = || Failure { step: Step::Channel, error: libc::ESRCH };
-    let pid = pid.ok_or_else(lost)?;
     let tool = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::at(Step::Channel))?;
     let mut descriptors = vec![tool.as_fd()];
     descriptors.extend(terminal.as_ref().map(AsFd::as_fd));
     send(socket, &Said::Started(enforcement), &descriptors).map_err(Failure::at(Step::Channel))?;
     Ok(Started::Tool(pid))
+}
+
+/// What the kernel is told to execute.
+fn executable(path: PathBuf, name: OsString, orders: &Orders) -> io::Result<Executable> {
+    let text = |bytes: Vec<u8>| CString::new(bytes).map_err(io::Error::from);
+    let arguments = iter::once(&name).chain(&orders.arguments);
+    let inherited = if orders.keeps(Control::Environment) { Vec::new() } else { own_environment() };
+    // What is named twice has its last value.
+    let environment: BTreeMap<&OsString, &OsString> =
+        inherited.iter().chain(&orders.environment).map(|(name, value)| (name, value)).collect();
+    Ok(Executable {
+        path: text(path.into_os_string().into_vec())?,
+        arguments: arguments.map(|argument| text(argument.as_bytes().to_vec())).collect::<io::Result<_>>()?,
+        environment: environment
+            .into_iter()
+            .map(|(name, value)| text([name.as_bytes(), b"=", value.as_bytes()].concat()))
+            .collect::<io::Result<_>>()?,
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only where the plan leaves this wall out, to show that it matters"
+)]
+fn own_environment() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
 }
 
 /// Waits for everyone, until the tool itself is gone. When process 1 then exits, the kernel ends whoever is left.

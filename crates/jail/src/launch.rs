@@ -159,7 +159,8 @@ impl Prepared {
         let (stdout_read, stdout_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
         let (stderr_read, stderr_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
         let namespaces = if without.contains(Control::Processes) { NEW_USER } else { NEW_USER | NEW_PID };
-        let mut cgroup = Cgroup::begin();
+        let is_birthplace = Cgroup::is_birthplace();
+        let mut cgroup = if is_birthplace { Cgroup::begin() } else { Cgroup::none() };
         let cloned = match sys::clone_process(namespaces, cgroup.birthplace()) {
             // A cgroup that we may make but not put anyone into is of no use.
             Err(_) if cgroup.birthplace().is_some() => {
@@ -172,7 +173,6 @@ impl Prepared {
         let init = match cloned {
             Cloned::Child => init::live(Inherited {
                 socket: theirs,
-                cgroup: cgroup.door(),
                 stdin: stdin_read,
                 stdout: stdout_write,
                 stderr: stderr_write,
@@ -182,7 +182,11 @@ impl Prepared {
             Cloned::Parent { pid, pidfd } => Unborn { pid, pidfd: Some(pidfd) },
         };
         identity.write_maps(init.pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
-        tell(&ours, &(), &[])?;
+        if !is_birthplace {
+            cgroup = Cgroup::begin();
+        }
+        let door: Vec<BorrowedFd<'_>> = cgroup.door().into_iter().map(AsFd::as_fd).collect();
+        tell(&ours, &(), &door)?;
         Ok(Prepared {
             init,
             identity,

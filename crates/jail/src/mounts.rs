@@ -105,6 +105,18 @@ pub(crate) fn attach_at(tree: impl AsFd, root: impl AsFd, path: &Path, kind: Kin
     attach_over(tree, target)
 }
 
+/// Attaches a detached mount at a new mount point of a root that nobody else has touched yet.
+///
+/// Only for stage one: nothing in such a root leads elsewhere, so its names need not be walked one by one.
+pub(crate) fn attach_at_new(tree: impl AsFd, root: impl AsFd, path: &Path, kind: Kind) -> Result<(), Errno> {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    match kind {
+        Kind::Directory => mkdirat(&root, relative, Mode::from_raw_mode(0o755))?,
+        Kind::File => write_file(&root, relative, b"")?,
+    }
+    move_mount(tree, "", root, relative, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
 /// Makes a directory beneath the root being built, and its parents.
 pub(crate) fn make_directory(root: impl AsFd, path: &Path) -> Result<(), Errno> {
     let relative = path.strip_prefix("/").unwrap_or(path);

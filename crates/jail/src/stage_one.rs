@@ -19,8 +19,8 @@ use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::identity::Identity;
 use crate::mounts::{
-    Use, attach_at, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem, restrict,
-    write_file,
+    Use, attach_at, attach_at_new, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem,
+    restrict, write_file,
 };
 use crate::orders::Step;
 use crate::sys;
@@ -127,8 +127,6 @@ pub(crate) fn enter_namespaces(without: Controls) -> Result<(), Failure> {
         (Control::Network, UnshareFlags::NEWNET),
         (Control::Ipc, UnshareFlags::NEWIPC),
         (Control::Hostname, UnshareFlags::NEWUTS),
-        // Its own cgroup, which it has entered already, becomes all it can see.
-        (Control::CgroupView, UnshareFlags::NEWCGROUP),
     ] {
         if !without.contains(control) {
             wanted |= namespace;
@@ -144,6 +142,14 @@ pub(crate) fn enter_namespaces(without: Controls) -> Result<(), Failure> {
         rustix::system::sethostname(b"toolgate").map_err(Failure::at(Step::Hostname))?;
     }
     Ok(())
+}
+
+/// Its own cgroup, which it has entered already, becomes all it can see.
+pub(crate) fn see_own_cgroup_only(without: Controls) -> Result<(), Failure> {
+    if without.contains(Control::CgroupView) {
+        return Ok(());
+    }
+    sys::enter_new_namespaces(UnshareFlags::NEWCGROUP).map_err(Failure::at(Step::Namespaces))
 }
 
 /// Becomes the sandbox's one user. The maps must have been written.
@@ -251,7 +257,6 @@ fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
         Err(Errno::ACCESS) => return Ok(()),
         other => other?,
     };
-    // Mount points are made with their parents; a copy needs them, too.
     let make_parent = || match path.parent().filter(|parent| parent.components().count() > 2) {
         Some(parent) => make_directory(root, parent),
         None => Ok(()),
@@ -259,7 +264,8 @@ fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
     let mounted = |kind| -> io::Result<()> {
         let tree = copy_of(CWD, path)?;
         restrict(&tree, Use::ReadOnly)?;
-        Ok(attach_at(&tree, root, path, kind)?)
+        make_parent()?;
+        Ok(attach_at_new(&tree, root, path, kind)?)
     };
     match FileType::from_raw_mode(status.st_mode) {
         FileType::Symlink => {
@@ -268,15 +274,27 @@ fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
             Ok(make_link(root, path, Path::new(std::ffi::OsStr::from_bytes(target.to_bytes())))?)
         }
         FileType::Directory => mounted(Kind::Directory),
-        FileType::RegularFile if status.st_size <= COPIED_BYTES => match std::fs::read(path) {
+        FileType::RegularFile if status.st_size <= COPIED_BYTES => match read_small(path) {
             Ok(content) => Ok(make_parent().and_then(|()| write_file(root, path, &content))?),
             // What a stranger may not read is not for the sandbox either.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-            Err(error) => Err(error),
+            Err(Errno::ACCESS) => Ok(()),
+            Err(error) => Err(error.into()),
         },
         FileType::RegularFile => mounted(Kind::File),
         _ => Ok(()),
     }
+}
+
+/// The content of a small file; what it has grown by meanwhile is left out.
+fn read_small(path: &Path) -> Result<Vec<u8>, Errno> {
+    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut content = Vec::with_capacity(usize::try_from(COPIED_BYTES).unwrap_or_default());
+    while content.len() < content.capacity() {
+        if rustix::io::read(&file, rustix::buffer::spare_capacity(&mut content))? == 0 {
+            break;
+        }
+    }
+    Ok(content)
 }
 
 /// A `/proc` of the sandbox's own processes. Read-only as a whole: that covers `/proc/sys`, `sysrq-trigger`, and every
@@ -323,7 +341,7 @@ fn make_devices(root: &OwnedFd, without: Controls) -> io::Result<()> {
     for name in DEVICES {
         let device = copy_of(CWD, &Path::new("/dev").join(name))?;
         restrict(&device, Use::Devices)?;
-        attach_at(device, root, &Path::new("dev").join(name), Kind::File)?;
+        attach_at_new(device, root, &Path::new("dev").join(name), Kind::File)?;
     }
     for (link, target) in DEVICE_LINKS {
         make_link(root, Path::new(link), Path::new(target))?;

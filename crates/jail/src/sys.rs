@@ -3,6 +3,7 @@
 //! This is the only file of Toolgate with `unsafe` in it.
 #![expect(unsafe_code, reason = "the one place for it; every block states why it holds")]
 
+use std::ffi::CString;
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -67,6 +68,72 @@ pub(crate) fn enter_new_namespaces(namespaces: UnshareFlags) -> io::Result<()> {
     let namespaces = namespaces.difference(UnshareFlags::FILES);
     // SAFETY: what is unsafe about `unshare` is a descriptor table of one's own, and that flag is removed.
     Ok(unsafe { rustix::thread::unshare_unsafe(namespaces) }?)
+}
+
+/// A program to [`spawn`]: its file, and its arguments and environment as the kernel wants them.
+pub(crate) struct Executable {
+    /// The file.
+    pub(crate) path: CString,
+    /// Arguments, the name among them.
+    pub(crate) arguments: Vec<CString>,
+    /// `NAME=VALUE`.
+    pub(crate) environment: Vec<CString>,
+}
+
+/// What the new process of [`spawn`] is told, and how it answers.
+struct Spawning {
+    path: *const libc::c_char,
+    arguments: *const *const libc::c_char,
+    environment: *const *const libc::c_char,
+    error: i32,
+}
+
+/// Starts a program in a new process, and returns when it is executed or has failed to be.
+///
+/// As `posix_spawn(3)` does it, without the 120 calls by which that resets signals one by one: handlers end with
+/// `execve(2)`, and of what is ignored only SIGPIPE is our own runtime's doing.
+pub(crate) fn spawn(executable: &Executable) -> io::Result<Pid> {
+    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (arguments, environment) = (pointers(&executable.arguments), pointers(&executable.environment));
+    let mut spawning = Spawning {
+        path: executable.path.as_ptr(),
+        arguments: arguments.as_ptr(),
+        environment: environment.as_ptr(),
+        error: 0,
+    };
+    let mut stack = MaybeUninit::<[u128; 1024]>::uninit();
+    // SAFETY: one past the end of the array, which is aligned as a stack has to be.
+    let top = unsafe { stack.as_mut_ptr().add(1) };
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the new process runs `execute` on a stack of its own, with memory that is ours. We are not run until it
+    // has executed or ended, so everything it is given outlives its use of it, and nobody else touches that meanwhile.
+    let pid = unsafe { libc::clone(execute, top.cast(), flags, (&raw mut spawning).cast()) };
+    if pid == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    if spawning.error == 0 {
+        return Ok(pid);
+    }
+    let _ = wait_for(Some(pid));
+    Err(io::Error::from_raw_os_error(spawning.error))
+}
+
+/// The new process of [`spawn`]: three system calls, no allocation.
+extern "C" fn execute(spawning: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `spawn` passed a pointer to a live local of this type, and waits: nobody else uses it meanwhile.
+    let spawning = unsafe { &mut *spawning.cast::<Spawning>() };
+    // SAFETY: SIG_DFL is a valid disposition; without CLONE_SIGHAND it is this process's own.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let none = signal_set(&[]);
+    // SAFETY: an initialised set; the old mask is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    // SAFETY: a NUL-terminated path and two null-terminated arrays of such texts, which `spawn` keeps alive.
+    unsafe { libc::execve(spawning.path, spawning.arguments, spawning.environment) };
+    spawning.error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    exit_now(127)
 }
 
 /// Ends the process at once: no destructors, no flushing. For children of [`clone_process`].
