@@ -4,7 +4,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the binary they test")]
 
 #[path = "../toolgate/mod.rs"]
-#[expect(dead_code, reason = "each test binary uses its own part of it")]
 mod toolgate;
 
 mod approvals;

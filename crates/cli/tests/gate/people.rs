@@ -134,6 +134,7 @@ fn a_yes_for_the_agent_covers_the_same_call_until_it_is_revoked() {
     assert_eq!(code, Some(0), "{again}");
     let shown = place.toolgate(&["receipt", "show", &text(&again, "/receipt")]);
     assert!(shown.stdout.contains("for its agent, by approval"), "{shown:?}");
+    fs::create_dir(place.work().join("build")).expect("a folder can be made");
     let explained = place.toolgate(&["explain", "shell", CLEAN]);
     assert!(explained.stdout.contains("covers it, for its agent"), "{explained:?}");
     let other = r#"{"command":"rm","args":["-r","README.md"],"profile":"mutate","purpose":"clean"}"#;

@@ -63,5 +63,5 @@ fn a_line_of_a_batch_is_answered_before_the_next_is_asked() {
 #[test]
 fn bytes_that_are_no_text_do_not_stop_it() {
     let ended = scan(&[], b"a\xff\xfeb\n");
-    assert_eq!(ended, ran(3, "a\u{fffd}\u{fffd}b\n", "found: 1 encoding/invalid-utf8 (removed)\n"));
+    assert_eq!(ended, ran(3, "a\u{fffd}\u{fffd}b\n", "found: 2 encoding/invalid-utf8 (removed)\n"));
 }

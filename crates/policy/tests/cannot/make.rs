@@ -1,5 +1,5 @@
 fn forge(authority: policy::Authority) -> policy::Grant {
-    policy::Grant { authority }
+    policy::Grant { authority: Box::new(authority) }
 }
 
 fn main() {}

@@ -157,8 +157,8 @@ proptest! {
             prop_assert!(authority.hosts.is_empty() || call.tool.egress > EgressClass::None);
             let longest = facts.now + i64::try_from((call.tool.limits.timeout + Duration::from_secs(60)).as_millis()).unwrap();
             prop_assert!(authority.expires_at <= longest);
-            let asked = matches!(verdict(&call, &Facts { consent: None, ..facts.clone() }, &settings), Verdict::Ask(_));
-            prop_assert_eq!(authority.approval.is_some(), asked, "a grant names an approval if it took one");
+            let free = matches!(verdict(&call, &Facts { consent: None, ..facts.clone() }, &settings), Verdict::Allow(_));
+            prop_assert_eq!(authority.approval.is_some(), !free, "a grant names an approval if it took one");
         }
     }
 

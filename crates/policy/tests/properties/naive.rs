@@ -61,7 +61,7 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
         people > 0,
         level.requires_approval.contains(&facets.action),
         agent.human_approval.contains(&facets.action),
-        !(is_free(facets.action.as_str()) && facets.egress <= ReadOnly) && !waived,
+        !(waived || is_free(facets.action.as_str()) && facets.egress <= ReadOnly),
         agent.autonomy == Supervised && changes,
         rules.contains(&RuleEffect::Prompt),
         tool.requires_approval,

@@ -128,7 +128,7 @@ async fn chat_text_answers_what_it_names_or_nothing() {
         server.gate.asked(),
         [
             "decide 02020202 Approve reason=- operator=true via=chat",
-            "decide 02020202 Deny reason=not today operator=true via=chat",
+            "decide 02020202 Reject reason=not today operator=true via=chat",
         ]
     );
 }
