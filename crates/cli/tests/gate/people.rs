@@ -145,7 +145,6 @@ fn a_yes_for_the_agent_covers_the_same_call_until_it_is_revoked() {
     assert!(standing.stdout.contains("used     1 times"), "{standing:?}");
     assert_eq!(place.toolgate(&["revoke", &id[..8], "--reason", "enough"]).code, Some(0));
     assert_eq!(place.toolgate(&["revoke", &id[..8]]).code, Some(3), "once");
-    fs::create_dir(place.work().join("build")).expect("a folder can be made");
     assert_eq!(place.call("shell", CLEAN).0, Some(4));
     let told = place.toolgate(&["ledger", "show"]);
     for kind in ["approval.used", "approval.revoked"] {
