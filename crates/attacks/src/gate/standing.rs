@@ -30,9 +30,11 @@ pub(crate) fn cases() -> Vec<Case> {
                 let others = [
                     remove("precious"),
                     json!({ "command": "rm", "args": ["-r", "build", "precious"], "profile": "mutate" }),
-                    json!({ "command": "busybox", "args": ["rm", "precious"], "profile": "mutate" }),
+                    json!({ "command": "mv", "args": ["precious", "build"], "profile": "mutate" }),
                 ];
                 ask_all(&gate, others)?;
+                let many = json!({ "command": "busybox", "args": ["rm", "precious"], "profile": "mutate" });
+                gate.call("shell", many, Ending::Refused("command_not_allowed"))?;
                 deleted(stand, "precious")
             },
         )

@@ -1,4 +1,5 @@
-//! What a model is shown of a command's output: the beginning and the end, whole characters only.
+//! What a model is shown of a command's output: the beginning and the end, whole characters and, where they are not
+//! longer than that, whole lines.
 
 /// How much of it.
 pub(super) const SHOWN: usize = 10 * 1024;
@@ -21,6 +22,10 @@ pub(super) fn cut(bytes: &[u8], total: u64, most: usize, artifact: &str) -> Cut 
     let head = text.get(..text.floor_char_boundary(most / 3)).unwrap_or_default();
     let rest = text.len().saturating_sub(most - most / 3).max(head.len());
     let tail = text.get(text.ceil_char_boundary(rest)..).unwrap_or_default();
+    // Half a line is not known for what it is: a credential, or an address that carries something away.
+    let head = head.rfind('\n').and_then(|end| head.get(..=end)).unwrap_or(head);
+    let tail =
+        tail.find('\n').and_then(|end| tail.get(end + 1..)).filter(|tail| !tail.is_empty()).unwrap_or(tail);
     let shown = (head.len() + tail.len()) as u64;
     let left_out = total.max(text.len() as u64).saturating_sub(shown);
     let line = format!("\n… {left_out} bytes left out, see artifact `{artifact}`\n");
@@ -42,6 +47,19 @@ mod tests {
         let cut = cut(text.as_bytes(), text.len() as u64, 300, "stdout");
         assert!(cut.truncated && cut.text.starts_with("0\n1\n") && cut.text.ends_with("998\n999\n"));
         assert!(cut.text.contains("bytes left out, see artifact `stdout`") && cut.text.len() < 360);
+    }
+
+    #[test]
+    fn no_line_is_torn_if_it_is_not_longer_than_what_is_shown() {
+        let text = "one line of words\n".repeat(100);
+        for most in 60..120 {
+            let cut = cut(text.as_bytes(), text.len() as u64, most, "stdout");
+            let lines = || cut.text.lines().filter(|line| !line.is_empty() && !line.starts_with('…'));
+            assert!(
+                lines().count() >= 2 && lines().all(|line| line == "one line of words"),
+                "{most}: {cut:?}"
+            );
+        }
     }
 
     #[test]
