@@ -29,7 +29,10 @@ fuzz_target!(|input: (u8, &[u8])| {
     assert!(!text.replace("\r\n", "\n").contains('\r'), "a lone return is left");
     let mut last = 0;
     for finding in findings.kept() {
-        assert!(finding.start >= last && finding.start < finding.end && finding.end <= bytes.len() as u64, "{finding:?}");
+        assert!(
+            finding.start >= last && finding.start < finding.end && finding.end <= bytes.len() as u64,
+            "{finding:?}"
+        );
         last = finding.start;
     }
     // What was found is gone, or was only to be told of.
