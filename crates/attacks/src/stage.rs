@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit, setsid};
+use rustix::process::{Gid, Resource, Rlimit, Uid, getpgid, getppid, getrlimit, setpgid, setrlimit, setsid};
 
 use crate::launch::command_of;
 use crate::raw;
@@ -71,6 +71,8 @@ impl Stage {
     fn perform(&self) -> io::Result<()> {
         match self {
             Stage::Terminal(path) => {
+                // Who leads a group cannot begin a session, so it goes back to the group that it came from.
+                setpgid(None, Some(getpgid(getppid())?))?;
                 setsid()?;
                 // The first terminal that a session's leader opens becomes the session's own, as long as it is open.
                 let terminal = rustix::fs::open(path, OFlags::RDWR, Mode::empty())?;

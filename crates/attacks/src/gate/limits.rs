@@ -193,9 +193,9 @@ fn set_back(stand: &Stand<'_>) -> Try<Effect> {
     let opening = Opening { tools: vec![free.tool()?], clock, ..Opening::with(limited("pay", 2)?) };
     let gate = stand.open(opening)?;
     let mut paid = Vec::new();
-    // Twice at noon; then a day back, where nothing is left; then an hour after noon, when there is again. How time goes
+    // Twice at noon; then a day back, where nothing is left; then two hours after noon, when there is again. How time goes
     // on while the clock is wrong is told by another witness, which nobody sets here.
-    for now in [NOON, NOON, NOON - 24 * HOUR, NOON - 23 * HOUR, NOON + HOUR, NOON + HOUR] {
+    for now in [NOON, NOON, NOON - 24 * HOUR, NOON - 23 * HOUR, NOON + 2 * HOUR, NOON + 2 * HOUR] {
         CLOCK.store(now, Ordering::SeqCst);
         let result = gate.send(gate.request("pay", pay())?)?;
         note(&gate, &result);
