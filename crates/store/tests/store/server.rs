@@ -82,7 +82,8 @@ async fn a_gate_whose_session_was_ended_takes_its_lock_again() {
     let owner = gate.store.call(&running(1).id).await.unwrap().unwrap().owner.unwrap();
     let other = gate.again().await;
     assert_eq!(other.fate(Some(&owner)).await.unwrap(), Fate::Lives);
-    let number = i64::from_ne_bytes(u64::from_str_radix(&owner.as_str()[..16], 16).unwrap().to_ne_bytes());
+    let number =
+        i64::from_ne_bytes(u64::from_str_radix(owner.as_str().get(..16).unwrap(), 16).unwrap().to_ne_bytes());
     let holders = format!(
         "FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' \
          AND ((classid::bigint << 32) | objid::bigint) = {number}"

@@ -72,7 +72,8 @@ async fn a_yes_for_more_runs_what_it_covers_and_each_use_is_in_the_ledger() {
 #[tokio::test]
 async fn the_database_itself_starts_nothing_that_a_yes_does_not_cover() {
     let other = Digest::of(b"other");
-    let changes: [(&str, fn(&mut NewCall, Digest)); 6] = [
+    type Change = (&'static str, fn(&mut NewCall, Digest));
+    let changes: [Change; 6] = [
         ("agent", |call, _| call.agent = AgentName::parse("other").unwrap()),
         ("tool", |call, _| call.tool = ToolName::parse("shell").unwrap()),
         ("contract", |call, other| call.contract = other),
