@@ -2,7 +2,6 @@
 //! DECISION(0005) has what that saves and what it costs.
 #![forbid(unsafe_code)]
 #![expect(clippy::disallowed_methods, reason = "cargo tells a build script by its environment")]
-#![expect(clippy::print_stdout, reason = "and is told by what it prints")]
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
