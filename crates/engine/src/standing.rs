@@ -12,7 +12,7 @@ use store::{
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-use tools::InForce;
+use tools::{InForce, names_no_unseen_file};
 
 use crate::approve::{AnswerRefused, shown_call};
 use crate::call::random_bytes;
@@ -140,7 +140,7 @@ impl Engine {
         // What cannot be bound is covered by nothing, and the question says why.
         let Ok(seal) = self.bind(request).await else { return Ok((ruling, None)) };
         let operands = seal.as_ref().map(|seal| seal.operands.digest());
-        facts.content = Some(content_of(operands));
+        facts.content = content_of(seal.as_ref());
         let call = Admitted { operands, ..call.clone() };
         Ok((decide(&call, &facts, &self.inner.policy), seal))
     }
@@ -196,7 +196,7 @@ impl Engine {
         };
         let workspace = self.workspace_of(&request.agent);
         let proposer = self.proposer_of(request).cloned();
-        let content = content_of(seal.as_ref().map(|seal| seal.operands.digest()));
+        let content = content_of(seal.as_ref());
         let place = Digest::of(workspace.as_os_str().as_encoded_bytes());
         let same = json!({
             "agent": call.agent,
@@ -220,7 +220,7 @@ impl Engine {
             safety: call.facets.safety,
             egress: call.facets.egress,
             profile: call.facets.profile,
-            content: Some(content),
+            content,
             fold,
             proposer,
         };
@@ -289,7 +289,9 @@ fn offer(row: &ApprovalRow, scope: Scope) -> Result<String, &'static str> {
     let files = "; it ends when a file that it names changes";
     match (scope, &row.task) {
         (Scope::Once, _) => Ok("this very call".to_owned()),
-        (Scope::Task | Scope::Agent, _) if about.content.is_none() => Err("its files were not looked at"),
+        (Scope::Task | Scope::Agent, _) if about.content.is_none() => {
+            Err("it names more files than can be bound")
+        }
         (Scope::Task, None) => Err("it belongs to no task"),
         (Scope::Task, Some(task)) => Ok(format!("this very call again, for task `{task}`{files}")),
         (Scope::Agent, _) => Ok(format!("this very call again, by agent `{}`{files}", row.agent)),
@@ -322,8 +324,14 @@ fn as_fact(row: ApprovalRow) -> Option<Standing> {
 }
 
 /// One digest for the files that a call names, also where it names none.
-fn content_of(operands: Option<Digest>) -> Digest {
-    operands.unwrap_or_else(|| Digest::of(b"no files"))
+///
+/// Nothing if it names more than could be looked at: what nobody sees change must not stay approved.
+fn content_of(seal: Option<&Seal>) -> Option<Digest> {
+    match seal {
+        None => Some(Digest::of(b"no files")),
+        // ATTACK(standing-for-too-many-files)
+        Some(seal) => names_no_unseen_file(&seal.operands).then(|| seal.operands.digest()),
+    }
 }
 
 /// An action, as it was asked about.

@@ -52,6 +52,25 @@ pub(crate) fn cases() -> Vec<Case> {
         )
         .without("the bound content", |stand| run_script(stand, Scope::Type, "rm -r precious")),
         Case::new(
+            "standing-for-too-many-files",
+            "a call that names more files than can be bound is approved once, or for its kind",
+            covered,
+            |stand| {
+                let gate = furnished(stand)?;
+                let names: Vec<String> = (0..70).map(|number| format!("f{number}")).collect();
+                names.iter().try_for_each(|name| stand.put(name, "true").map(drop))?;
+                let calls = json!({ "command": "rm", "args": names, "profile": "mutate" });
+                let (call, view) = gate.waits("shell", calls)?;
+                for scope in [Scope::Task, Scope::Agent] {
+                    if reply(&gate, view.id.as_str(), scope, None).is_ok() {
+                        return Ok(Effect::Through(format!("it was approved for its {scope}")));
+                    }
+                }
+                end(&gate, &call, Vote::Reject, "rejected")?;
+                Ok(Effect::Held("its files are not all bound".to_owned()))
+            },
+        ),
+        Case::new(
             "standing-outlives-its-tool",
             "a yes ends when the tool's contract changes",
             |stand| pay_twice(stand, "Pays."),

@@ -43,6 +43,10 @@ pub(crate) fn disk() -> PathBuf {
 /// Makes the disk larger. Its other options name users of the host, which a namespace of its own does not know.
 #[expect(clippy::disallowed_methods, reason = "a disk is mounted by a program")]
 pub(crate) fn grow(disk: &Path) {
-    let grown = Command::new("mount").args(["--options-mode", "ignore", "-o", "remount,size=256m"]).arg(disk).status().unwrap();
+    let grown = Command::new("mount")
+        .args(["--options-mode", "ignore", "-o", "remount,size=256m"])
+        .arg(disk)
+        .status()
+        .unwrap();
     assert!(grown.success());
 }

@@ -33,6 +33,9 @@ use crate::wire::{BindInput, Expected, Links, Looked, Met, Word, WorkerRequest};
 
 /// As many files as one question binds.
 pub(crate) const MOST_FILES: usize = 64;
+/// Why a file that a call can read has no digest.
+const TOO_MUCH: &str = "more than 64 files, or 32 MiB in all";
+const NOT_TEXT: &str = "its name is not text";
 /// As many bytes as they have in all.
 pub(crate) const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
@@ -131,6 +134,11 @@ pub(crate) fn busy() -> Reason {
         .with_hint("try again when it has ended")
 }
 
+/// Whether each file that a call names and can read has a digest, so that a change of it is seen.
+pub fn names_no_unseen_file(operands: &Operands) -> bool {
+    !operands.not_bound.iter().any(|thing| [TOO_MUCH, NOT_TEXT].contains(&thing.why.as_str()))
+}
+
 impl Surroundings {
     /// Holds a workspace for one call: with others if it writes, alone if its operands are bound. Nobody has to hold what
     /// is only read.
@@ -218,9 +226,9 @@ fn take(looked: Looked, sealed: &mut Sealed, not_bound: &mut Vec<NotBound>) -> R
         Met::Directory => leave("a directory: what is in it may change"),
         Met::Hidden => leave("hidden: the call cannot read it either"),
         Met::Outside => leave("it leads out of the workspace"),
-        Met::TooMuch => leave("more than 64 files, or 32 MiB in all"),
+        Met::TooMuch => leave(TOO_MUCH),
         Met::Closed => leave("it cannot be read, or its directory is not there yet"),
-        Met::NotText => leave("its name is not text"),
+        Met::NotText => leave(NOT_TEXT),
     }
     Ok(())
 }
