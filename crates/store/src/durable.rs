@@ -36,16 +36,18 @@ pub(crate) struct Disk {
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
+    folder: PathBuf,
     /// The file whose name is known to be durable too.
     known: AtomicU64,
 }
 
 impl Disk {
-    /// The disk under a database file.
+    /// The disk under a database file, which is named without links: SQLite keeps its log beside the file itself.
     pub(crate) fn under(database: &Path) -> Disk {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
-        let log = Log { path: path.into(), known: AtomicU64::new(0) };
+        let folder = database.parent().unwrap_or(Path::new("/")).to_owned();
+        let log = Log { path: path.into(), folder, known: AtomicU64::new(0) };
         Disk {
             database: database.to_owned(),
             file: identity(database),
@@ -109,11 +111,7 @@ impl Log {
         file.sync_data()?;
         let inode = file.metadata()?.ino();
         if self.known.load(Ordering::SeqCst) != inode {
-            let folder = match fs::canonicalize(&self.path)?.parent() {
-                Some(folder) => folder.to_owned(),
-                None => PathBuf::from("/"),
-            };
-            File::open(folder)?.sync_all()?;
+            File::open(&self.folder)?.sync_all()?;
             self.known.store(inode, Ordering::SeqCst);
         }
         Ok(())

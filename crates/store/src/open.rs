@@ -150,7 +150,7 @@ impl Store {
 
     /// Opens a store, and waits only so long for others who hold it.
     pub(crate) async fn open_within(url: &str, keys: Keys, patience: Duration) -> Result<Store, OpenError> {
-        let place = Place::parse(url)?;
+        let place = Place::parse(url)?.made()?;
         let options = place.options()?;
         let mut connection = connect(&place, &options, patience).await?;
         let prepared = prepare(&mut connection, &place, &keys).await;
@@ -243,7 +243,7 @@ pub mod danger {
 
     /// Takes the schema of a store back to a version; what only the newer one remembers is gone. 0 removes all.
     pub async fn revert(url: &str, version: i64) -> Result<(), OpenError> {
-        let place = Place::parse(url)?;
+        let place = Place::parse(url)?.made()?;
         let mut connection = connect(&place, &place.options()?, PATIENCE).await?;
         let explain = |error: sqlx::Error| explain(&place, error);
         let mut write = connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
@@ -385,6 +385,32 @@ mod tests {
         assert_eq!(other.calls(9, None).await.unwrap(), [], "reading goes on");
         holder.rollback().await.unwrap();
         other.record_call(call(1)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_opened_through_a_link_is_the_same_store() {
+        let (home, keys, url) = home();
+        let store = Store::open(&url, keys.clone()).await.unwrap();
+        let folder = home.path().join("elsewhere");
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(home.path().join("store.db"), folder.join("link.db")).unwrap();
+        let linked = format!("sqlite:{}", folder.join("link.db").display());
+        let other = Store::open(&linked, keys).await.unwrap();
+        let own = other.life().own().await.unwrap();
+        // Beside the file itself, where the first one looks for those who live, and where the log is synced.
+        assert!(store.is_alive(&own).await.unwrap());
+        let names = std::fs::read_dir(&folder).unwrap().collect::<Vec<_>>();
+        assert_eq!(names.len(), 1, "nothing lies beside the link");
+    }
+
+    #[tokio::test]
+    async fn a_store_opens_while_the_last_one_who_used_it_closes() {
+        let (_home, keys, url) = home();
+        for _ in 0..200 {
+            // Dropped, it closes in its own time, and the log goes with it.
+            let store = Store::open(&url, keys.clone()).await.unwrap();
+            store.calls(1, None).await.unwrap();
+        }
     }
 
     #[tokio::test]

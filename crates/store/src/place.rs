@@ -66,15 +66,25 @@ impl Place {
         }
     }
 
-    /// How to connect to it. A file is made first, if it is not there.
+    /// The place itself, made if it is a file that is not there, and by its own name: what lies beside the file lies beside
+    /// that one, for all who come by a link.
+    pub(crate) fn made(self) -> Result<Place, OpenError> {
+        match self {
+            Place::File(path) => {
+                touch(&path)?;
+                fs::canonicalize(&path).map(Place::File).map_err(|source| OpenError::File { path, source })
+            }
+            server @ Place::Server { .. } => Ok(server),
+        }
+    }
+
+    /// How to connect to it.
     pub(crate) fn options(&self) -> Result<AnyConnectOptions, OpenError> {
         match self {
             Place::File(path) => {
-                touch(path)?;
                 let failed = |source| OpenError::File { path: path.clone(), source };
-                // The name goes through a URL, which would take dots, links' parents and marks for something else.
-                let real = fs::canonicalize(path).map_err(failed)?;
-                let name = real.to_str().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+                // The name goes through a URL, which would take marks for something else.
+                let name = path.to_str().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
                 let escaped = |byte: u8| match byte {
                     b'/' | b'-' | b'_' => char::from(byte).to_string(),
                     byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),

@@ -1,7 +1,7 @@
 //! What a case against the gate is: control, attack, trace.
 
 use crate::Try;
-use crate::bench::Bench;
+use crate::bench::{Bench, Need};
 use crate::case::Effect;
 use crate::gate::stand::Stand;
 
@@ -19,6 +19,8 @@ pub(crate) struct Case {
     pub(crate) trace: Trace,
     /// Whether it takes the binary that is shipped.
     pub(crate) ships: bool,
+    /// What it cannot do without.
+    pub(crate) need: Option<Need>,
     /// The guard that can be switched off from outside, and the attack without it.
     pub(crate) without: Option<(&'static str, Attempt)>,
 }
@@ -38,7 +40,7 @@ pub(crate) enum Trace {
 impl Case {
     /// A case whose calls the ledger holds.
     pub(crate) fn new(id: &'static str, promise: &'static str, control: Attempt, attack: Attempt) -> Case {
-        Case { id, promise, control, attack, trace: Trace::Calls, ships: false, without: None }
+        Case { id, promise, control, attack, trace: Trace::Calls, ships: false, need: None, without: None }
     }
 
     /// The same, with a guard that can be switched off.
@@ -54,6 +56,11 @@ impl Case {
     /// The same for an attack on the binary that is shipped.
     pub(crate) fn on_what_is_shipped(self) -> Case {
         Case { ships: true, ..self }
+    }
+
+    /// The same where something is needed that not every host or caller has.
+    pub(crate) fn needs(self, need: Need) -> Case {
+        Case { need: Some(need), ..self }
     }
 
     /// The name of its test.

@@ -7,7 +7,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use serde_json::json;
 
 use crate::Try;
-use crate::bench::{Bench, Settings};
+use crate::bench::{Bench, Need, Settings};
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Stand, standard};
 use crate::gate::{all, commands};
@@ -36,14 +36,20 @@ impl GateSuite {
             for case in cases {
                 if let Some((guard, attack)) = case.without {
                     let name = format!("switching_off_{}_is_noticed::{}", guard.replace(' ', "_"), case.id);
-                    trials.push(self.trial(name, case.ships, move |bench| Case::prove_switch(attack, bench)));
+                    trials.push(
+                        self.trial(name, case.ships, case.need, move |bench| {
+                            Case::prove_switch(attack, bench)
+                        }),
+                    );
                 }
-                trials.push(self.trial(case.name(group), case.ships, move |bench| case.prove(bench)));
+                let (name, ships, need) = (case.name(group), case.ships, case.need);
+                trials.push(self.trial(name, ships, need, move |bench| case.prove(bench)));
             }
         }
         trials.push(self.trial(
             "switching_off_the_walls_behind_inspect_is_noticed".to_owned(),
             false,
+            None,
             commands::switch_off_the_walls,
         ));
         trials
@@ -53,6 +59,7 @@ impl GateSuite {
         &self,
         name: String,
         ships: bool,
+        need: Option<Need>,
         test: impl FnOnce(&Bench) -> Try<()> + Send + 'static,
     ) -> Trial {
         let bench = match (self.bench.clone(), ships && self.settings.shipped.is_none()) {
@@ -61,14 +68,21 @@ impl GateSuite {
             }
             (bench, _) => bench,
         };
-        let is_required = self.settings.required.iter().any(|required| required == "native");
-        Trial::ignorable_test(name, move || match bench {
-            Ok(bench) => match test(&bench) {
-                Ok(()) => Ok(Completion::Completed),
-                Err(error) => Err(Failed::from(error.to_string())),
-            },
-            Err(why) if is_required => Err(Failed::from(why)),
-            Err(why) => Ok(Completion::ignored_with(why)),
+        let required = self.settings.required.clone();
+        Trial::ignorable_test(name, move || {
+            let (missing, asked_as) = match &bench {
+                Ok(bench) => (need.and_then(|need| need.missing(bench)), need.and_then(Need::required_as)),
+                Err(why) => (Some(why.clone()), Some("native")),
+            };
+            let is_required = asked_as.is_some_and(|name| required.iter().any(|required| required == name));
+            match (missing, bench) {
+                (None, Ok(bench)) => {
+                    test(&bench).map_err(|error| Failed::from(error.to_string()))?;
+                    Ok(Completion::Completed)
+                }
+                (Some(why), _) | (None, Err(why)) if is_required => Err(Failed::from(why)),
+                (Some(why), _) | (None, Err(why)) => Ok(Completion::ignored_with(why)),
+            }
         })
     }
 }
