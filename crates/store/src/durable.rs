@@ -150,6 +150,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_log_that_goes_while_it_is_synced_needs_no_sync() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = Disk::under(&home.path().join("store.db"));
+        let log = home.path().join("store.db-wal");
+        let stop = Arc::new(AtomicBool::new(false));
+        // As SQLite does when the last one closes and another opens.
+        let others = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || {
+                while !stop.load(Ordering::SeqCst) {
+                    fs::write(&log, "commits").unwrap();
+                    fs::remove_file(&log).unwrap();
+                }
+            }
+        });
+        let mut found = 0;
+        while found < 50 {
+            disk.log.known.store(0, Ordering::SeqCst);
+            disk.wait().await.unwrap();
+            found += u32::from(disk.log.known.load(Ordering::SeqCst) != 0);
+        }
+        stop.store(true, Ordering::SeqCst);
+        others.join().unwrap();
+    }
+
+    #[tokio::test]
     async fn one_sync_serves_all_who_wait() {
         let home = tempfile::tempdir().unwrap();
         let disk = Arc::new(Disk::under(&home.path().join("store.db")));

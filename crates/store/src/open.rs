@@ -404,16 +404,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_opens_while_the_last_one_who_used_it_closes() {
-        let (_home, keys, url) = home();
-        for _ in 0..200 {
-            // Dropped, it closes in its own time, and the log goes with it.
-            let store = Store::open(&url, keys.clone()).await.unwrap();
-            store.calls(1, None).await.unwrap();
-        }
-    }
-
-    #[tokio::test]
     async fn a_call_counts_as_recorded_only_when_the_disk_has_it() {
         let (_home, keys, url) = home();
         let store = Store::open(&url, keys).await.unwrap();
