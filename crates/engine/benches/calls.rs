@@ -4,6 +4,9 @@
 #![expect(clippy::print_stdout, reason = "the report is this program's data")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has no figures")]
 
+#[path = "calls/profile.rs"]
+mod profile;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,6 +19,7 @@ use engine::{Clock, Engine, Options, Request};
 use policy::{
     Admitted, Agent, Facets, Facts, GrantLimits, Policy, Settings, ToolFacts, WorkspaceAccess, decide,
 };
+use profile::Profile;
 use sandbox::{Host, Proofs};
 use tokio_util::sync::CancellationToken;
 use tools::Surroundings;
@@ -32,7 +36,9 @@ fn main() {
     }
     time_decisions(decisions);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(time_calls(calls));
+    // Listening takes time of its own, so it is done only where it is asked for.
+    let profile = std::env::args().any(|argument| argument == "--profile").then(Profile::listen);
+    runtime.block_on(time_calls(calls, profile.as_ref()));
 }
 
 fn agent() -> AgentName {
@@ -94,7 +100,7 @@ fn time_decisions(count: usize) {
     println!("decide          p50 {:>9.1?}  p99 {:>9.1?}", at(&mut times, 0.5), at(&mut times, 0.99));
 }
 
-async fn time_calls(count: usize) {
+async fn time_calls(count: usize, profile: Option<&Profile>) {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     let workspace = home.path().join("work");
     std::fs::create_dir(&workspace).unwrap();
@@ -103,6 +109,7 @@ async fn time_calls(count: usize) {
     for at_once in [1, 8, 64] {
         // The first ones start workers.
         in_flight(&engine, at_once * 2, at_once).await;
+        profile.inspect(|profile| profile.begin());
         let begun = Instant::now();
         let mut times = in_flight(&engine, count, at_once).await;
         let rate = count as f64 / begun.elapsed().as_secs_f64();
@@ -111,6 +118,10 @@ async fn time_calls(count: usize) {
             at(&mut times, 0.5),
             at(&mut times, 0.99)
         );
+        let all: Duration = times.iter().sum();
+        for line in profile.map(|profile| profile.lines(all)).unwrap_or_default() {
+            println!("{line}");
+        }
     }
     let begun = Instant::now();
     let verified = engine.store().verify(None).await.unwrap();

@@ -11,6 +11,7 @@ use serde_json::json;
 use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Recorded};
 use tokio_util::sync::CancellationToken;
 use tools::{InForce, Owner, Ran, Tool};
+use tracing::{Instrument, debug_span};
 
 use crate::approve::view_of;
 use crate::batch::{caught, note_panic};
@@ -55,7 +56,7 @@ impl Engine {
         patience: Duration,
         cancel: CancellationToken,
     ) -> Result<CallResult, EngineError> {
-        let admitted = self.admit(id.clone(), request);
+        let admitted = debug_span!("admit").in_scope(|| self.admit(id.clone(), request));
         let _in_hand = self.take_in_hand(&id);
         let case = self.case_of(id, tool, request)?;
         let (case, admitted) = match admitted {
@@ -64,11 +65,12 @@ impl Engine {
         };
         reach("admitted");
         let store = &self.inner.store;
-        self.tend().await?;
-        if let Some(row) = self.same_that_waits(case).await? {
+        self.tend().instrument(debug_span!("tend")).await?;
+        if let Some(row) = self.same_that_waits(case).instrument(debug_span!("join")).await? {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
-        let (Ruling { verdict, trace }, seal) = self.rule(request, &admitted).await?;
+        let (Ruling { verdict, trace }, seal) =
+            self.rule(request, &admitted).instrument(debug_span!("decide")).await?;
         let trace = written("trace", &trace)?;
         reach("decided");
         match verdict {
@@ -93,7 +95,8 @@ impl Engine {
                         .await);
                 }
                 let limits = self.limits_on_running(&case.tool);
-                match store.record_within(planned, &limits.allowances).await? {
+                let recorded = store.record_within(planned, &limits.allowances);
+                match recorded.instrument(debug_span!("record")).await? {
                     Recorded::New { .. } => {
                         let under = self.standing_of(&grant).await?;
                         Ok(self.see_run(case.clone(), request.clone(), grant, under, in_force, cancel).await)
@@ -362,7 +365,8 @@ impl Engine {
         let not_begun =
             |why: String| Reason::interrupted(format!("the call could not be begun, so nothing ran: {why}"));
         let authority = written("grant", grant.authority()).map_err(|error| not_begun(error.to_string()))?;
-        match self.inner.store.begin_call(&case.id, authority, self.now()).await {
+        let begun = self.inner.store.begin_call(&case.id, authority, self.now());
+        match begun.instrument(debug_span!("begin")).await {
             Ok(true) => Ok(()),
             // ATTACK(effect-without-record): what is no longer ours to begin is not run.
             Ok(false) => Err(not_begun("it has been ended already".to_owned())),
@@ -390,7 +394,8 @@ impl Engine {
             surroundings = surroundings.with_operands(in_force);
         }
         let limits = grant.authority().limits.named();
-        let mut ran = tool.run(grant, &request.arguments, &surroundings, cancel.clone()).await;
+        let running = tool.run(grant, &request.arguments, &surroundings, cancel.clone());
+        let mut ran = running.instrument(debug_span!("run")).await;
         ran.facts.limits = limits;
         match &ran.failure {
             None => {

@@ -6,6 +6,7 @@ use contract::{
 };
 use store::{AnswerRow, ApprovalRow, SettleError, Settlement, StoreError, Vote};
 use tools::Ran;
+use tracing::{Instrument, debug_span};
 
 use crate::clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
@@ -69,7 +70,8 @@ impl Engine {
         approval: Option<&ApprovalRow>,
     ) -> Result<CallResult, SettleError> {
         let now = self.now();
-        let Concluded { mut result, facts, artifacts } = conclude(case, end);
+        let Concluded { mut result, facts, artifacts } =
+            debug_span!("clean").in_scope(|| conclude(case, end));
         let operands = match approval {
             Some(approval) => self.inner.store.operands(&approval.id).await?,
             None => None,
@@ -107,7 +109,8 @@ impl Engine {
             artifacts,
             now,
         };
-        match self.inner.store.settle(settlement.clone()).await {
+        let settled = self.inner.store.settle(settlement.clone());
+        match settled.instrument(debug_span!("settle")).await {
             Ok(_) => Ok(result),
             Err(error) => {
                 if let SettleError::Store(_) = error {
