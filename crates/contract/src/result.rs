@@ -122,7 +122,7 @@ pub struct CallResult {
     /// The question it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalView>,
-    /// The ledger entry that settles it, by which its receipt is found.
+    /// The name of its receipt: `r-` and its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,
 }

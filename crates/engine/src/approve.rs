@@ -89,13 +89,13 @@ pub enum AnswerRefused {
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// One call needs no time.
-    #[error("a yes to one call has no time of its own: give `--scope task`, `agent` or `type` as well")]
+    #[error("a yes to one call has no time of its own: the scope `task`, `agent` or `type` has one")]
     NoTime,
     /// No yes is good for so long, or it would be over already.
-    #[error("that is in the past, or more than {hours} hours away")]
+    #[error("that is in the past, or more than {minutes} minutes away")]
     Until {
         /// How long it can be.
-        hours: i64,
+        minutes: i64,
     },
     /// The engine failed.
     #[error(transparent)]

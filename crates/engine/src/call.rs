@@ -95,10 +95,10 @@ impl Engine {
                         .await);
                 }
                 let limits = self.limits_on_running(&case.tool);
+                let under = self.standing_of(&grant).await?;
                 let recorded = store.record_within(planned, &limits.allowances);
                 match recorded.instrument(debug_span!("record")).await? {
                     Recorded::New { .. } => {
-                        let under = self.standing_of(&grant).await?;
                         Ok(self.see_run(case.clone(), request.clone(), grant, under, in_force, cancel).await)
                     }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,

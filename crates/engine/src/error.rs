@@ -13,10 +13,10 @@ pub enum EngineError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A call could not be recorded, and so did not run.
-    #[error("the call could not be recorded")]
+    #[error(transparent)]
     Record(#[from] RecordError),
     /// A call could not be settled.
-    #[error("the call could not be settled")]
+    #[error(transparent)]
     Settle(#[from] SettleError),
     /// Something cannot be written down, and so did not happen.
     #[error("a {what} cannot be written down")]

@@ -30,7 +30,7 @@ pub enum CredentialError {
         source: io::Error,
     },
     /// Others could read it.
-    #[error("the credential `{}` can be read by others (mode {mode:o})", path.display())]
+    #[error("the credential `{}` can be read by others (mode {mode:o}): run `chmod 600` on it, or make a new one if they may have read it", path.display())]
     Exposed {
         /// Which file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum CredentialError {
         mode: u32,
     },
     /// It does not hold a whole credential.
-    #[error("the credential `{}` is not whole; remove it, and a new one is made", path.display())]
+    #[error("the credential `{}` is not whole: remove it, then `toolgate operators recover` makes a new one for an operator, and `toolgate agents` for an agent", path.display())]
     Broken {
         /// Which file.
         path: PathBuf,

@@ -261,8 +261,8 @@ impl Engine {
         let longest = now.saturating_add(self.settings().asking.longest_standing);
         let expires_at = reach.until.unwrap_or(longest);
         if expires_at <= now || expires_at > longest {
-            let hours = self.settings().asking.longest_standing / 3_600_000;
-            return Err(AnswerRefused::Until { hours });
+            let minutes = self.settings().asking.longest_standing / 60_000;
+            return Err(AnswerRefused::Until { minutes });
         }
         Ok(Some(NewStanding { scope: reach.scope, expires_at }))
     }

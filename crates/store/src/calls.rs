@@ -3,7 +3,8 @@
 //! # Invariants
 //! - A call and its ledger entries are recorded together, before anything happens.
 //! - `planned` means that nothing has begun, `running` that the effect may have: see `owners`.
-//! - A claim belongs to one call. It is given to another only when that call has a known end, and 24 hours have passed.
+//! - A claim belongs to one call. It is given back when it is known that nothing happened, and else 24 hours after
+//!   a known end.
 
 use contract::{
     AgentName, ApprovalId, CallId, CallStatus, Digest, Found, GateId, Operands, SafetyClass, TaskName,

@@ -4,7 +4,7 @@
 //! - That the effect of a call may begin is durable before it does: until then the call is `planned`, after that
 //!   `running`.
 //! - A call is begun by its owner, and only while nobody has found the owner to be lost.
-//! - A living gate's calls are settled by that gate alone.
+//! - A gate's calls are settled by that gate alone, unless it is on record as lost.
 
 use contract::{CallId, GateId};
 use serde_json::{Value, json};

@@ -12,10 +12,9 @@ use crate::calls::{CallRow, read_call};
 use crate::error::StoreError;
 use crate::ledger::{RECONCILED, sign_receipt};
 use crate::open::Store;
-use crate::operators::Role;
+use crate::operators::{Role, role_of};
 use crate::settle::{Receipt, check_receipt};
 
-const OPERATOR: &str = "SELECT role FROM operators WHERE name = $1";
 const RECORD: &str = "INSERT INTO reconciliations (call, found, operator, reason, made_at, seq, envelope, result) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 const RELEASE: &str = "DELETE FROM claims WHERE call = $1";
@@ -90,12 +89,7 @@ impl Store {
         let call = read_call(write.connection(), &id).await?;
         let call = call.ok_or_else(|| ReconcileError::Unknown { id: id.clone() })?;
         check_unknown(&call)?;
-        let operator = sqlx::query(OPERATOR).bind(word.by.as_str());
-        let operator = operator.fetch_optional(write.connection()).await.map_err(StoreError::from)?;
-        let role = match operator {
-            Some(row) => Role::parse(row.try_get("role").map_err(StoreError::from)?),
-            None => None,
-        };
+        let role = role_of(write.connection(), &word.by).await?;
         if role.is_none_or(|role| role < Role::Approver) {
             return Err(ReconcileError::NotAllowed { by: word.by });
         }

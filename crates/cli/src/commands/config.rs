@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
-use policy::{Agent, ApprovalRule, Asking, Constraints, FileSettings, Settings, ShellSettings, ToolGlob};
+use policy::{
+    Agent, ApprovalRule, Asking, Constraints, FileSettings, RateSettings, Settings, ShellSettings, ToolGlob,
+    ToolResources,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -219,7 +222,10 @@ struct Shown<'a> {
     levels: BTreeMap<Level, Constraints>,
     rules: &'a [ApprovalRule],
     ask_for_seconds: i64,
-    asking: &'a Asking,
+    asking_ms: &'a Asking,
+    rates: &'a RateSettings,
+    resources: &'a [ToolResources],
+    max_arguments_bytes: u64,
     disabled: &'a [ToolGlob],
     refused: &'a BTreeMap<Category, String>,
     shell: &'a ShellSettings,
@@ -254,6 +260,21 @@ impl<'a> Shown<'a> {
         here: &Path,
         warnings: &'a [String],
     ) -> Shown<'a> {
+        // Whole, so that what is added to the settings cannot be forgotten here.
+        let Settings {
+            agents,
+            levels: _,
+            rules,
+            disabled,
+            unavailable,
+            shell,
+            files,
+            rates,
+            resources,
+            max_arguments,
+            ask_for,
+            asking,
+        } = settings;
         let agent = |(name, agent): (&'a AgentName, &'a Agent)| {
             let shown = ShownAgent {
                 level: agent.level,
@@ -273,15 +294,18 @@ impl<'a> Shown<'a> {
         Shown {
             source: source_name(source).map_or(json!("built in"), Value::String),
             policy: named(settings),
-            agents: settings.agents.iter().map(agent).collect(),
+            agents: agents.iter().map(agent).collect(),
             levels: Level::ALL.iter().map(level).collect(),
-            rules: &settings.rules,
-            ask_for_seconds: settings.ask_for / 1000,
-            asking: &settings.asking,
-            disabled: &settings.disabled,
-            refused: &settings.unavailable,
-            shell: &settings.shell,
-            files: &settings.files,
+            rules,
+            ask_for_seconds: ask_for / 1000,
+            asking_ms: asking,
+            rates,
+            resources,
+            max_arguments_bytes: *max_arguments,
+            disabled,
+            refused: unavailable,
+            shell,
+            files,
             backends: meaning
                 .backends
                 .iter()

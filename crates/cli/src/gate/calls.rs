@@ -2,11 +2,12 @@
 
 use clap::Args;
 use contract::Found;
-use engine::{Credential, ListedCall, ReconcileRefused};
+use engine::{ListedCall, ReconcileRefused};
 use store::ReconcileError;
 
 use super::ledger::time;
 use super::open::Gate;
+use super::person::Person;
 use super::{CODE_DONE, Trouble};
 use crate::talk;
 
@@ -45,6 +46,9 @@ pub(crate) struct ReconcileArguments {
     /// How you know
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+
+    #[command(flatten)]
+    person: Person,
 
     #[command(flatten)]
     pub(crate) gate: Gate,
@@ -104,7 +108,7 @@ fn print(call: &ListedCall) {
 
 pub(crate) async fn reconcile(arguments: ReconcileArguments) -> Result<i32, Trouble> {
     let opened = arguments.gate.open_existing().await?;
-    let credential = Credential::load_or_create(&opened.home)?;
+    let credential = arguments.person.credential(&opened).await?;
     let found = if arguments.found.happened { Found::Happened } else { Found::DidNot };
     let id = arguments.id.trim_end_matches('…').trim_start_matches("r-");
     let reconciled = opened.engine.reconcile(id, found, arguments.reason, &credential).await;

@@ -109,6 +109,10 @@ fn what_did_not_happen_may_be_made_again_under_the_same_key() {
 fn what_happened_is_not_made_again_and_the_same_key_is_told_so() {
     let endless = Endless::new("build");
     let Some((place, id)) = after_a_kill(&endless) else { return };
+    let added = place.toolgate(&["operators", "add", "guest", "--role", "viewer", "--out", "guest.key"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let guest = place.toolgate(&["reconcile", &id, "--happened", "--key-file", "guest.key"]);
+    assert!(guest.code == Some(3) && guest.stderr.contains("`guest` may not reconcile"), "{guest:?}");
     let (code, said) = place.json(&["reconcile", &id, "--happened", "--reason", "I saw it"]);
     assert_eq!((code, text(&said, "/status").as_str()), (Some(0), "completed"), "{said}");
     let (code, again) = endless.again(&place);

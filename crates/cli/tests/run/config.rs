@@ -150,6 +150,8 @@ fn show_fills_in_every_default() {
     assert_eq!(agent["constraints"]["terminal"], "restricted_commands");
     assert_eq!(shown["backends"]["terminal"], "native");
     assert_eq!((&shown["ask_for_seconds"], &shown["listen"]), (&json!(300), &json!("127.0.0.1:7433")));
+    assert_eq!((&shown["max_arguments_bytes"], &shown["resources"]), (&json!(1 << 20), &json!([])));
+    assert!(shown["rates"].is_object(), "{shown}");
     let yaml = config(&gate, &["show"]);
     assert_eq!((yaml.code, yaml.stderr.as_str()), (Some(0), ""));
     assert!(yaml.stdout.starts_with("source: built in\npolicy: "), "{}", yaml.stdout);

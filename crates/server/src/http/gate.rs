@@ -1,6 +1,6 @@
 //! What the HTTP surface needs of the gate behind it, and the words it says it in.
 //!
-//! The surface knows no store and no sandbox: only this. The engine is the gate; tests put another one here.
+//! The surface opens no store and no sandbox: it knows only this. The engine is the gate; tests put another one here.
 
 use std::error::Error;
 use std::pin::Pin;

@@ -30,3 +30,13 @@ DROP TRIGGER approvals_need_their_quorum ON approvals;
 CREATE TRIGGER approvals_need_their_quorum BEFORE UPDATE OF state ON approvals
 FOR EACH ROW WHEN (OLD.state = 'pending' AND NEW.state = 'approved')
 EXECUTE FUNCTION approvals_need_their_quorum();
+
+CREATE OR REPLACE FUNCTION reconciliations_come_from_those_who_may() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT AS $$ BEGIN
+    PERFORM 1 FROM operators
+    WHERE name = NEW.operator AND role IN ('approver', 'admin') FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'only an approver or an admin reconciles';
+    END IF;
+    RETURN NEW;
+END $$;

@@ -24,6 +24,16 @@ EXECUTE FUNCTION operators_keep_an_admin();
 CREATE TRIGGER operators_are_not_forgotten BEFORE DELETE ON operators
 FOR EACH ROW EXECUTE FUNCTION refuse('operators are never forgotten');
 
+CREATE OR REPLACE FUNCTION reconciliations_come_from_those_who_may() RETURNS trigger LANGUAGE plpgsql
+SET search_path FROM CURRENT AS $$ BEGIN
+    PERFORM 1 FROM operators
+    WHERE name = NEW.operator AND role IN ('approver', 'admin') AND revoked_at IS NULL FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'only an approver or an admin reconciles';
+    END IF;
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION operators_not_replaced() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
     IF EXISTS (SELECT 1 FROM operators WHERE name = NEW.name OR credential = NEW.credential) THEN
         RAISE EXCEPTION 'operators are never replaced';

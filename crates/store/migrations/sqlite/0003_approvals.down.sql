@@ -8,6 +8,7 @@ DROP TABLE revocations;
 DROP TABLE standing;
 DROP TABLE escalations;
 DROP TABLE questions;
+DROP TRIGGER reconciliations_come_from_those_who_may;
 DROP TRIGGER operators_not_replaced;
 DROP TRIGGER operators_are_not_forgotten;
 DROP TRIGGER operators_keep_an_admin;
@@ -22,3 +23,7 @@ BEGIN SELECT RAISE(ABORT, 'too few people have approved'); END;
 CREATE TRIGGER answers_come_from_those_who_may BEFORE INSERT ON answers
 WHEN NOT EXISTS (SELECT 1 FROM operators WHERE name = NEW.operator AND role IN ('approver', 'admin'))
 BEGIN SELECT RAISE(ABORT, 'only an approver or an admin answers'); END;
+
+CREATE TRIGGER reconciliations_come_from_those_who_may BEFORE INSERT ON reconciliations
+WHEN NOT EXISTS (SELECT 1 FROM operators WHERE name = NEW.operator AND role IN ('approver', 'admin'))
+BEGIN SELECT RAISE(ABORT, 'only an approver or an admin reconciles'); END;

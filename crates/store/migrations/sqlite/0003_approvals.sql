@@ -21,6 +21,13 @@ CREATE TRIGGER operators_not_replaced BEFORE INSERT ON operators
 WHEN EXISTS (SELECT 1 FROM operators WHERE name = NEW.name OR credential = NEW.credential)
 BEGIN SELECT RAISE(ABORT, 'operators are never replaced'); END;
 
+DROP TRIGGER reconciliations_come_from_those_who_may;
+CREATE TRIGGER reconciliations_come_from_those_who_may BEFORE INSERT ON reconciliations
+WHEN NOT EXISTS (
+    SELECT 1 FROM operators WHERE name = NEW.operator AND role IN ('approver', 'admin') AND revoked_at IS NULL
+)
+BEGIN SELECT RAISE(ABORT, 'only an approver or an admin reconciles'); END;
+
 -- ---- what a question is about, as it was when it was asked
 
 CREATE TABLE questions (

@@ -68,7 +68,7 @@ impl Life {
         self.own().await
     }
 
-    /// How long a gate that lives may be without its lock, at most.
+    /// How long others wait for a gate without its lock to take it again, before they count it as lost.
     pub(crate) fn grace(&self) -> Duration {
         match self {
             // The kernel never takes it from the living.
