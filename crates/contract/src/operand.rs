@@ -5,14 +5,23 @@ use serde_json::json;
 
 use crate::canonical::{Canonical, Digest};
 
+/// As many words that lead to no file as are told one by one.
+const MOST_ABSENT: usize = 8;
+
 /// The files that a question binds, and what it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operands {
     /// What the answer is good for, and nothing else.
     pub bound: Vec<Operand>,
+    /// Words that lead to no file, and must not when the call runs: they may be no names of files at all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
     /// What may be something else by the time the call runs.
     pub not_bound: Vec<NotBound>,
+    /// Whether there are files or words among those that nobody looked at, so that a change would not be seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
 }
 
 /// A file that a call names.
@@ -61,9 +70,19 @@ impl Operands {
         Canonical::of(json!(self)).map_or_else(|_| Digest::of(format!("{self:?}").as_bytes()), |c| c.digest())
     }
 
+    /// The words that lead to no file, in one line: the first of them, and how many there are.
+    pub fn described_absent(&self) -> Option<String> {
+        let first: Vec<&str> = self.absent.iter().take(MOST_ABSENT).map(String::as_str).collect();
+        let rest = match self.absent.len().saturating_sub(first.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!first.is_empty()).then(|| format!("{}{rest}: no files, and must not become any", first.join("  ")))
+    }
+
     /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
-        self.bound.is_empty() && self.not_bound.is_empty()
+        self.bound.is_empty() && self.absent.is_empty() && self.not_bound.is_empty()
     }
 }
 
@@ -113,7 +132,7 @@ mod tests {
             executable: false,
             how: Binding::Sealed,
         };
-        let of = |operand: Operand| Operands { bound: vec![operand], not_bound: Vec::new() }.digest();
+        let of = |operand: Operand| Operands { bound: vec![operand], ..Operands::default() }.digest();
         let others = [
             Operand { named: "y".into(), ..operand.clone() },
             Operand { path: "y".into(), ..operand.clone() },
@@ -127,6 +146,13 @@ mod tests {
             assert_ne!(of(other.clone()), of(operand.clone()), "{other:?}");
         }
         let not_bound = vec![NotBound { what: "a".into(), why: "b".into() }];
-        assert_ne!(Operands { bound: vec![operand.clone()], not_bound }.digest(), of(operand));
+        let whole = Operands { bound: vec![operand.clone()], ..Operands::default() };
+        for other in [
+            Operands { not_bound, ..whole.clone() },
+            Operands { absent: vec!["x".into()], ..whole.clone() },
+            Operands { unseen: true, ..whole.clone() },
+        ] {
+            assert_ne!(other.digest(), of(operand.clone()), "{other:?}");
+        }
     }
 }

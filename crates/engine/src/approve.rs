@@ -291,7 +291,8 @@ fn shown_operands(operands: Operands) -> Operands {
     let bound = bound.map(|file| Operand { named: show(file.named), path: show(file.path), ..file });
     let not_bound = operands.not_bound.into_iter();
     let not_bound = not_bound.map(|thing| NotBound { what: show(thing.what), why: show(thing.why) });
-    Operands { bound: bound.collect(), not_bound: not_bound.collect() }
+    let absent = operands.absent.into_iter().map(show).collect();
+    Operands { bound: bound.collect(), absent, not_bound: not_bound.collect(), unseen: operands.unseen }
 }
 
 /// The exact arguments of a call, and the words of its command, with everything hidden made visible.

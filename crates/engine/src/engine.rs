@@ -133,7 +133,7 @@ impl Engine {
             store,
             policy: Policy::of(options.settings).map_err(OpenError::Settings)?,
             catalogue: Catalogue::new(listed)?,
-            surroundings: options.surroundings,
+            surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,
             workspaces: options.workspaces,
             clock,

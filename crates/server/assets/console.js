@@ -305,6 +305,14 @@ function fillOperands(card, operands) {
     line.append(name, what);
     line.title = file.digest ?? "";
   });
+  const absent = operands.absent ?? [];
+  if (absent.length > 0) {
+    const line = document.createElement("li");
+    const rest = absent.length > 8 ? ` and ${absent.length - 8} more` : "";
+    withHiddenMarked(line, `${absent.slice(0, 8).join("  ")}${rest}: no files, and must not become any`);
+    card.querySelector(".bound").hidden = false;
+    card.querySelector(".bound .files").append(line);
+  }
   show("loose", operands.not_bound, (line, thing) => {
     const name = document.createElement("code");
     withHiddenMarked(name, thing.what);

@@ -33,6 +33,6 @@ pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
-pub use operands::{Hold, InForce, Sealed, names_no_unseen_file};
+pub use operands::{Hold, InForce, Sealed};
 pub use surroundings::{Owner, Surroundings};
 pub use tool::{CallKind, Ran, Tool, built_in};

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use contract::{AgentName, Digest, TaskName};
+use contract::{AgentName, Digest, Reason, TaskName};
 use jail::{Helper, Names};
 use policy::FileSettings;
 use sandbox::{Host, Launcher, Proofs};
 
-use crate::operands::{InForce, Wanted};
+use crate::operands::{Holds, InForce};
 use crate::path::names_of;
 use crate::pool::Pool;
 
@@ -17,6 +17,7 @@ use crate::pool::Pool;
 pub struct Surroundings {
     shared: Arc<Shared>,
     names: Arc<Names>,
+    holds: Option<Arc<Holds>>,
     owner: Option<Owner>,
     in_force: Option<InForce>,
 }
@@ -38,7 +39,6 @@ struct Shared {
     host: Host,
     clock: fn() -> i64,
     pool: Arc<Pool>,
-    wanted: Wanted,
     digest: tokio::sync::OnceCell<Option<Digest>>,
 }
 
@@ -53,16 +53,22 @@ impl Surroundings {
             host,
             clock,
             pool: Arc::default(),
-            wanted: Wanted::default(),
             digest: tokio::sync::OnceCell::new(),
         };
-        Surroundings { shared: Arc::new(shared), names: Arc::default(), owner: None, in_force: None }
+        let shared = Arc::new(shared);
+        Surroundings { shared, names: Arc::default(), holds: None, owner: None, in_force: None }
     }
 
     /// The same where more names are guarded: those of these settings, besides those that always are.
     #[must_use]
     pub fn guarding(self, settings: &FileSettings) -> Surroundings {
         Surroundings { names: Arc::new(names_of(settings)), ..self }
+    }
+
+    /// The same with a folder, out of every sandbox's reach, where all gates of one home say what they hold.
+    #[must_use]
+    pub fn holding_in(self, folder: PathBuf) -> Surroundings {
+        Surroundings { holds: Some(Arc::new(Holds::in_folder(folder))), ..self }
     }
 
     /// The same for calls of one owner, whose workers are kept for a while.
@@ -112,8 +118,9 @@ impl Surroundings {
         self.owner.as_ref()
     }
 
-    pub(crate) fn wanted(&self) -> &Wanted {
-        &self.shared.wanted
+    /// Where it is kept who writes in which workspace.
+    pub(crate) fn holds(&self) -> Result<&Holds, Reason> {
+        self.holds.as_deref().ok_or_else(|| Reason::internal("there is no place to hold a workspace by"))
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

@@ -36,8 +36,8 @@ pub(crate) struct WorkerRequest {
 pub(crate) struct Expected {
     /// How the call names it, from the workspace downwards.
     pub(crate) named: String,
-    /// Where that led.
-    pub(crate) path: String,
+    /// Where that led; nothing if it led nowhere, and must not.
+    pub(crate) path: Option<String>,
     /// What was in it; nothing if there was none.
     pub(crate) digest: Option<Digest>,
 }
@@ -77,8 +77,8 @@ impl Word {
 /// What it means that there is no such file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Missing {
-    /// It was no path.
-    Ignore,
+    /// It may be no path at all; nothing must come to be there before the call runs.
+    Watch,
     /// There must be none when the call runs.
     Bind,
 }
@@ -105,6 +105,8 @@ pub(crate) enum Met {
     Nothing {
         path: String,
     },
+    /// Nothing, where it may be no path at all.
+    Absent,
     Directory,
     /// A secret by its name.
     Hidden,

@@ -16,6 +16,7 @@ pub(crate) mod payment;
 mod people;
 mod reading;
 mod seal_races;
+mod seal_words;
 mod seals;
 mod secrets;
 pub(crate) mod stand;
@@ -35,6 +36,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("files", files::cases()),
         ("approvals", approvals::cases()),
         ("seals", seals::cases()),
+        ("words", seal_words::cases()),
         ("people", people::cases()),
         ("standing", standing::cases()),
         ("input", input::cases()),

@@ -181,6 +181,9 @@ fn print_operands(operands: &Operands) {
         let name = if index == 0 { "bound" } else { "" };
         talk::data(&format!("  {name:<9}{}", talk::indented(&file.described())));
     }
+    if let Some(absent) = operands.described_absent() {
+        talk::data(&format!("  {:<9}{}", "absent", talk::indented(&absent)));
+    }
     for (index, thing) in operands.not_bound.iter().enumerate() {
         let name = if index == 0 { "unbound" } else { "" };
         talk::data(&format!("  {name:<9}{}: {}", talk::indented(&thing.what), thing.why));

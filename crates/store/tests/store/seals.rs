@@ -21,7 +21,7 @@ fn seal(content: &str) -> Seal {
     let bound = vec![operand("run.sh", content, Binding::Sealed), operand("out", "data", Binding::Unchanged)];
     let not_bound = vec![NotBound { what: "sh".into(), why: "what it reads by itself".into() }];
     let contents = [(Digest::of(content.as_bytes()), content.as_bytes().to_vec())].into();
-    Seal { operands: Operands { bound, not_bound }, contents }
+    Seal { operands: Operands { bound, not_bound, ..Operands::default() }, contents }
 }
 
 fn sealing(number: u8, seal: Seal) -> NewCall {

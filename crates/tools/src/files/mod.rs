@@ -83,8 +83,8 @@ impl Tool for FileTool {
         Box::pin(async move {
             let call = self.verb.parse(arguments.value())?;
             let (root, directory) = (workspace.to_owned(), ".".to_owned());
-            let (words, not_bound) = (call.operands()?, Vec::new());
-            at.bind(Sought { root, links: self.links(), directory, words, not_bound }).await
+            let (words, not_bound, unseen) = (call.operands()?, Vec::new(), false);
+            at.bind(Sought { root, links: self.links(), directory, words, not_bound, unseen }).await
         })
     }
 

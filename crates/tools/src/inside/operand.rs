@@ -16,13 +16,12 @@ use crate::operands::{MOST_BYTES, MOST_FILES};
 use crate::path::{Beneath, Guarded, shown};
 use crate::wire::{BindInput, Expected, Looked, Met, Missing, Word};
 
-/// What the words name. Those that name nothing are left out.
+/// What the words name.
 pub(super) fn bind(root: &Root<'_>, input: &BindInput) -> Result<Vec<Looked>, Reason> {
     let directory = Beneath::parse(&input.directory)?;
     refuse(root.guard.against_reading(&directory.path()), &input.directory)?;
     let mut budget = Budget { files: MOST_FILES, bytes: MOST_BYTES };
-    let looks = input.words.iter().filter_map(|word| look(root, &directory, word, &mut budget));
-    Ok(looks.collect())
+    Ok(input.words.iter().map(|word| look(root, &directory, word, &mut budget)).collect())
 }
 
 /// What may still be bound.
@@ -31,66 +30,61 @@ struct Budget {
     bytes: u64,
 }
 
-fn look(root: &Root<'_>, directory: &Beneath, word: &Word, budget: &mut Budget) -> Option<Looked> {
+fn look(root: &Root<'_>, directory: &Beneath, word: &Word, budget: &mut Budget) -> Looked {
     // One that begins with a slash counts from the workspace, others from where the call starts.
     let start: &[String] = if word.text.starts_with('/') { &[] } else { directory.names() };
     let names = start.iter().map(OsString::from).chain(names_in(&word.text));
     let named = named(start, &word.text);
-    let found = |met| Some(Looked { named: named.clone(), met });
+    let found = |met| Looked { named: named.clone(), met };
     match root.follow(names.collect(), &word.text) {
-        Ok(place) => match examine(root, &named, place, word, budget) {
-            Some(met) => found(met),
-            None => None,
-        },
+        Ok(place) => found(examine(root, &named, place, word, budget)),
         // Only a word that leads somewhere can lead out.
         Err(reason) if reason.code == Code::Outside => found(Met::Outside),
         Err(_) if word.missing == Missing::Bind => found(Met::Closed),
-        Err(_) => None,
+        Err(_) => found(Met::Absent),
     }
 }
 
-fn examine(root: &Root<'_>, named: &str, place: Place, word: &Word, budget: &mut Budget) -> Option<Met> {
+fn examine(root: &Root<'_>, named: &str, place: Place, word: &Word, budget: &mut Budget) -> Met {
     let is_hidden = |path: &Path| root.guard.against_reading(path) == Some(Guarded::Hidden);
     let status = match place.status() {
         Ok(status) => status,
         Err(_) if word.missing == Missing::Bind => {
-            return Some(
-                place.path.to_str().map_or(Met::NotText, |path| Met::Nothing { path: path.to_owned() }),
-            );
+            return place.path.to_str().map_or(Met::NotText, |path| Met::Nothing { path: path.to_owned() });
         }
-        Err(_) => return None,
+        Err(_) => return Met::Absent,
     };
     // ATTACK(sealed-secret): neither copied nor even hashed, by whichever of its names.
     if is_hidden(Path::new(named)) || is_hidden(&place.path) {
-        return Some(Met::Hidden);
+        return Met::Hidden;
     }
     if is_kind(&status, FileType::Directory) {
-        return Some(Met::Directory);
+        return Met::Directory;
     }
     if !is_kind(&status, FileType::RegularFile) {
-        return Some(Met::Closed);
+        return Met::Closed;
     }
-    let Some(path) = place.path.to_str().map(str::to_owned) else { return Some(Met::NotText) };
+    let Some(path) = place.path.to_str().map(str::to_owned) else { return Met::NotText };
     if budget.files == 0 || u64::try_from(status.st_size).unwrap_or(u64::MAX) > budget.bytes {
-        return Some(Met::TooMuch);
+        return Met::TooMuch;
     }
     let Ok(Content { bytes, is_known_elsewhere, executable }) = read(&place, budget.bytes) else {
-        return Some(Met::Closed);
+        return Met::Closed;
     };
     if bytes.len() as u64 > budget.bytes {
-        return Some(Met::TooMuch);
+        return Met::TooMuch;
     }
     budget.files -= 1;
     budget.bytes -= bytes.len() as u64;
     let guarded = root.guard.against_writing(&place.path).is_some();
     let copies = word.how == Binding::Sealed && !guarded && !is_known_elsewhere;
-    Some(Met::File {
+    Met::File {
         path,
         digest: Digest::of(&bytes),
         bytes: bytes.len() as u64,
         executable,
         copy: copies.then(|| STANDARD.encode(&bytes)),
-    })
+    }
 }
 
 /// Refuses where something is not as it was when people were asked.
@@ -102,8 +96,17 @@ pub(super) fn check(root: &Root<'_>, expected: &[Expected]) -> Result<(), Reason
             let why = format!("`{}` is not what it was when the call was asked about", shown(&operand.named));
             Reason::changed(why).with_hint("make the call again to ask anew")
         };
-        let place = root.follow(names_in(&operand.named).collect(), &operand.named).map_err(|_| changed())?;
-        if place.path != Path::new(&operand.path) {
+        let found = root.follow(names_in(&operand.named).collect(), &operand.named);
+        let Some(path) = &operand.path else {
+            // ATTACK(file-that-comes-later): what led nowhere leads nowhere still.
+            let is_absent = match found {
+                Ok(place) => place.status().is_err(),
+                Err(reason) => reason.code != Code::Outside,
+            };
+            return if is_absent { Ok(()) } else { Err(changed()) };
+        };
+        let place = found.map_err(|_| changed())?;
+        if place.path != Path::new(path) {
             return Err(changed());
         }
         let is_same = match (read(&place, MOST_BYTES), operand.digest) {

@@ -22,8 +22,8 @@ use jail::{Plan, SealedFile};
 use policy::{Grant, GrantLimits, WorkspaceAccess};
 
 pub use hold::Hold;
-pub(crate) use hold::Wanted;
-pub(crate) use words::words_of;
+pub(crate) use hold::Holds;
+pub(crate) use words::{Words, words_of};
 
 use crate::facts::not_enforced;
 use crate::files::{FileCall, FileResult};
@@ -33,9 +33,8 @@ use crate::wire::{BindInput, Expected, Links, Looked, Met, Word, WorkerRequest};
 
 /// As many files as one question binds.
 pub(crate) const MOST_FILES: usize = 64;
-/// Why a file that a call can read has no digest.
-const TOO_MUCH: &str = "more than 64 files, or 32 MiB in all";
-const NOT_TEXT: &str = "its name is not text";
+/// As many things that are not bound as one question tells.
+const MOST_TOLD: usize = 64;
 /// As many bytes as they have in all.
 pub(crate) const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
@@ -62,7 +61,7 @@ impl Sealed {
 
     /// Whether anything is bound, so that the call needs the workspace for itself.
     pub fn binds(&self) -> bool {
-        !self.operands.bound.is_empty()
+        !self.operands.bound.is_empty() || !self.operands.absent.is_empty()
     }
 }
 
@@ -80,10 +79,12 @@ impl InForce {
     pub(crate) fn expected(&self) -> Vec<Expected> {
         let expected = self.sealed.operands.bound.iter().map(|operand| Expected {
             named: operand.named.clone(),
-            path: operand.path.clone(),
+            path: Some(operand.path.clone()),
             digest: operand.digest,
         });
-        expected.collect()
+        let absent = self.sealed.operands.absent.iter();
+        let absent = absent.map(|named| Expected { named: named.clone(), path: None, digest: None });
+        expected.chain(absent).collect()
     }
 
     /// The plan with the copies in it, and their content.
@@ -126,17 +127,14 @@ pub(crate) struct Sought {
     pub(crate) words: Vec<Word>,
     /// What is known beforehand not to be bound.
     pub(crate) not_bound: Vec<NotBound>,
+    /// Whether there were more words than anybody looks at.
+    pub(crate) unseen: bool,
 }
 
 /// Why a call did not begin that waited for another to end.
 pub(crate) fn busy() -> Reason {
     Reason::busy("a call that was approved has the workspace for itself")
         .with_hint("try again when it has ended")
-}
-
-/// Whether each file that a call names and can read has a digest, so that a change of it is seen.
-pub fn names_no_unseen_file(operands: &Operands) -> bool {
-    !operands.not_bound.iter().any(|thing| [TOO_MUCH, NOT_TEXT].contains(&thing.why.as_str()))
 }
 
 impl Surroundings {
@@ -149,21 +147,22 @@ impl Surroundings {
     ) -> Result<Option<Arc<Hold>>, Reason> {
         match (self.in_force().and_then(|in_force| in_force.hold.clone()), access) {
             (Some(alone), _) => Ok(Some(alone)),
-            (None, WorkspaceAccess::Write) => Ok(Some(Arc::new(Hold::shared(root, self.wanted()).await?))),
+            (None, WorkspaceAccess::Write) => Ok(Some(Arc::new(self.holds()?.shared(root).await?))),
             (None, WorkspaceAccess::None | WorkspaceAccess::Read) => Ok(None),
         }
     }
 
     /// Holds a workspace for one call alone; nothing if somebody else works there, to be tried again.
     pub fn try_hold_alone(&self, root: &Path) -> Result<Option<Hold>, Reason> {
-        Hold::try_alone(root, self.wanted())
+        self.holds()?.try_alone(root)
     }
 
     /// Binds what words name.
     pub(crate) async fn bind(&self, sought: Sought) -> Result<Sealed, Reason> {
-        let Sought { root, links, directory, words, mut not_bound } = sought;
+        let Sought { root, links, directory, words, mut not_bound, unseen } = sought;
         if words.is_empty() {
-            return Ok(Sealed { operands: Operands { bound: Vec::new(), not_bound }, ..Sealed::default() });
+            let operands = Operands { not_bound: told(not_bound), unseen, ..Operands::default() };
+            return Ok(Sealed { operands, ..Sealed::default() });
         }
         let question = WorkerRequest {
             root,
@@ -178,6 +177,7 @@ impl Surroundings {
             return Err(Reason::bad_output("the worker answered another question"));
         };
         let mut sealed = Sealed::default();
+        sealed.operands.unseen = unseen;
         for looked in met {
             take(looked, &mut sealed, &mut not_bound)?;
         }
@@ -192,7 +192,7 @@ impl Surroundings {
         for operand in sealed.operands.bound.iter_mut().filter(|operand| copied.contains(&operand.path)) {
             operand.how = Binding::Sealed;
         }
-        sealed.operands.not_bound = not_bound;
+        sealed.operands.not_bound = told(not_bound);
         if sealed.is_whole() {
             Ok(sealed)
         } else {
@@ -204,6 +204,7 @@ impl Surroundings {
 /// Adds one thing that a worker has met. What it says is data: content is hashed here.
 fn take(looked: Looked, sealed: &mut Sealed, not_bound: &mut Vec<NotBound>) -> Result<(), Reason> {
     let Looked { named, met } = looked;
+    sealed.operands.unseen |= matches!(met, Met::TooMuch | Met::NotText);
     let mut leave = |why: &str| not_bound.push(NotBound { what: shown(&named), why: why.to_owned() });
     match met {
         Met::File { path, digest, bytes, executable, copy } => {
@@ -223,12 +224,25 @@ fn take(looked: Looked, sealed: &mut Sealed, not_bound: &mut Vec<NotBound>) -> R
             let operand = Operand { named, path, digest: None, bytes: 0, executable: false, how };
             sealed.operands.bound.push(operand);
         }
+        Met::Absent => sealed.operands.absent.push(named),
         Met::Directory => leave("a directory: what is in it may change"),
         Met::Hidden => leave("hidden: the call cannot read it either"),
         Met::Outside => leave("it leads out of the workspace"),
-        Met::TooMuch => leave(TOO_MUCH),
+        Met::TooMuch => leave("more than 64 files, or 32 MiB in all"),
         Met::Closed => leave("it cannot be read, or its directory is not there yet"),
-        Met::NotText => leave(NOT_TEXT),
+        Met::NotText => leave("its name is not text"),
     }
     Ok(())
+}
+
+/// As much as people read; what is left out has its part in the digest all the same.
+fn told(mut not_bound: Vec<NotBound>) -> Vec<NotBound> {
+    if not_bound.len() > MOST_TOLD {
+        let rest = not_bound.split_off(MOST_TOLD);
+        let digest = Digest::of(format!("{rest:?}").as_bytes()).to_string();
+        let short: String = digest.chars().take(16).collect();
+        let what = format!("{} more", rest.len());
+        not_bound.push(NotBound { what, why: format!("too many to be told one by one ({short}…)") });
+    }
+    not_bound
 }

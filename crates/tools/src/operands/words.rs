@@ -1,9 +1,9 @@
 //! Which words of a command may name files, and how each would be bound. Pure.
 //!
-//! A word that names none is ignored when somebody looks, so it is better to take one too many than one too few.
+//! A word that names none is watched, so that none comes to be there: it is better to take one too many than one too few.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
 
 use contract::{Binding, NotBound};
 use policy::WorkspaceAccess;
@@ -12,17 +12,75 @@ use crate::inside::Stage;
 use crate::path::shown;
 use crate::wire::{Missing, Word};
 
-/// Programs whose first argument, if it is no option, is what they run.
-const INTERPRETERS: [&str; 22] = [
-    "sh", "bash", "dash", "zsh", "ksh", "ash", "python", "python2", "python3", "perl", "ruby", "node",
-    "nodejs", "php", "lua", "julia", "Rscript", "elixir", "ts-node", "tsx", "tclsh", "bun",
+/// Programs whose first argument, if it is no option, is what they run; and what their modules are files of.
+const INTERPRETERS: [(&str, &[&str]); 20] = [
+    ("sh", &[]),
+    ("bash", &[]),
+    ("dash", &[]),
+    ("zsh", &[]),
+    ("ksh", &[]),
+    ("ash", &[]),
+    ("python", &[".py", "/__main__.py", "/__init__.py"]),
+    ("perl", &[".pm"]),
+    ("ruby", &[".rb"]),
+    ("node", &[".js", ".mjs", ".cjs", "/index.js"]),
+    ("nodejs", &[".js", ".mjs", ".cjs", "/index.js"]),
+    ("bun", &[".js", ".ts", "/index.js"]),
+    ("tsx", &[".js", ".ts"]),
+    ("ts-node", &[".js", ".ts"]),
+    ("php", &[".php"]),
+    ("lua", &[".lua", "/init.lua"]),
+    ("julia", &[".jl"]),
+    ("Rscript", &[]),
+    ("elixir", &[]),
+    ("tclsh", &[]),
+];
+
+/// What well-known programs read where they start, without being told.
+const READ_UNASKED: [(&str, &[&str]); 21] = [
+    ("make", &["GNUmakefile", "makefile", "Makefile"]),
+    ("gmake", &["GNUmakefile", "makefile", "Makefile"]),
+    ("npm", &["package.json", ".npmrc"]),
+    ("npx", &["package.json", ".npmrc"]),
+    ("yarn", &["package.json", ".yarnrc", ".yarnrc.yml"]),
+    ("pnpm", &["package.json", ".npmrc", "pnpm-workspace.yaml"]),
+    ("bun", &["package.json", "bunfig.toml"]),
+    ("cargo", &["Cargo.toml", "Cargo.lock", "build.rs", ".cargo/config.toml", ".cargo/config"]),
+    ("go", &["go.mod", "go.work"]),
+    ("just", &["justfile", "Justfile", ".justfile"]),
+    ("ninja", &["build.ninja"]),
+    ("cmake", &["CMakeLists.txt", "CMakePresets.json"]),
+    ("rake", &["Rakefile", "rakefile"]),
+    ("gradle", &["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"]),
+    ("mvn", &["pom.xml", ".mvn/maven.config", ".mvn/extensions.xml"]),
+    ("pytest", &["conftest.py", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"]),
+    ("pip", &["setup.py", "pyproject.toml", "setup.cfg"]),
+    ("tox", &["tox.ini", "pyproject.toml"]),
+    ("docker", &["Dockerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"]),
+    ("ansible-playbook", &["ansible.cfg"]),
+    ("git", &[".git/config", ".gitmodules"]),
 ];
 
 /// Where the system keeps what only its owner changes.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc"];
 
+/// As many words as one call is looked at for.
+const MOST_WORDS: usize = 2048;
+
+/// As long as the path of a file can be.
+const LONGEST_PATH: usize = 4096;
+
+/// As many options as are written together.
+const MOST_LETTERS: usize = 32;
+
 /// The words of these commands that may name files, and what no digest can stand for.
-///
+pub(crate) struct Words {
+    pub(crate) words: Vec<Word>,
+    pub(crate) not_bound: Vec<NotBound>,
+    /// Whether there were more words than anybody looks at.
+    pub(crate) unseen: bool,
+}
+
 /// What is executed is sealed: the call gets the copy. Whatever else it names may be what it is to change, so it gets
 /// the file itself, unchanged; where it cannot write, it gets copies of everything.
 pub(crate) fn words_of(
@@ -30,80 +88,189 @@ pub(crate) fn words_of(
     variables: &BTreeMap<String, String>,
     access: WorkspaceAccess,
     root: &Path,
-) -> (Vec<Word>, Vec<NotBound>) {
-    let mut found = Found { root, words: BTreeMap::new(), elsewhere: BTreeMap::new() };
+) -> Words {
+    let mut found = Found { root, ..Found::default() };
     let named = if access == WorkspaceAccess::Write { Binding::Unchanged } else { Binding::Sealed };
+    // What is executed first: it must not be among those that there was no room for.
     for stage in stages {
         if stage.command.contains('/') {
             found.add(&stage.command, Binding::Sealed);
         }
-        let script = script_of(stage);
-        for (index, argument) in stage.arguments.iter().enumerate() {
-            let how = if script == Some(index) { Binding::Sealed } else { named };
-            forms_of(argument).for_each(|form| found.add(form, how));
+        if let Some(script) = script_of(stage).and_then(|at| stage.arguments.get(at)) {
+            found.add(script, Binding::Sealed);
         }
     }
-    variables.values().for_each(|value| found.add(value, named));
+    for stage in stages {
+        found.add_unasked(last_part(&stage.command), named);
+        let modules = interpreter_of(stage).unwrap_or_default();
+        for argument in &stage.arguments {
+            found.add_forms(argument, named, modules);
+        }
+    }
+    for value in variables.values() {
+        found.add_forms(value, named, &[]);
+    }
     let reads = stages.iter().map(|stage| NotBound {
         what: shown(&stage.command),
         why: "what it reads by itself: libraries, settings, and files that other files name".to_owned(),
     });
-    let elsewhere = found.elsewhere.into_keys().map(|what| NotBound {
+    let elsewhere = found.elsewhere.into_iter().map(|what| NotBound {
         what,
         why: "not a path of the workspace, nor of the system's software".to_owned(),
     });
-    let not_bound = elsewhere.chain(reads).collect();
-    let word = |(text, how)| Word { text, how, missing: Missing::Ignore };
-    (found.words.into_iter().map(word).collect(), not_bound)
+    let left_out = found.unseen.then(|| NotBound {
+        what: format!("words after the first {MOST_WORDS}"),
+        why: "too many to be looked at".to_owned(),
+    });
+    let not_bound = left_out.into_iter().chain(elsewhere).chain(reads).collect();
+    let words = found.order.into_iter().filter_map(|text| {
+        let how = found.words.get(&text).copied()?;
+        Some(Word { text, how, missing: Missing::Watch })
+    });
+    Words { words: words.collect(), not_bound, unseen: found.unseen }
 }
 
 struct Found<'a> {
     root: &'a Path,
     words: BTreeMap<String, Binding>,
-    elsewhere: BTreeMap<String, ()>,
+    order: Vec<String>,
+    elsewhere: BTreeSet<String>,
+    unseen: bool,
+}
+
+impl Default for Found<'_> {
+    fn default() -> Self {
+        let (words, order, elsewhere) = Default::default();
+        Found { root: Path::new("/"), words, order, elsewhere, unseen: false }
+    }
 }
 
 impl Found<'_> {
+    /// Adds everything that an argument or the value of a variable may name.
+    fn add_forms(&mut self, word: &str, how: Binding, modules: &[&str]) {
+        for form in forms_of(word) {
+            if self.unseen {
+                return;
+            }
+            self.add(form, how);
+            self.add_unasked(last_part(form), how);
+            if !modules.is_empty() && is_module(form) {
+                let path = form.replace("::", "/").replace('.', "/");
+                modules.iter().for_each(|end| self.add(&format!("{path}{end}"), how));
+            }
+        }
+    }
+
+    /// Adds what a program reads without being told, wherever in a command its name stands.
+    fn add_unasked(&mut self, program: &str, how: Binding) {
+        let read = READ_UNASKED.iter().filter(|(name, _)| *name == program);
+        read.flat_map(|(_, files)| *files).for_each(|file| self.add(file, how));
+    }
+
     fn add(&mut self, text: &str, how: Binding) {
-        if text.is_empty() || text.len() > 4096 || text.contains('\0') {
+        if text.is_empty() || text.len() > LONGEST_PATH || text.contains('\0') {
             return;
         }
         let text = match text.starts_with('/') {
             false => text.to_owned(),
-            true => match Path::new(text).strip_prefix(self.root) {
-                // The worker counts absolute paths from the workspace.
-                Ok(rest) => format!("/{}", rest.to_string_lossy()),
-                Err(_) if SYSTEM.iter().any(|part| Path::new(text).starts_with(part)) => return,
-                Err(_) => {
-                    self.elsewhere.insert(shown(text), ());
-                    return;
-                }
+            true => match self.place(text) {
+                Some(text) => text,
+                None => return,
             },
         };
         // What is executed under one word is not changed under another.
-        let known = self.words.entry(text).or_insert(how);
-        *known = (*known).min(how);
+        if let Some(known) = self.words.get_mut(&text) {
+            *known = (*known).min(how);
+        } else if self.words.len() < MOST_WORDS {
+            self.order.push(text.clone());
+            self.words.insert(text, how);
+        } else {
+            self.unseen = true;
+        }
     }
+
+    /// An absolute path as the worker counts it, from the workspace; nothing if it is not there.
+    fn place(&mut self, text: &str) -> Option<String> {
+        let path = Path::new(text);
+        // ATTACK(system-by-name): `/usr/../home/me/x` begins with `/usr` and ends elsewhere.
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        let plain = if climbs { without_parents(path) } else { path.to_owned() };
+        let is_system = !climbs && SYSTEM.iter().any(|part| path.starts_with(part));
+        match plain.strip_prefix(self.root) {
+            Ok(rest) => {
+                // By links on its way it may lead elsewhere than it reads.
+                if climbs {
+                    self.elsewhere.insert(shown(text));
+                }
+                Some(format!("/{}", rest.to_string_lossy()))
+            }
+            Err(_) => {
+                if !is_system {
+                    self.elsewhere.insert(shown(text));
+                }
+                None
+            }
+        }
+    }
+}
+
+fn without_parents(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+fn last_part(command: &str) -> &str {
+    command.rsplit('/').next().unwrap_or_default()
+}
+
+/// What the modules of a stage's interpreter are files of, if it is one.
+fn interpreter_of(stage: &Stage) -> Option<&'static [&'static str]> {
+    let name = last_part(&stage.command).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().find(|(known, _)| *known == name).map(|(_, modules)| *modules)
 }
 
 /// Which argument is the program of an interpreter.
 fn script_of(stage: &Stage) -> Option<usize> {
-    let name = stage.command.rsplit('/').next().unwrap_or_default();
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let is_interpreter = INTERPRETERS.iter().any(|known| known.trim_end_matches(['2', '3']) == name);
+    interpreter_of(stage)?;
     // `-c text` and `-m module` stand before words that are no programs; those are bound like any other.
-    let first = stage.arguments.iter().position(|argument| !argument.starts_with('-'))?;
-    is_interpreter.then_some(first)
+    stage.arguments.iter().position(|argument| !argument.starts_with('-'))
 }
 
-/// What a word may name: `x`, `--file=x`, `-fx`, `if=x`, `@x`.
+fn is_module(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-".contains(c)) && !text.starts_with('-')
+}
+
+/// What a word may name: itself, what stands after any mark in it, up to the next one or to the end, and of short options
+/// that are written together what is left after each: `x`, `--file=x`, `-fx`, `-sfx`, `if=x`, `@x`, `!x`, `"x y"`.
 fn forms_of(word: &str) -> impl Iterator<Item = &str> {
-    let after_sign = word.split_once('=').map(|(_, value)| value);
-    let is_short = word.starts_with('-') && !word.starts_with("--");
-    let after_letter =
-        if is_short { word.char_indices().nth(2).and_then(|(at, _)| word.get(at..)) } else { None };
-    let answer_file = word.rsplit_once('@').map(|(_, file)| file);
-    [Some(word), after_sign, after_letter, answer_file].into_iter().flatten()
+    let starts = word.char_indices().filter(|(_, c)| is_mark(*c)).map(|(at, c)| at + c.len_utf8());
+    [0].into_iter().chain(starts).flat_map(move |start| {
+        let rest = word.get(start..).unwrap_or_default();
+        let to_a_break = rest.find(is_break).and_then(|end| rest.get(..end));
+        let to_a_mark = rest.find(is_mark).and_then(|end| rest.get(..end));
+        let is_short = rest.starts_with('-') && !rest.starts_with("--");
+        let letters = if is_short { MOST_LETTERS } else { 0 };
+        let run = to_a_break.unwrap_or(rest);
+        let clustered = run.char_indices().skip(2).take(letters).filter_map(move |(at, _)| run.get(at..));
+        [Some(rest), to_a_break, to_a_mark].into_iter().flatten().chain(clustered)
+    })
+}
+
+/// Where one word ends and another begins, in languages that are written in words.
+fn is_break(c: char) -> bool {
+    c.is_whitespace() || "'\"`;|&<>()".contains(c)
+}
+
+fn is_mark(c: char) -> bool {
+    is_break(c) || "=!,:@$%{}[]+^~#?*\\".contains(c)
 }
 
 #[cfg(test)]
@@ -116,8 +283,8 @@ mod tests {
     }
 
     fn found(words: &[&str], access: WorkspaceAccess) -> BTreeMap<String, Binding> {
-        let (found, _) = words_of(&[stage(words)], &BTreeMap::new(), access, Path::new("/w/p"));
-        found.into_iter().map(|word| (word.text, word.how)).collect()
+        let found = words_of(&[stage(words)], &BTreeMap::new(), access, Path::new("/w/p"));
+        found.words.into_iter().map(|word| (word.text, word.how)).collect()
     }
 
     #[test]
@@ -142,28 +309,64 @@ mod tests {
 
     #[test]
     fn a_file_is_found_in_every_form_a_word_may_have() {
-        for word in ["x.py", "--file=x.py", "-fx.py", "if=x.py", "@x.py", "-d@x.py", "/w/p/x.py"] {
+        for word in [
+            "x.py",
+            "--file=x.py",
+            "-fx.py",
+            "-sfx.py",
+            "if=x.py",
+            "@x.py",
+            "-d@x.py",
+            "/w/p/x.py",
+            "/usr/../w/p/x.py",
+            "x.py -d",
+            "-I x.py",
+            "alias.y=!x.py",
+            "--a=--b=x.py",
+            "cat<x.py>y",
+        ] {
             let words = found(&["tool", word], WorkspaceAccess::Write);
             assert!(words.contains_key("x.py") || words.contains_key("/x.py"), "{word}: {words:?}");
         }
     }
 
     #[test]
+    fn what_programs_read_unasked_and_modules_are_files_too() {
+        let has = |words: &[&str], file: &str| found(words, WorkspaceAccess::Write).contains_key(file);
+        assert!(has(&["make", "test"], "Makefile") && has(&["sh", "-c", "make test"], "Makefile"));
+        assert!(
+            has(&["python3", "-m", "pkg.tool"], "pkg/tool.py") && has(&["perl", "-MFoo::Bar"], "Foo/Bar.pm")
+        );
+        assert!(!has(&["ls"], "Makefile"));
+    }
+
+    #[test]
     fn what_is_not_in_the_workspace_is_told_and_the_system_is_not() {
-        let words = ["cat", "/proc/self/cwd/x", "/w/pp/x", "/usr/share/x"].map(str::to_owned);
+        let words =
+            ["cat", "/proc/self/cwd/x", "/w/pp/x", "/usr/share/x", "/usr/../home/x"].map(str::to_owned);
         let [command, arguments @ ..] = words;
         let stages = [Stage { command, arguments: arguments.to_vec() }];
-        let (found, not_bound) =
-            words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w/p"));
-        assert_eq!(found, []);
-        let told: Vec<&str> = not_bound.iter().map(|thing| thing.what.as_str()).collect();
-        assert_eq!(told, ["/proc/self/cwd/x", "/w/pp/x", "cat"]);
+        let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w/p"));
+        assert_eq!((found.words, found.unseen), (Vec::new(), false));
+        let told: Vec<&str> = found.not_bound.iter().map(|thing| thing.what.as_str()).collect();
+        assert_eq!(told, ["/proc/self/cwd/x", "/usr/../home/x", "/w/pp/x", "cat"]);
+    }
+
+    #[test]
+    fn words_beyond_what_anybody_looks_at_are_told_and_what_is_executed_comes_first() {
+        let many: Vec<String> = (0..MOST_WORDS).map(|number| format!("a{number}")).collect();
+        let arguments = ["zz.sh".to_owned()].into_iter().chain(many).collect();
+        let stages = [Stage { command: "bash".into(), arguments }];
+        let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w"));
+        assert_eq!((found.words.len(), found.unseen), (MOST_WORDS, true));
+        assert_eq!(found.words[0].text, "zz.sh");
+        assert_eq!(found.not_bound[0].what, "words after the first 2048");
     }
 
     #[test]
     fn the_values_of_variables_are_words_too() {
-        let variables = [("MAKEFILES".to_owned(), "evil.mk".to_owned())].into();
-        let (found, _) = words_of(&[stage(&["make"])], &variables, WorkspaceAccess::Write, Path::new("/w"));
-        assert_eq!(found.first().map(|word| word.text.as_str()), Some("evil.mk"));
+        let variables = [("TAR_OPTIONS".to_owned(), "--to-command=./evil.sh".to_owned())].into();
+        let found = words_of(&[stage(&["tar"])], &variables, WorkspaceAccess::Write, Path::new("/w"));
+        assert!(found.words.iter().any(|word| word.text == "./evil.sh"));
     }
 }

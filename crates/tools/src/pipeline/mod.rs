@@ -20,7 +20,7 @@ pub(crate) use ended::Ended;
 
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};
-use crate::operands::{InForce, Sealed, Sought, busy, words_of};
+use crate::operands::{InForce, Sealed, Sought, Words, busy, words_of};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
@@ -83,10 +83,10 @@ impl Commands {
     /// Binds the files that they name.
     pub(crate) async fn seal(&self, root: &Path, at: &Surroundings) -> Result<Sealed, Reason> {
         let (_, _, access) = danger_of(self.profile);
-        let (words, not_bound) = words_of(&self.stages, &self.variables, access, root);
+        let Words { words, not_bound, unseen } = words_of(&self.stages, &self.variables, access, root);
         let directory = self.directory.clone();
-        at.bind(Sought { root: root.to_owned(), links: Links::FollowInside, directory, words, not_bound })
-            .await
+        let (root, links) = (root.to_owned(), Links::FollowInside);
+        at.bind(Sought { root, links, directory, words, not_bound, unseen }).await
     }
 
     fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Prepared, Reason> {

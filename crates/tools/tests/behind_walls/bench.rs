@@ -67,7 +67,8 @@ pub(crate) fn clean_up(process: u32) {
 pub(crate) fn surroundings() -> Surroundings {
     let binary = std::env::current_exe().unwrap();
     let proofs = Proofs { folder: Some(proofs_folder(std::process::id())), prober: binary.clone() };
-    Surroundings::new(binary, proofs, Host::default(), now)
+    let holds = proofs_folder(std::process::id()).join("holds");
+    Surroundings::new(binary, proofs, Host::default(), now).holding_in(holds)
 }
 
 pub(crate) fn owner(task: &str) -> Owner {
