@@ -231,7 +231,7 @@ fn wait_for(path: &Path) -> Try<()> {
 
 fn hold_by_a_tool(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(standard())?;
-    let call = json!({ "command": "flock", "args": ["-x", ".", "sleep", "25"], "profile": "inspect" });
+    let call = json!({ "command": "sh", "args": ["-c", "flock -x . sleep 25"], "profile": "build" });
     let (engine, request) = (gate.engine.clone(), gate.request("shell", call)?);
     let cancel = CancellationToken::new();
     let token = cancel.clone();
@@ -240,8 +240,10 @@ fn hold_by_a_tool(stand: &Stand<'_>) -> Try<Effect> {
     let begun = Instant::now();
     while directory.try_lock().is_ok() {
         directory.unlock()?;
-        if begun.elapsed() > PATIENCE {
-            return Err("the tool never locked anything".into());
+        if holding.is_finished() || begun.elapsed() > PATIENCE {
+            cancel.cancel();
+            let ended = runtime()?.block_on(holding)?;
+            return Err(format!("the tool never locked anything: {}", ended.content).into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
