@@ -202,7 +202,7 @@ fn the_workspace_itself_is_neither_written_moved_nor_deleted() {
 
 fn bound(place: &Place, words: &[&str]) -> Vec<Value> {
     let words: Vec<Value> =
-        words.iter().map(|text| json!({ "text": text, "how": "sealed", "missing": "Ignore" })).collect();
+        words.iter().map(|text| json!({ "text": text, "how": "sealed", "missing": "Watch" })).collect();
     let answer = place.ask(json!({ "Bind": { "directory": "sub", "words": words } }));
     let FileResult::Bind(looked) = answer.result.unwrap() else { panic!("another answer") };
     looked.into_iter().map(|looked| serde_json::to_value(looked).unwrap()).collect()
@@ -227,7 +227,9 @@ fn a_named_file_is_bound_by_where_it_really_is() {
         assert_eq!(file["digest"], json!(contract::Digest::of(content.as_bytes())), "{word}");
         assert!(file["copy"].is_string(), "{word}");
     }
-    assert_eq!(bound(&place, &["nothing", "--flag", "a/b/c"]), Vec::<Value>::new());
+    for word in ["nothing", "--flag", "a/b/c", "own.sh/x"] {
+        assert_eq!(bound(&place, &[word])[0]["met"], "Absent", "{word}");
+    }
     assert_eq!(bound(&place, &["."])[0]["met"], "Directory");
 }
 
