@@ -92,7 +92,7 @@ async fn a_question_goes_from_its_call_to_its_answer() {
     let operator = Client { address, credential: key };
 
     // No word of it names a file: there is no sandbox here to look at one.
-    let arguments = json!({ "command": "make", "profile": "mutate", "purpose": "cl\u{202e}ean" });
+    let arguments = json!({ "command": "ls", "profile": "mutate", "purpose": "cl\u{202e}ean" });
     let asked = json!({ "tool": "shell", "arguments": arguments, "wait_seconds": 0 });
     let (status, waiting) = agent.json("POST", "/v1/calls", Some(asked.clone())).await;
     assert_eq!((status, &waiting["status"]), (202, &json!("waiting")), "{waiting}");
@@ -103,9 +103,9 @@ async fn a_question_goes_from_its_call_to_its_answer() {
     let question = &open["approvals"][0];
     assert_eq!(question["call_id"], call);
     assert_eq!(question["purpose"], "cl⟨U+202E⟩ean");
-    assert_eq!(question["command"], json!(["make"]));
+    assert_eq!(question["command"], json!(["ls"]));
     assert_eq!(question["operands"]["bound"], json!([]));
-    assert_eq!(question["operands"]["not_bound"][0]["what"], "make");
+    assert_eq!(question["operands"]["not_bound"][0]["what"], "ls");
     assert!(question["shown_arguments"].as_str().unwrap().contains("⟨U+202E⟩"));
     assert_eq!(question["action"], "exec:mutate");
     assert!(question["safety"].is_string());
