@@ -48,6 +48,7 @@ const STEPS: &[Step] = &[
     step!("0003_approvals"),
     step!("0004_seals"),
     step!("0005_limits"),
+    step!("0006_private"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";
