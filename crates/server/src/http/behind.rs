@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Reason, show_hidden};
+use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, show_hidden};
 use engine::{
     AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Reach, ReconcileRefused, Reply, Request,
     RevokeRefused, Standing, Waiting,
