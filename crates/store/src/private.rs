@@ -141,7 +141,7 @@ pub(crate) fn asked(row: &AnyRow, keys: &Keys, call: &CallId) -> Result<Asked, S
     };
     let unreadable = || StoreError::Unreadable { what: "private text" };
     let secrets = keys.wrapping().unwrap(call, &wrapped)?;
-    // ATTACK(moved-row): what is shown is what was recorded, or nothing is.
+    // What is shown is what was recorded, or nothing is.
     if !recorded.are_of(&secrets) {
         return Err(unreadable());
     }

@@ -2,15 +2,17 @@
 
 use std::fs;
 
-use contract::{CallId, CallResult, Canonical, Digest, ReceiptBody};
-use engine::{Credential, PrivateRefused};
+use contract::{CallId, CallResult, Canonical, Digest, Key, ReceiptBody, Scope};
+use engine::{Credential, PrivateRefused, Reach, Reply};
 use serde_json::{Value, json};
-use store::verify_receipt;
+use store::{Vote, verify_receipt};
 
 use crate::Try;
 use crate::case::Effect;
+use crate::gate::approvals::{furnished, remove};
 use crate::gate::case::Case;
-use crate::gate::stand::{Ending, Gate, Stand, runtime, standard};
+use crate::gate::payment::Payment;
+use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, standard};
 
 /// Words that somebody who wants to know tries first.
 const GUESSES: [&str; 4] = ["no", "maybe", "yes", "later"];
@@ -23,31 +25,31 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| {
                 // As a store would have it that keeps the text itself.
                 stand.place.file("home/plain.db", &stand.secret)?;
-                in_the_files(stand)
+                in_the_files(stand, &stand.secret)
             },
             |stand| {
                 let gate = stand.gate(standard())?;
                 let result = written(&gate, stand, &stand.secret)?;
                 erase(&gate, stand, &result.call_id)?;
                 runtime()?.block_on(gate.engine.store().verify(None))?;
-                in_the_files(stand)
+                in_the_files(stand, &stand.secret)
             },
         )
         .without("the sealing", |stand| {
             stand.place.file("home/plain.db", &stand.secret)?;
-            in_the_files(stand)
+            in_the_files(stand, &stand.secret)
         }),
         Case::new(
             "read-from-the-files",
             "whoever has the files of the store and not its key reads nothing of what was asked or given",
             |stand| {
                 stand.place.file("home/plain.db", &stand.secret)?;
-                in_the_files(stand)
+                in_the_files(stand, &stand.secret)
             },
             |stand| {
                 let gate = stand.gate(standard())?;
                 written(&gate, stand, &stand.secret)?;
-                in_the_files(stand)
+                in_the_files(stand, &stand.secret)
             },
         ),
         Case::new(
@@ -73,6 +75,37 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(guessed.is_some(), format!("{guessed:?}")))
             },
         ),
+        Case::new(
+            "guessed-from-a-question",
+            "what a question, its answer and what runs under it leave in the store is no help to a guess",
+            |stand| {
+                let digest = Canonical::of(remove("build"))?.digest().to_string();
+                stand.place.file("home/plain.db", &digest)?;
+                in_the_files(stand, &digest)
+            },
+            |stand| {
+                let gate = furnished(stand)?;
+                let (call, view) = gate.waits("shell", remove("build"))?;
+                let reach = Reach { scope: Scope::Agent, until: None };
+                let reply = Reply { vote: Vote::Approve, reason: None, reach };
+                let me = gate.operator()?;
+                runtime()?.block_on(gate.engine.reply(view.id.as_str(), reply, &me, "attack"))?;
+                gate.expect(&call, Ending::Done);
+                let again = gate.call("shell", remove("build"), Ending::Done)?;
+                if again.call_id != call {
+                    return Err("what was approved did not run".into());
+                }
+                let digest = Canonical::of(remove("build"))?.digest().to_string();
+                in_the_files(stand, &digest)
+            },
+        ),
+        Case::new(
+            "erased-and-again",
+            "a payment that is erased at once cannot be made again as if it never was",
+            |stand| paid_again(stand, Again::UnderAnotherKey),
+            |stand| paid_again(stand, Again::Erased),
+        )
+        .without("the key it was made under", |stand| paid_again(stand, Again::UnderAnotherKey)),
         Case::new(
             "erased-by-nobody",
             "only an operator reads what a call keeps private, or erases it",
@@ -136,15 +169,38 @@ fn erase(gate: &Gate<'_>, stand: &Stand<'_>, call: &CallId) -> Try<()> {
     Ok(())
 }
 
-/// Through if a file of Toolgate's home holds the secret.
-fn in_the_files(stand: &Stand<'_>) -> Try<Effect> {
+/// Through if a file of Toolgate's home holds the text.
+fn in_the_files(stand: &Stand<'_>, text: &str) -> Try<Effect> {
     for entry in fs::read_dir(stand.home())? {
         let path = entry?.path();
-        if path.is_file() && String::from_utf8_lossy(&fs::read(&path)?).contains(&stand.secret) {
+        if path.is_file() && String::from_utf8_lossy(&fs::read(&path)?).contains(text) {
             return Ok(Effect::Through(path.display().to_string()));
         }
     }
     Ok(Effect::Held("no file has it".to_owned()))
+}
+
+/// How somebody tries to have a payment made twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    UnderAnotherKey,
+    Erased,
+}
+
+fn paid_again(stand: &Stand<'_>, again: Again) -> Try<Effect> {
+    let book = stand.place.path("book");
+    let tools = vec![Payment::into(book.clone()).tool()?];
+    let gate = stand.open(Opening { tools, ..Opening::with(standard()) })?;
+    let mut request = gate.request("pay", json!({ "amount": 1 }))?;
+    let first = gate.ask(request.clone(), Ending::Done)?;
+    if again == Again::UnderAnotherKey {
+        request.key = Some(Key::parse("another")?);
+    } else if let Ok(()) = erase(&gate, stand, &first.call_id) {
+        return Ok(Effect::Through("it was erased".to_owned()));
+    }
+    gate.ask(request, Ending::Done)?;
+    let payments = fs::read_to_string(book)?.lines().count();
+    Ok(Effect::through_if(payments > 1, format!("{payments} payments")))
 }
 
 /// Everything that ledger and receipt tell of a call.
