@@ -3,7 +3,7 @@
 use contract::CallId;
 use serde::Serialize;
 use serde_json::Value;
-use store::{EraseError, FindCallError, Role};
+use store::{EraseError, FindCallError, RevealError};
 use thiserror::Error;
 
 use crate::engine::Engine;
@@ -28,12 +28,12 @@ pub struct Reading {
 /// Why an operator was not shown a call, or did not erase it.
 #[derive(Debug, Error)]
 pub enum PrivateRefused {
-    /// Whoever asks is no operator, or not one who may.
-    #[error("only an operator with the role `{}` or above may do this", needed.as_str())]
-    NotAllowed {
-        /// The role it takes.
-        needed: Role,
-    },
+    /// Whoever asks is no operator.
+    #[error("only an operator can do this, and this credential is nobody's")]
+    NotAnOperator,
+    /// They may not see it.
+    #[error(transparent)]
+    Reveal(#[from] RevealError),
     /// There is no such call.
     #[error(transparent)]
     Find(#[from] FindCallError),
@@ -59,7 +59,7 @@ impl Engine {
         reason: Option<&str>,
         credential: &Credential,
     ) -> Result<CallId, PrivateRefused> {
-        let by = self.operator_at_least(Role::Admin, credential).await?;
+        let by = self.operator_of(credential).await?.ok_or(PrivateRefused::NotAnOperator)?.name;
         let id = self.inner.store.find_call(prefix).await?;
         self.inner.store.erase(&id, &by, reason, self.now()).await?;
         Ok(id)
@@ -71,23 +71,14 @@ impl Engine {
         prefix: &str,
         credential: &Credential,
     ) -> Result<Reading, PrivateRefused> {
-        let by = self.operator_at_least(Role::Approver, credential).await?;
+        let by = self.operator_of(credential).await?.ok_or(PrivateRefused::NotAnOperator)?.name;
         let store = &self.inner.store;
         let id = store.find_call(prefix).await?;
-        let revealed = store.reveal(&id, &by, self.now()).await.map_err(EngineError::from)?;
-        let Some(revealed) = revealed else { return Err(PrivateRefused::Erased { id }) };
+        let Some(revealed) = store.reveal(&id, &by, self.now()).await? else {
+            return Err(PrivateRefused::Erased { id });
+        };
         let result = store.result(&id).await.map_err(EngineError::from)?;
         let store::Revealed { arguments, raw, salt } = revealed;
         Ok(Reading { call_id: id, arguments, raw, result, salt })
-    }
-
-    async fn operator_at_least(
-        &self,
-        needed: Role,
-        credential: &Credential,
-    ) -> Result<contract::OperatorName, PrivateRefused> {
-        let known = self.inner.store.operator_by_credential(&credential.digest()).await;
-        let known = known.map_err(EngineError::from)?.filter(|operator| operator.role >= needed);
-        known.map(|operator| operator.name).ok_or(PrivateRefused::NotAllowed { needed })
     }
 }

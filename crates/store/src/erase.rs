@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::calls::{CLAIM_KEPT_MS, read_call};
 use crate::error::StoreError;
 use crate::open::Store;
+use crate::operators::{Role, role_of};
 use crate::place::Database;
 use crate::private::{Kind, secrets_of};
 use crate::read::parsed;
@@ -60,6 +61,26 @@ pub enum EraseError {
         /// Which.
         approval: ApprovalId,
     },
+    /// Not by them.
+    #[error("`{by}` may not erase: that takes an admin")]
+    NotAllowed {
+        /// Who tried.
+        by: OperatorName,
+    },
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why somebody was not shown what a call keeps private.
+#[derive(Debug, Error)]
+pub enum RevealError {
+    /// Not to them.
+    #[error("`{by}` may not see it: that takes an approver or an admin")]
+    NotAllowed {
+        /// Who tried.
+        by: OperatorName,
+    },
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -86,6 +107,9 @@ impl Store {
         now: i64,
     ) -> Result<(), EraseError> {
         let mut write = self.write().await?;
+        if role_of(write.connection(), by).await? != Some(Role::Admin) {
+            return Err(EraseError::NotAllowed { by: by.clone() });
+        }
         let row = read_call(write.connection(), id).await?;
         let row = row.ok_or_else(|| EraseError::Unknown { id: id.clone() })?;
         if row.settled_at.is_none() || row.status == CallStatus::Unknown {
@@ -111,8 +135,11 @@ impl Store {
         id: &CallId,
         by: &OperatorName,
         now: i64,
-    ) -> Result<Option<Revealed>, StoreError> {
+    ) -> Result<Option<Revealed>, RevealError> {
         let mut write = self.write().await?;
+        if role_of(write.connection(), by).await?.is_none_or(|role| role < Role::Approver) {
+            return Err(RevealError::NotAllowed { by: by.clone() });
+        }
         let Some(secrets) = secrets_of(write.connection(), self.keys(), id).await? else { return Ok(None) };
         write.append(now, "call.read", json!({ "call": id, "by": by })).await?;
         write.commit().await?;

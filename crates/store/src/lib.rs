@@ -50,7 +50,7 @@ pub use approvals::{
     Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError, Vote,
 };
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
-pub use erase::{EraseError, Revealed};
+pub use erase::{EraseError, RevealError, Revealed};
 pub use error::StoreError;
 pub use join::Joined;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};

@@ -125,8 +125,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 let (erased, read) = runtime()?.block_on(async {
                     (gate.engine.erase(id, None, &nobody).await, gate.engine.read_private(id, &nobody).await)
                 });
-                let held = matches!(erased, Err(PrivateRefused::NotAllowed { .. }))
-                    && matches!(read, Err(PrivateRefused::NotAllowed { .. }));
+                let held = matches!(erased, Err(PrivateRefused::NotAnOperator))
+                    && matches!(read, Err(PrivateRefused::NotAnOperator));
                 let row = runtime()?.block_on(gate.engine.store().call(&result.call_id))?;
                 let kept = row.is_some_and(|row| !row.arguments_json.is_empty());
                 Ok(Effect::through_if(!held || !kept, format!("{erased:?} {read:?}")))

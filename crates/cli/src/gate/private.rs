@@ -1,10 +1,13 @@
 //! `toolgate reveal` and `toolgate erase`: what a call keeps private, for operators.
 
 use clap::Args;
-use engine::{Credential, PrivateRefused};
+use engine::PrivateRefused;
 use serde_json::json;
+use store::{EraseError, RevealError};
 
+use super::ledger::time;
 use super::open::Gate;
+use super::person::Person;
 use super::{CODE_DONE, Trouble};
 use crate::talk;
 
@@ -15,14 +18,18 @@ That it was looked at is in the ledger. The salt lets whoever has it check the d
 const ERASE_HELP: &str = "\
 Takes away the key of the call: arguments, answer, raw output and artifacts cannot be read any more, by anybody. The ledger
 and the receipt stay and verify. The purpose, the reason of a refusal, and the names of changed files are part of the
-ledger, and stay. Copies of the database have what they had.";
+ledger, and stay. Copies of the database have what they had. What is still needed is not erased: a call without a known end,
+one whose key is younger than 24 hours, one that people have approved for more calls than itself.";
 
 /// Show what a call was asked and what its tool really gave
 #[derive(Args)]
 #[command(after_help = REVEAL_HELP)]
 pub(crate) struct RevealArguments {
-    /// The call, or the beginning of its id
+    /// The call's id, or enough of its beginning
     call: String,
+
+    #[command(flatten)]
+    person: Person,
 
     #[command(flatten)]
     pub(crate) gate: Gate,
@@ -32,7 +39,7 @@ pub(crate) struct RevealArguments {
 #[derive(Args)]
 #[command(after_help = ERASE_HELP)]
 pub(crate) struct EraseArguments {
-    /// The call, or the beginning of its id
+    /// The call's id, or enough of its beginning
     call: String,
 
     /// Why; it is in the ledger
@@ -40,13 +47,16 @@ pub(crate) struct EraseArguments {
     reason: Option<String>,
 
     #[command(flatten)]
+    person: Person,
+
+    #[command(flatten)]
     pub(crate) gate: Gate,
 }
 
 pub(crate) async fn reveal(arguments: RevealArguments) -> Result<i32, Trouble> {
     let opened = arguments.gate.open_existing().await?;
-    let credential = Credential::load_or_create(&opened.home)?;
-    let reading = opened.engine.read_private(&arguments.call, &credential).await.map_err(refused)?;
+    let credential = arguments.person.credential(&opened).await?;
+    let reading = opened.engine.read_private(id_of(&arguments.call), &credential).await.map_err(refused)?;
     if arguments.gate.json {
         talk::json(&reading);
         return Ok(CODE_DONE);
@@ -69,8 +79,8 @@ pub(crate) async fn reveal(arguments: RevealArguments) -> Result<i32, Trouble> {
 
 pub(crate) async fn erase(arguments: EraseArguments) -> Result<i32, Trouble> {
     let opened = arguments.gate.open_existing().await?;
-    let credential = Credential::load_or_create(&opened.home)?;
-    let erased = opened.engine.erase(&arguments.call, arguments.reason.as_deref(), &credential).await;
+    let credential = arguments.person.credential(&opened).await?;
+    let erased = opened.engine.erase(id_of(&arguments.call), arguments.reason.as_deref(), &credential).await;
     let call = erased.map_err(refused)?;
     if arguments.gate.json {
         talk::json(&json!({ "call_id": call, "erased": true }));
@@ -80,13 +90,40 @@ pub(crate) async fn erase(arguments: EraseArguments) -> Result<i32, Trouble> {
     Ok(CODE_DONE)
 }
 
+/// An id as it is copied from what was shown.
+fn id_of(text: &str) -> &str {
+    text.trim_end_matches('…').trim_start_matches("r-")
+}
+
 fn refused(error: PrivateRefused) -> Trouble {
-    match error {
-        refused @ (PrivateRefused::NotAllowed { .. }
+    let hint = match &error {
+        PrivateRefused::Erase(EraseError::Claimed { until }) => {
+            Some(format!("try again after {}", time(*until)))
+        }
+        PrivateRefused::Erase(EraseError::Stands { approval }) => {
+            Some(format!("`toolgate revoke {}` takes it back", approval.short()))
+        }
+        PrivateRefused::Erase(EraseError::NotEnded { .. }) => Some(
+            "deny or cancel what waits; `toolgate reconcile` says what became of what is unknown".to_owned(),
+        ),
+        PrivateRefused::Find(_) => Some("`toolgate calls` shows what there is".to_owned()),
+        _ => None,
+    };
+    let trouble = match error {
+        refused @ (PrivateRefused::NotAnOperator
+        | PrivateRefused::Erased { .. }
+        | PrivateRefused::Reveal(RevealError::NotAllowed { .. })
         | PrivateRefused::Erase(
-            store::EraseError::NotEnded { .. } | store::EraseError::Erased { .. },
-        )
-        | PrivateRefused::Erased { .. }) => Trouble::refused(refused.into()),
+            EraseError::NotAllowed { .. }
+            | EraseError::NotEnded { .. }
+            | EraseError::Erased { .. }
+            | EraseError::Claimed { .. }
+            | EraseError::Stands { .. },
+        )) => Trouble::refused(refused.into()),
         other => Trouble::from(other),
+    };
+    match hint {
+        Some(hint) => trouble.with_hint(hint),
+        None => trouble,
     }
 }

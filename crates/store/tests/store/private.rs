@@ -4,7 +4,7 @@ use contract::{CallStatus, Digest, Found, GateId, Reconciled, RunFacts, SafetyCl
 use serde_json::json;
 use store::{
     Answer, ApprovalState, CLAIM_KEPT_MS, Course, EraseError, Joined, Keys, NewCall, NewStanding, OpenError,
-    Reconciliation, Recorded, Revocation, Store, verify_receipt,
+    Reconciliation, Recorded, RevealError, Revocation, Store, verify_receipt,
 };
 
 use super::Database;
@@ -246,6 +246,22 @@ async fn an_operator_who_reads_a_call_is_in_the_ledger() {
     let envelope = gate.store.receipt(&call.id).await.unwrap().unwrap();
     let body = verify_receipt(&envelope, gate.store.keys().public()).unwrap();
     assert_eq!(body.arguments.to_string(), hasher.finalize().to_hex().as_str());
+}
+
+#[tokio::test]
+async fn only_those_who_may_look_or_erase() {
+    let gate = Gate::open().await;
+    let call = ended(&gate, 1).await;
+    let before = gate.store.ledger_size().await.unwrap();
+    for by in ["you", "guest", "nobody"] {
+        let erased = gate.store.erase(&call.id, &operator(by), None, LATER).await;
+        assert!(matches!(erased, Err(EraseError::NotAllowed { .. })), "{by}: {erased:?}");
+    }
+    for by in ["guest", "nobody"] {
+        let shown = gate.store.reveal(&call.id, &operator(by), LATER).await;
+        assert!(matches!(shown, Err(RevealError::NotAllowed { .. })), "{by}: {shown:?}");
+    }
+    assert_eq!(gate.store.ledger_size().await.unwrap(), before);
 }
 
 #[tokio::test]
