@@ -59,6 +59,10 @@ enum Command {
     Receipt(gate::ReceiptArguments),
     /// Write what a call left behind to standard output
     Artifact(gate::ArtifactArguments),
+    /// Show what a call was asked and what its tool really gave
+    Reveal(gate::RevealArguments),
+    /// Erase what a call was asked and what it gave
+    Erase(gate::EraseArguments),
     /// A one-minute tour that runs real calls in a folder of its own
     Demo(gate::DemoArguments),
     /// Run a command in a sandbox
@@ -118,6 +122,8 @@ fn main() {
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
+        Command::Reveal(arguments) => gate::run(arguments.gate.json, gate::reveal(arguments)),
+        Command::Erase(arguments) => gate::run(arguments.gate.json, gate::erase(arguments)),
         Command::Demo(arguments) => gate::run(false, gate::demo(arguments)),
         Command::Run(arguments) => run::run(*arguments, begun),
         Command::Scan(arguments) => scan::run(&arguments),

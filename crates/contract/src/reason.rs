@@ -80,6 +80,12 @@ reasons!(
     NoOperator no_operator = "no_operator",
     /// A rule of the configuration denies it.
     DeniedByRule denied_by_rule = "denied_by_rule",
+    /// A hook denies it.
+    DeniedByHook denied_by_hook = "denied_by_hook",
+    /// A hook gave no answer, which means no.
+    HookFailed hook_failed = "hook_failed",
+    /// A hook withholds what the tool gave.
+    Withheld withheld = "withheld",
     /// The agent is locked.
     Locked locked = "locked",
     /// A path is outside of what was granted.

@@ -140,6 +140,9 @@ pub struct RunFacts {
     pub files_changed_complete: bool,
     /// Bytes sent and received, by host.
     pub bytes_per_host: BTreeMap<String, (u64, u64)>,
+    /// What hooks have remarked, by the name of each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub remarks: BTreeMap<String, Vec<String>>,
     /// How long it took, in microseconds.
     pub wall_micros: u64,
     /// Processor time, in microseconds.

@@ -6,6 +6,7 @@ use contract::{
 };
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
+use serde_json::json;
 use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, CallRow, FindError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -209,6 +210,16 @@ impl Engine {
                 return refuse(reason).await;
             }
         };
+        // What a hook had asked about is answered; one that denies today is heard today.
+        let allowed = Verdict::Allow(grant);
+        let grant = match self.hear_before(&request, &admitted, allowed, json!([])).await?.0 {
+            Verdict::Allow(grant) => grant,
+            Verdict::Deny(reason) => return refuse(reason).await,
+            Verdict::Ask(_) => match decide(&admitted, &facts, &self.inner.policy).verdict {
+                Verdict::Allow(grant) => grant,
+                _ => return Ok(None),
+            },
+        };
         // Before the approval is used: one that has to wait for its workspace is not used up by waiting.
         let in_force = match self.put_in_force(bound, &request) {
             Ok(in_force) => in_force,
@@ -311,7 +322,15 @@ pub(crate) fn shown_call(approval: &ApprovalRow) -> (String, Option<Vec<String>>
 fn is_same(one: &ApprovalRow, other: &ApprovalRow) -> bool {
     match (&one.about, &other.about) {
         // Who has answered is part of what people see.
-        (Some(first), Some(second)) => first.fold == second.fold && one.approvers == other.approvers,
+        (Some(first), Some(second)) => {
+            // ATTACK(folded-unseen): what nobody has looked at whole is like nothing else.
+            first.content.is_some()
+                && first == second
+                && (&one.agent, &one.tool, &one.contract, &one.policy, &one.purpose)
+                    == (&other.agent, &other.tool, &other.contract, &other.policy, &other.purpose)
+                && (&one.arguments, &one.why, one.quorum, &one.approvers)
+                    == (&other.arguments, &other.why, other.quorum, &other.approvers)
+        }
         _ => false,
     }
 }

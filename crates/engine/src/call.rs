@@ -72,6 +72,7 @@ impl Engine {
         let (Ruling { verdict, trace }, seal) =
             self.rule(request, &admitted).instrument(debug_span!("decide")).await?;
         let trace = written("trace", &trace)?;
+        let (verdict, trace) = self.hear_before(request, &admitted, verdict, trace).await?;
         reach("decided");
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
@@ -332,7 +333,10 @@ impl Engine {
         let (of_task, asked) = (case.clone(), approval.clone());
         let seen_through = self.inner.tasks.spawn(async move {
             let end = match engine.begin(&of_task, &grant, asked.as_ref()).await {
-                Ok(()) => End::Ran(Box::new(engine.run(&request, grant, in_force, own).await)),
+                Ok(()) => {
+                    let ran = engine.run(&request, grant, in_force, own).await;
+                    End::Ran(Box::new(engine.hear_after(&of_task.id, ran).await))
+                }
                 Err(reason) => End::NotRun(reason),
             };
             reach("ran");

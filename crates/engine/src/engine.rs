@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName};
@@ -16,6 +16,7 @@ use tools::{CallKind, Surroundings, Tool};
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
 use crate::clock::{Clock, Steady};
 use crate::error::EngineError;
+use crate::hooks::Hook;
 use crate::operator::CredentialError;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
@@ -89,6 +90,7 @@ pub(crate) struct Inner {
     workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
+    pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Calls that this process sees through, each with the way to stop it.
     owned: Mutex<HashMap<CallId, CancellationToken>>,
     /// Calls that somebody here is about to record or to start, and how many those are.
@@ -138,6 +140,7 @@ impl Engine {
             workspaces: options.workspaces,
             clock,
             local_operator,
+            hooks: OnceLock::new(),
             owned: Mutex::default(),
             in_hand: Mutex::default(),
             unsettled: Mutex::default(),

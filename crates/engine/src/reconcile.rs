@@ -67,7 +67,7 @@ impl Engine {
         let result = CallResult { receipt: Some(store::Receipt::id_of(&id)), ..result };
         let now = self.now();
         let body = ReceiptBody {
-            version: 1,
+            version: 2,
             call_id: id.clone(),
             agent: row.agent,
             task: row.task,

@@ -4,6 +4,7 @@ use contract::{
     ApprovalView, Approved, Approver, Artifact, CallId, CallResult, CallStatus, Code, Digest, Reason,
     ReceiptBody, RunFacts, Scope, ToolName,
 };
+use serde_json::{Value, json};
 use store::{AnswerRow, ApprovalRow, SettleError, Settlement, StoreError, Vote};
 use tools::Ran;
 use tracing::{Instrument, debug_span};
@@ -70,14 +71,15 @@ impl Engine {
         approval: Option<&ApprovalRow>,
     ) -> Result<CallResult, SettleError> {
         let now = self.now();
-        let Concluded { mut result, facts, artifacts } =
+        let Concluded { mut result, facts, artifacts, raw } =
             debug_span!("clean").in_scope(|| conclude(case, end));
         let operands = match approval {
             Some(approval) => self.inner.store.operands(&approval.id).await?,
             None => None,
         };
         let body = ReceiptBody {
-            version: 1,
+            // From here on digests are commitments under the call's own key.
+            version: 2,
             call_id: case.id.clone(),
             agent: case.agent.clone(),
             task: case.task.clone(),
@@ -106,6 +108,7 @@ impl Engine {
             status: result.status,
             body,
             result: recorded,
+            raw,
             artifacts,
             now,
         };
@@ -126,7 +129,12 @@ impl Engine {
         let value = self.inner.store.result(call).await?;
         let read =
             |value| serde_json::from_value(value).map_err(|_| StoreError::Unreadable { what: "result" });
-        Ok(value.map(read).transpose()?)
+        if let Some(result) = value.map(read).transpose()? {
+            return Ok(Some(result));
+        }
+        // One that has ended and gives nothing was erased.
+        let row = self.inner.store.call(call).await?.filter(|row| row.settled_at.is_some());
+        Ok(row.map(|row| erased(&row.id, &row.tool, row.status)))
     }
 }
 
@@ -135,13 +143,15 @@ struct Concluded {
     result: CallResult,
     facts: Option<RunFacts>,
     artifacts: Vec<(String, Vec<u8>)>,
+    /// What the tool gave, where cleaning has changed it.
+    raw: Option<Value>,
 }
 
 fn conclude(case: &Case, end: End) -> Concluded {
     let ran = match end {
         End::Refused(reason) => {
             let result = without_effect(&case.id, &case.tool, CallStatus::Refused, reason);
-            return Concluded { result, facts: None, artifacts: Vec::new() };
+            return Concluded { result, facts: None, artifacts: Vec::new(), raw: None };
         }
         End::NotRun(reason) => {
             let said = clean_text(&reason.message, MAX_CONTENT).text;
@@ -149,11 +159,11 @@ fn conclude(case: &Case, end: End) -> Concluded {
                 content: said,
                 ..without_effect(&case.id, &case.tool, CallStatus::Failed, reason)
             };
-            return Concluded { result, facts: None, artifacts: Vec::new() };
+            return Concluded { result, facts: None, artifacts: Vec::new(), raw: None };
         }
         End::Lost(reason) => {
             let result = lost(&case.id, &case.tool, reason);
-            return Concluded { result, facts: None, artifacts: Vec::new() };
+            return Concluded { result, facts: None, artifacts: Vec::new(), raw: None };
         }
         End::Ran(ran) => *ran,
     };
@@ -161,13 +171,14 @@ fn conclude(case: &Case, end: End) -> Concluded {
     let mut findings = Findings::default();
     let failure = ran.failure.map(|reason| clean_reason(reason, &mut findings));
     let content = clean_text(&ran.output.content, MAX_CONTENT);
+    let content_changed = content.text != ran.output.content;
     findings.absorb(content.findings);
     let mut text = content.text;
     if content.cut {
         text.push_str("\n… cut here; see the artifacts for the whole");
     }
-    let structured =
-        (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured, &mut findings));
+    let given = ran.output.structured;
+    let structured = (!given.is_null()).then(|| clean_value(given.clone(), &mut findings));
     let artifacts = ran.output.artifacts;
     let listed: Vec<Artifact> = artifacts.iter().map(|listed| list(listed, &mut findings)).collect();
     let status = match &failure {
@@ -189,7 +200,9 @@ fn conclude(case: &Case, end: End) -> Concluded {
         reason: failure,
         ..answer(&case.id, &case.tool, status, text)
     };
-    Concluded { result, facts: Some(RunFacts { cleaning, ..ran.facts }), artifacts }
+    let changed = content_changed || result.structured.as_ref().is_some_and(|cleaned| *cleaned != given);
+    let raw = changed.then(|| json!({ "content": ran.output.content, "structured": given }));
+    Concluded { result, facts: Some(RunFacts { cleaning, ..ran.facts }), artifacts, raw }
 }
 
 fn list((name, bytes): &(String, Vec<u8>), findings: &mut Findings) -> Artifact {
@@ -248,6 +261,11 @@ pub(crate) fn without_effect(
     let content = format!("refused ({}): {}{hint}", reason.code, reason.message);
     let content = clean_text(&content, MAX_CONTENT).text;
     CallResult { is_error: true, reason: Some(reason), ..answer(call, tool, status, content) }
+}
+
+/// An answer for a call of which nothing is kept any more.
+fn erased(call: &CallId, tool: &ToolName, status: CallStatus) -> CallResult {
+    answer(call, tool, status, "what this call gave was erased".to_owned())
 }
 
 /// An answer for a call that waits for people.

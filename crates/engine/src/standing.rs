@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::{Action, ApprovalId, Canonical, Digest, OperatorName, Reason, SafetyClass, Scope};
+use contract::{Action, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
 use policy::{Admitted, Grant, Question, Ruling, Standing, Verdict, decide};
 use serde::Serialize;
 use serde_json::json;
@@ -17,7 +17,7 @@ use tools::InForce;
 use crate::approve::{AnswerRefused, shown_call};
 use crate::call::random_bytes;
 use crate::engine::Engine;
-use crate::error::{EngineError, written};
+use crate::error::EngineError;
 use crate::operator::Credential;
 use crate::request::Request;
 use crate::seal::{Bound, NotInForce};
@@ -198,23 +198,6 @@ impl Engine {
         let proposer = self.proposer_of(request).cloned();
         let content = content_of(seal.as_ref());
         let place = Digest::of(workspace.as_os_str().as_encoded_bytes());
-        let same = json!({
-            "agent": call.agent,
-            "tool": call.tool.name,
-            "contract": call.tool.hash,
-            "arguments": call.arguments,
-            "policy": self.inner.policy.hash(),
-            "place": place,
-            "operands": seal.as_ref().map(|seal| seal.operands.digest()),
-            // ATTACK(folded-unseen): what nobody has looked at whole is like nothing else.
-            "unseen": content.is_none().then_some(&call.call),
-            "why": question.why,
-            "quorum": question.quorum,
-            "proposer": proposer,
-            "purpose": request.purpose,
-        });
-        let fold = Canonical::of(written("question", &same)?)
-            .map_or_else(|_| Digest::of(call.call.as_str().as_bytes()), |same| same.digest());
         let about = About {
             workspace: contract::show_hidden(&workspace.to_string_lossy()),
             place,
@@ -223,7 +206,6 @@ impl Engine {
             egress: call.facets.egress,
             profile: call.facets.profile,
             content,
-            fold,
             proposer,
         };
         let steps = &self.settings().asking.escalation;

@@ -13,8 +13,10 @@ use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::evidence::{ANSWERED, link};
+use crate::keys::Keys;
 use crate::open::Store;
 use crate::operators::{Role, role_of};
+use crate::private::{Asked, asked};
 use crate::questions::{About, about, reached};
 use crate::read::{digest, number, parsed, parsed_if_any};
 use crate::standing::{NewStanding, RevocationRow, StandingRow, grant, revocation_row, standing_row};
@@ -25,7 +27,7 @@ const USABLE_MS: i64 = 60 * 60 * 1000;
 /// The fewest digits by which an approval is found.
 const SHORTEST_PREFIX: usize = 4;
 
-/// The longest arguments that a list carries along, in characters; the question alone has them whole.
+/// The longest arguments that a list carries along, in bytes as they are sealed; the question alone has them whole.
 macro_rules! longest_in_lists {
     () => {
         "16384"
@@ -40,14 +42,16 @@ macro_rules! select_approvals {
         concat!(
             "SELECT a.id, a.call, a.why, a.quorum, a.state, a.asked_at, a.expires_at, a.decided_at, a.usable_until, \
              a.reason, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.purpose, \
-             CASE WHEN length(c.arguments_json) <= ",
+             k.wrapped, CASE WHEN length(p.sealed) <= ",
             $longest,
-            " THEN c.arguments_json END AS arguments_json, q.workspace, q.place, q.action, q.safety, q.egress, q.profile, q.content, q.fold, q.proposer, \
+            " THEN p.sealed END AS sealed, q.workspace, q.place, q.action, q.safety, q.egress, q.profile, q.content, \
+             q.proposer, \
              s.scope, s.granted_by, s.granted_at, s.expires_at AS stands_until, \
              (SELECT count(*) FROM standing_uses u WHERE u.approval = a.id) AS uses, \
              r.operator AS revoked_by, r.reason AS revoked_because, r.revoked_at, \
              (SELECT count(*) FROM escalations e WHERE e.approval = a.id AND e.reached_at IS NOT NULL) AS escalated \
-             FROM approvals a JOIN calls c ON c.id = a.call LEFT JOIN questions q ON q.approval = a.id \
+             FROM approvals a JOIN calls c ON c.id = a.call LEFT JOIN call_keys k ON k.call = c.id \
+             LEFT JOIN private p ON p.call = c.id AND p.kind = 'asked' LEFT JOIN questions q ON q.approval = a.id \
              LEFT JOIN standing s ON s.approval = a.id LEFT JOIN revocations r ON r.approval = a.id ",
             $rest
         )
@@ -154,7 +158,7 @@ pub struct ApprovalRow {
     pub request: Digest,
     /// The digest of the canonical arguments.
     pub arguments: Digest,
-    /// The canonical arguments; nothing in a list, if they are long.
+    /// The canonical arguments; nothing in a list, if they are long, nor where they are erased.
     pub arguments_json: Option<String>,
     /// The hash of the policy that asked.
     pub policy: Digest,
@@ -355,12 +359,12 @@ impl Store {
             ApprovalFilter::All => ALL,
         };
         let rows = sqlx::query(sql).bind(i64::from(limit)).fetch_all(&mut *read).await?;
-        whole(&mut read, rows).await
+        whole(&mut read, self.keys(), rows).await
     }
 
     /// One question.
     pub async fn approval(&self, id: &ApprovalId) -> Result<Option<ApprovalRow>, StoreError> {
-        read_approval(&mut *self.snapshot().await?, id).await
+        read_approval(&mut *self.snapshot().await?, self.keys(), id).await
     }
 
     /// The one question whose id begins so.
@@ -374,7 +378,7 @@ impl Store {
         // Every id that begins so sorts before the prefix followed by a `g`.
         let query = sqlx::query(BY_PREFIX).bind(prefix).bind(format!("{prefix}g"));
         let rows = query.fetch_all(&mut *read).await.map_err(StoreError::from)?;
-        let mut found = whole(&mut read, rows).await?;
+        let mut found = whole(&mut read, self.keys(), rows).await?;
         match (found.pop(), found.pop()) {
             (Some(row), None) => Ok(row),
             (None, _) => Err(FindError::None { prefix: shown() }),
@@ -385,7 +389,7 @@ impl Store {
     /// Records one person's answer. One no decides; a yes does when enough people have said it.
     pub async fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<ApprovalRow, AnswerError> {
         let mut write = self.write().await?;
-        let row = read_approval(write.connection(), id).await?;
+        let row = read_approval(write.connection(), self.keys(), id).await?;
         let row = row.ok_or_else(|| AnswerError::Unknown { id: id.clone() })?;
         if row.state != ApprovalState::Pending {
             return Err(AnswerError::Decided { state: row.state });
@@ -442,9 +446,8 @@ impl Store {
         });
         let seq = write.append(answer.now, ANSWERED, body).await?;
         link(&mut write, id, &answer.by, seq).await?;
-        let row = read_approval(write.connection(), id).await?;
         write.commit().await?;
-        row.ok_or_else(|| AnswerError::Unknown { id: id.clone() })
+        self.approval(id).await?.ok_or_else(|| AnswerError::Unknown { id: id.clone() })
     }
 
     /// Ends questions that nobody has answered in time, and returns them: a hundred at once, as long as there are any.
@@ -455,7 +458,7 @@ impl Store {
         }
         let mut write = self.write().await?;
         let rows = sqlx::query(LATE).bind(now).fetch_all(write.connection()).await?;
-        let mut late = whole(write.connection(), rows).await?;
+        let mut late = whole(write.connection(), self.keys(), rows).await?;
         for row in &mut late {
             decide(write.connection(), &row.id, ApprovalState::Expired, now, None, None).await?;
             let body = json!({ "approval": row.id, "call": row.call });
@@ -470,7 +473,7 @@ impl Store {
     /// Takes a question back.
     pub async fn cancel(&self, id: &ApprovalId, now: i64) -> Result<ApprovalRow, CancelError> {
         let mut write = self.write().await?;
-        let row = read_approval(write.connection(), id).await?;
+        let row = read_approval(write.connection(), self.keys(), id).await?;
         let row = row.ok_or_else(|| CancelError::Unknown { id: id.clone() })?;
         if row.state != ApprovalState::Pending {
             return Err(CancelError::Decided { state: row.state });
@@ -509,6 +512,7 @@ fn can_stand(row: &ApprovalRow) -> Result<(), AnswerError> {
 /// Every yes for more than one call that is good at this time.
 pub(crate) async fn standing_rows(
     connection: &mut AnyConnection,
+    keys: &Keys,
     agent: Option<&AgentName>,
     now: i64,
 ) -> Result<Vec<ApprovalRow>, StoreError> {
@@ -517,22 +521,27 @@ pub(crate) async fn standing_rows(
         Some(agent) => sqlx::query(STANDING_OF).bind(now).bind(agent.as_str()),
     };
     let rows = query.fetch_all(&mut *connection).await?;
-    whole(connection, rows).await
+    whole(connection, keys, rows).await
 }
 
 pub(crate) async fn read_approval(
     connection: &mut AnyConnection,
+    keys: &Keys,
     id: &ApprovalId,
 ) -> Result<Option<ApprovalRow>, StoreError> {
     let row = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(&mut *connection).await?;
-    Ok(whole(connection, row.into_iter().collect()).await?.pop())
+    Ok(whole(connection, keys, row.into_iter().collect()).await?.pop())
 }
 
 /// Rows with the answers that belong to them.
-async fn whole(connection: &mut AnyConnection, rows: Vec<AnyRow>) -> Result<Vec<ApprovalRow>, StoreError> {
+async fn whole(
+    connection: &mut AnyConnection,
+    keys: &Keys,
+    rows: Vec<AnyRow>,
+) -> Result<Vec<ApprovalRow>, StoreError> {
     let mut approvals = Vec::new();
     for row in &rows {
-        let mut approval = approval_row(row)?;
+        let mut approval = approval_row(row, keys)?;
         let answers = sqlx::query(ANSWERS).bind(approval.id.as_str()).fetch_all(&mut *connection).await?;
         approval.answers = answers.iter().map(answer_row).collect::<Result<_, _>>()?;
         let approves = |answer: &&AnswerRow| answer.vote == Vote::Approve && !answer.has_left;
@@ -557,17 +566,19 @@ fn answer_row(row: &AnyRow) -> Result<AnswerRow, StoreError> {
     })
 }
 
-fn approval_row(row: &AnyRow) -> Result<ApprovalRow, StoreError> {
+fn approval_row(row: &AnyRow, keys: &Keys) -> Result<ApprovalRow, StoreError> {
+    let call = parsed(row, "call", |text| CallId::parse(text).ok())?;
+    let Asked { names, arguments_json } = asked(row, keys, &call)?;
     Ok(ApprovalRow {
         id: parsed(row, "id", |text| ApprovalId::parse(text).ok())?,
-        call: parsed(row, "call", |text| CallId::parse(text).ok())?,
+        call,
         agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
         task: parsed_if_any(row, "task", |text| TaskName::parse(text).ok())?,
         tool: parsed(row, "tool", |text| ToolName::parse(text).ok())?,
         contract: digest(row, "contract")?,
-        request: digest(row, "request")?,
-        arguments: digest(row, "arguments")?,
-        arguments_json: row.try_get("arguments_json")?,
+        request: names.request,
+        arguments: names.arguments,
+        arguments_json,
         policy: digest(row, "policy")?,
         purpose: row.try_get("purpose")?,
         why: parsed(row, "why", |text| serde_json::from_str(text).ok())?,

@@ -17,14 +17,17 @@ use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::evidence::is_proved;
+use crate::keys::Keys;
 use crate::open::Store;
 use crate::owners::own_gate;
+use crate::private::{Names, committed_authority, keep_asked, revealed_call};
 use crate::questions::{About, NewEscalation, describe};
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
 use crate::reconcile::counts_as;
 use crate::seals::{self, Seal};
 use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
 use crate::standing::{is_usable, note_use};
+use crate::wrapping::Secrets;
 use crate::write::Write;
 
 /// How long a claim is kept.
@@ -36,8 +39,10 @@ macro_rules! select_calls {
         concat!(
             "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.arguments_json, c.policy, \
              c.purpose, c.trace, c.asked_at, c.planned_seq, c.status, c.settled_at, c.owner, c.decision, c.safety, \
-             a.id AS approval, r.seq AS receipt_seq, x.found FROM calls c LEFT JOIN approvals a ON a.call = c.id \
-             LEFT JOIN receipts r ON r.call = c.id LEFT JOIN reconciliations x ON x.call = c.id ",
+             a.id AS approval, r.seq AS receipt_seq, x.found, k.wrapped, p.sealed FROM calls c \
+             LEFT JOIN approvals a ON a.call = c.id LEFT JOIN receipts r ON r.call = c.id \
+             LEFT JOIN reconciliations x ON x.call = c.id LEFT JOIN call_keys k ON k.call = c.id \
+             LEFT JOIN private p ON p.call = c.id AND p.kind = 'asked' ",
             $rest
         )
     };
@@ -46,11 +51,11 @@ pub(crate) use select_calls;
 
 const BY_ID: &str = select_calls!("WHERE c.id = $1");
 const WAITING: &str = select_calls!(
-    "WHERE c.status = 'waiting' AND c.request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
+    "WHERE c.status = 'waiting' AND k.same_request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
      OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at, c.id LIMIT 1"
 );
-const CLAIMED: &str = select_calls!("JOIN claims k ON k.call = c.id WHERE k.claim = $1");
+const CLAIMED: &str = select_calls!("JOIN claims l ON l.call = c.id WHERE l.claim = $1");
 const ADD: &str = "INSERT INTO calls (id, agent, task, tool, contract, request, arguments, arguments_json, policy, \
     purpose, trace, asked_at, planned_seq, status, owner, decision, safety) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
@@ -65,9 +70,6 @@ const USE_APPROVAL: &str = "UPDATE approvals SET state = 'running' \
     AND quorum <= (SELECT count(*) FROM answers w JOIN operators o ON o.name = w.operator \
         WHERE w.approval = approvals.id AND w.verdict = 'approve' AND o.revoked_at IS NULL)";
 const RUN: &str = "UPDATE calls SET status = 'running', owner = $2 WHERE id = $1 AND status = 'waiting'";
-const RESULT: &str = "SELECT coalesce(x.result, c.result) AS result FROM calls c \
-    LEFT JOIN reconciliations x ON x.call = c.id WHERE c.id = $1 AND c.result IS NOT NULL";
-const ARTIFACT: &str = "SELECT content FROM artifacts WHERE digest = $1";
 const RECEIPT: &str = "SELECT envelope FROM receipts WHERE call = $1";
 
 /// A call that was decided and is about to be acted on.
@@ -258,9 +260,10 @@ impl Store {
             return Err(RecordError::ArgumentsDiffer);
         }
         let mut write = self.write().await?;
-        let claim = if call.course == Course::Refuse { None } else { call.claim.as_deref() };
-        if let Some(claim) = claim
-            && let Some(holder) = holder(write.connection(), claim, call.asked_at).await?
+        let claim = call.claim.as_ref().filter(|_| call.course != Course::Refuse);
+        let claim = claim.map(|claim| self.keys().wrapping().lookup("claim", claim.as_bytes()));
+        if let Some(claim) = &claim
+            && let Some(holder) = holder(write.connection(), self.keys(), claim, call.asked_at).await?
         {
             return Ok(match holder.request == call.request {
                 true => Recorded::Existing(Box::new(holder)),
@@ -280,10 +283,11 @@ impl Store {
             write.commit().await?;
             return Ok(Recorded::UsedUp(used_up));
         }
-        let seq = plan(&mut write, &call).await?;
+        let seq = plan(&mut write, self.keys(), &call).await?;
         if let Some(claim) = claim {
             let make = sqlx::query(CLAIM).bind(claim).bind(call.id.as_str());
-            let make = make.bind(call.request.to_string()).bind(call.asked_at);
+            let request = self.keys().wrapping().lookup("request", call.request.as_bytes());
+            let make = make.bind(request).bind(call.asked_at);
             make.execute(write.connection()).await.map_err(StoreError::from)?;
         }
         write.commit().await?;
@@ -300,12 +304,13 @@ impl Store {
         now: i64,
     ) -> Result<Option<CallRow>, StoreError> {
         let query = sqlx::query(WAITING)
-            .bind(request.to_string())
+            .bind(self.keys().wrapping().lookup("request", request.as_bytes()))
             .bind(agent.as_str())
             .bind(task.map(TaskName::as_str))
             .bind(tool.as_str())
             .bind(now);
-        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(call_row).transpose()
+        let row = query.fetch_optional(&mut *self.read().await?).await?;
+        row.as_ref().map(|row| revealed_call(row, self.keys())).transpose()
     }
 
     /// Uses an approval, once: the call runs. False if it was used, is not given, or may no longer be used.
@@ -348,6 +353,7 @@ impl Store {
         if spend.take(&mut write).await?.is_some() {
             return Ok(false);
         }
+        let authority = committed_authority(authority, &row.arguments);
         let body = json!({ "call": call, "approval": approval, "authority": authority });
         write.append(now, "call.started", body).await?;
         write.commit().await?;
@@ -357,22 +363,18 @@ impl Store {
     /// One call.
     pub async fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
         let query = sqlx::query(BY_ID).bind(id.as_str());
-        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(call_row).transpose()
+        let row = query.fetch_optional(&mut *self.read().await?).await?;
+        row.as_ref().map(|row| revealed_call(row, self.keys())).transpose()
     }
 
-    /// What a settled call gave.
+    /// What a settled call gave. Nothing if it has no end yet, or is erased.
     pub async fn result(&self, id: &CallId) -> Result<Option<Value>, StoreError> {
-        let query = sqlx::query(RESULT).bind(id.as_str());
-        let row = query.fetch_optional(&mut *self.read().await?).await?;
-        row.as_ref().map(|row| json_of(row, "result")).transpose()
+        self.opened_result(id).await
     }
 
     /// Something that a call left behind, by its digest.
     pub async fn artifact(&self, id: &Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        let query = sqlx::query(ARTIFACT).bind(id.to_string());
-        let row = query.fetch_optional(&mut *self.read().await?).await?;
-        let Some(row) = row else { return Ok(None) };
-        let content: Vec<u8> = row.try_get("content")?;
+        let Some(content) = self.opened_artifact(id).await? else { return Ok(None) };
         // Found by its digest, so it has to have it.
         if Digest::of(&content) == *id {
             Ok(Some(content))
@@ -413,17 +415,20 @@ async fn count(
 /// The call that holds a claim, after claims that have had their time are let go.
 pub(crate) async fn holder(
     connection: &mut AnyConnection,
+    keys: &Keys,
     claim: &str,
     now: i64,
 ) -> Result<Option<CallRow>, StoreError> {
     let kept_since = now.saturating_sub(CLAIM_KEPT_MS);
     sqlx::query(LAPSE).bind(claim).bind(kept_since).execute(&mut *connection).await?;
     let row = sqlx::query(CLAIMED).bind(claim).fetch_optional(connection).await?;
-    row.as_ref().map(call_row).transpose()
+    row.as_ref().map(|row| revealed_call(row, keys)).transpose()
 }
 
 /// Writes the call, and the ledger entries that tell of it.
-async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> {
+async fn plan(write: &mut Write<'_>, keys: &Keys, call: &NewCall) -> Result<i64, StoreError> {
+    let secrets = Secrets::new(call.request, call.arguments)?;
+    let Names { request, arguments } = Names::committed(&secrets);
     let (decision, status) = match &call.course {
         // What only reads may be read again: nothing is gained by a second wait for the disk.
         Course::Run { .. } if call.safety == SafetyClass::Read => ("run", "running"),
@@ -443,11 +448,11 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         "task": call.task,
         "tool": call.tool,
         "contract": call.contract,
-        "request": call.request,
-        "arguments": call.arguments,
+        "request": request,
+        "arguments": arguments,
         "policy": call.policy,
         "purpose": call.purpose,
-        "claim": call.claim.as_ref().map(|claim| Digest::of(claim.as_bytes())),
+        "claim": call.claim.as_ref().map(|claim| secrets.key.commit("claim", &Digest::of(claim.as_bytes()))),
         "decision": decision,
         "safety": call.safety,
         "gate": owner,
@@ -460,9 +465,10 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         .bind(call.task.as_ref().map(TaskName::as_str))
         .bind(call.tool.as_str())
         .bind(call.contract.to_string())
-        .bind(call.request.to_string())
-        .bind(call.arguments.to_string())
-        .bind(&call.arguments_json)
+        .bind(request.to_string())
+        .bind(arguments.to_string())
+        // Sealed, and kept elsewhere.
+        .bind("")
         .bind(call.policy.to_string())
         .bind(call.purpose.as_deref())
         .bind(call.trace.to_string())
@@ -474,24 +480,32 @@ async fn plan(write: &mut Write<'_>, call: &NewCall) -> Result<i64, StoreError> 
         .bind(call.safety.as_str())
         .execute(write.connection())
         .await?;
+    keep_asked(write, keys, &call.id, &secrets, &call.arguments_json).await?;
     match &call.course {
         Course::Run { .. } if status == "planned" => {}
         Course::Run { authority } => {
+            let authority = committed_authority(authority.clone(), &arguments);
             let body = json!({ "call": call.id, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
         }
         Course::RunUnder { authority, standing } => {
             note_use(write, call, standing).await?;
+            let authority = committed_authority(authority.clone(), &arguments);
             let body = json!({ "call": call.id, "approval": standing, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
         }
-        Course::Ask(question) => ask(write, call, question).await?,
+        Course::Ask(question) => ask(write, call, &arguments, question).await?,
         Course::Refuse => {}
     }
     Ok(seq)
 }
 
-async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> Result<(), StoreError> {
+async fn ask(
+    write: &mut Write<'_>,
+    call: &NewCall,
+    arguments: &Digest,
+    question: &NewApproval,
+) -> Result<(), StoreError> {
     sqlx::query(ASK)
         .bind(question.id.as_str())
         .bind(call.id.as_str())
@@ -514,7 +528,7 @@ async fn ask(write: &mut Write<'_>, call: &NewCall, question: &NewApproval) -> R
         "agent": call.agent,
         "tool": call.tool,
         "contract": call.contract,
-        "arguments": call.arguments,
+        "arguments": arguments,
         "policy": call.policy,
         "why": question.why,
         "quorum": question.quorum,
@@ -549,6 +563,7 @@ pub(crate) fn status_of(row: &AnyRow) -> Result<CallStatus, StoreError> {
     parsed(row, "status", status)
 }
 
+/// A call as its row has it: what is private of it is named by commitments.
 pub(crate) fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
     Ok(CallRow {
         id: parsed(row, "id", |text| CallId::parse(text).ok())?,

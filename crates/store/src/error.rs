@@ -55,6 +55,9 @@ pub enum StoreError {
     /// The ledger ends with entries that this gate's key has not signed: nothing is built on them.
     #[error("the ledger holds entries that were not signed")]
     Unsigned,
+    /// There is no randomness for keys.
+    #[error("the system gives no random bytes")]
+    NoRandom,
     /// A value has no canonical form, so that it cannot be recorded.
     #[error("a value cannot be recorded")]
     Unrecordable(#[from] CanonicalError),

@@ -7,9 +7,10 @@ use sqlx::Row;
 use crate::calls::{CallRow, holder};
 use crate::error::StoreError;
 use crate::open::Store;
+use crate::private::secrets_of;
 
 const CLAIM: &str = "INSERT INTO claims (claim, call, request, made_at) \
-    SELECT $1, id, request, $3 FROM calls WHERE id = $2 AND status NOT IN ('refused', 'cancelled')";
+    SELECT $1, id, $4, $3 FROM calls WHERE id = $2 AND status NOT IN ('refused', 'cancelled')";
 const OPEN: &str = "SELECT count(*) AS open FROM calls c JOIN approvals a ON a.call = c.id \
     WHERE c.agent = $1 AND c.status = 'waiting' AND a.state = 'pending'";
 
@@ -35,19 +36,24 @@ impl Store {
         request: Digest,
         now: i64,
     ) -> Result<Joined, StoreError> {
+        let wrapping = self.keys().wrapping();
+        let named = wrapping.lookup("claim", claim.as_bytes());
         let mut write = self.write().await?;
-        if let Some(row) = holder(write.connection(), claim, now).await? {
+        if let Some(row) = holder(write.connection(), self.keys(), &named, now).await? {
             return Ok(match row {
                 row if row.request != request => Joined::KeyConflict,
                 row if row.id == *call => Joined::Here,
                 row => Joined::There(Box::new(row)),
             });
         }
-        let claiming = sqlx::query(CLAIM).bind(claim).bind(call.as_str()).bind(now);
+        let claiming = sqlx::query(CLAIM).bind(named).bind(call.as_str()).bind(now);
+        let claiming = claiming.bind(wrapping.lookup("request", request.as_bytes()));
         if claiming.execute(write.connection()).await?.rows_affected() == 0 {
             return Ok(Joined::Gone);
         }
-        let body = json!({ "call": call, "claim": Digest::of(claim.as_bytes()) });
+        let secrets = secrets_of(write.connection(), self.keys(), call).await?;
+        let committed = secrets.map(|secrets| secrets.key.commit("claim", &Digest::of(claim.as_bytes())));
+        let body = json!({ "call": call, "claim": committed });
         write.append(now, "call.joined", body).await?;
         write.commit().await?;
         Ok(Joined::Here)

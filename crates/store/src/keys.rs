@@ -17,6 +17,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use crate::file::place;
+use crate::wrapping::Wrapping;
 
 const PRIVATE_FILE: &str = "signing.key";
 const PUBLIC_FILE: &str = "signing.pub";
@@ -35,6 +36,7 @@ const MAX_KEY_FILE: u64 = 4096;
 pub struct Keys {
     signing: Arc<SigningKey>,
     public: PublicKey,
+    wrapping: Wrapping,
 }
 
 /// Why there are no keys.
@@ -79,15 +81,17 @@ impl Keys {
     /// Reads the keys in a folder, or makes them there if there are none.
     pub fn load_or_create(folder: &Path) -> Result<Keys, KeysError> {
         let private = folder.join(PRIVATE_FILE);
-        let keys = match load(&private)? {
-            Some(keys) => keys,
+        let signing = match load(&private)? {
+            Some(signing) => signing,
             None => {
                 create(folder, &private)?;
                 load(&private)?.ok_or_else(|| KeysError::NotAKey { path: private.clone() })?
             }
         };
-        keys.publish(folder)?;
-        Ok(keys)
+        let public = PublicKey::of(signing.verifying_key());
+        publish(&public, folder)?;
+        let wrapping = Wrapping::load_or_create(folder)?;
+        Ok(Keys { signing: Arc::new(signing), public, wrapping })
     }
 
     /// The half that others may have.
@@ -99,21 +103,32 @@ impl Keys {
         self.signing.sign(message).to_bytes()
     }
 
+    #[cfg(test)]
     fn from_seed(seed: &[u8; 32]) -> Keys {
         let signing = SigningKey::from_bytes(seed);
         let public = PublicKey::of(signing.verifying_key());
-        Keys { signing: Arc::new(signing), public }
+        let folder = tempfile::tempdir().unwrap();
+        Keys {
+            signing: Arc::new(signing),
+            public,
+            wrapping: Wrapping::load_or_create(folder.path()).unwrap(),
+        }
     }
 
-    fn publish(&self, folder: &Path) -> Result<(), KeysError> {
-        let path = folder.join(PUBLIC_FILE);
-        let line = format!("{}\n", self.public);
-        match fs::read_to_string(&path) {
-            Ok(text) if text == line => Ok(()),
-            Ok(_) => Err(KeysError::NotAPair { path }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => put(&path, line.as_bytes(), 0o644),
-            Err(source) => Err(KeysError::File { what: "read", path, source }),
-        }
+    /// The key under which calls keep theirs.
+    pub(crate) fn wrapping(&self) -> &Wrapping {
+        &self.wrapping
+    }
+}
+
+fn publish(public: &PublicKey, folder: &Path) -> Result<(), KeysError> {
+    let path = folder.join(PUBLIC_FILE);
+    let line = format!("{public}\n");
+    match fs::read_to_string(&path) {
+        Ok(text) if text == line => Ok(()),
+        Ok(_) => Err(KeysError::NotAPair { path }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => put(&path, line.as_bytes(), 0o644),
+        Err(source) => Err(KeysError::File { what: "read", path, source }),
     }
 }
 
@@ -123,7 +138,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-fn load(path: &Path) -> Result<Option<Keys>, KeysError> {
+fn load(path: &Path) -> Result<Option<SigningKey>, KeysError> {
     let failed = |what, source| KeysError::File { what, path: path.to_owned(), source };
     let file = match File::open(path) {
         Ok(file) => file,
@@ -138,7 +153,7 @@ fn load(path: &Path) -> Result<Option<Keys>, KeysError> {
     let mut text = Zeroizing::new(String::with_capacity(256));
     file.take(MAX_KEY_FILE).read_to_string(&mut text).map_err(|error| failed("read", error))?;
     let seed = parse_private(text.trim_end()).ok_or_else(|| KeysError::NotAKey { path: path.to_owned() })?;
-    Ok(Some(Keys::from_seed(&seed)))
+    Ok(Some(SigningKey::from_bytes(&seed)))
 }
 
 fn parse_private(text: &str) -> Option<Zeroizing<[u8; 32]>> {
@@ -160,7 +175,7 @@ fn create(folder: &Path, private: &Path) -> Result<(), KeysError> {
     })?;
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(seed.as_mut()).map_err(KeysError::Random)?;
-    let public = Keys::from_seed(&seed).public;
+    let public = PublicKey::of(SigningKey::from_bytes(&seed).verifying_key());
     let mut key = Zeroizing::new(vec![ALGORITHM]);
     key.extend_from_slice(seed.as_ref());
     let encoded = Zeroizing::new(BASE64_STANDARD.encode(&key));
@@ -303,7 +318,7 @@ mod tests {
         assert_eq!(mode(PRIVATE_FILE), 0o600);
         assert_eq!(mode(PUBLIC_FILE), 0o644);
         let files = fs::read_dir(&place).unwrap().count();
-        assert_eq!(files, 2, "no drafts are left");
+        assert_eq!(files, 3, "two for signing, one for wrapping, and no drafts are left");
     }
 
     #[test]

@@ -16,8 +16,10 @@ pub mod crash;
 #[cfg(not(feature = "crash"))]
 mod crash;
 mod durable;
+mod erase;
 mod error;
 mod evidence;
+mod faults;
 mod file;
 mod join;
 mod keys;
@@ -30,21 +32,25 @@ mod open;
 mod operators;
 mod owners;
 mod place;
+mod private;
 mod questions;
 mod read;
 mod reconcile;
 mod registry;
+mod sealing;
 mod seals;
 mod settle;
 mod spending;
 mod standing;
 mod time;
+mod wrapping;
 mod write;
 
 pub use approvals::{
     Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError, Vote,
 };
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
+pub use erase::{EraseError, RevealError, Revealed};
 pub use error::StoreError;
 pub use join::Joined;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};

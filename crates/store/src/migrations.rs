@@ -1,6 +1,6 @@
 //! The schema, step by step, for both databases.
 //!
-//! To add a step: write `migrations/{sqlite,postgres}/NNNN_name.sql` and `NNNN_name.down.sql`, and one line in [`STEPS`].
+//! To add a step: write `migrations/{sqlite,postgres}/NNNN_name.sql` and `NNNN_name.down.sql`, and its name in [`STEPS`].
 //! Rules that must never be broken belong there: `RAISE(ABORT, '…')` in SQLite, `refuse('…')` in PostgreSQL, with the
 //! same message; functions of PostgreSQL say `SET search_path FROM CURRENT`, and each table that only grows refuses
 //! `TRUNCATE` too.
@@ -18,6 +18,8 @@ use crate::place::Database;
 
 /// One step of the schema, there and back.
 struct Step {
+    /// The number that its name begins with: the version that it leads to.
+    number: i64,
     sqlite: Ways,
     postgres: Ways,
 }
@@ -30,6 +32,7 @@ struct Ways {
 macro_rules! step {
     ($name:literal) => {
         Step {
+            number: number_of($name),
             sqlite: Ways {
                 up: include_str!(concat!("../migrations/sqlite/", $name, ".sql")),
                 down: include_str!(concat!("../migrations/sqlite/", $name, ".down.sql")),
@@ -48,10 +51,11 @@ const STEPS: &[Step] = &[
     step!("0003_approvals"),
     step!("0004_seals"),
     step!("0005_limits"),
+    step!("0006_private"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";
-const VERSION: &str = "SELECT coalesce(max(version), 0) AS version FROM schema_version";
+const TAKEN: &str = "SELECT version FROM schema_version ORDER BY version";
 const SET_VERSION: &str = "INSERT INTO schema_version (version) VALUES ($1)";
 const UNSET_VERSION: &str = "DELETE FROM schema_version WHERE version = $1";
 
@@ -69,7 +73,20 @@ const POSTGRES_TABLES: &str = "SELECT count(*) AS tables, \
 
 /// The newest schema that this program knows.
 pub(crate) fn newest() -> i64 {
-    i64::try_from(STEPS.len()).unwrap_or(i64::MAX)
+    STEPS.iter().map(|step| step.number).max().unwrap_or_default()
+}
+
+/// The number that a step's name begins with.
+const fn number_of(name: &str) -> i64 {
+    match name.as_bytes() {
+        [a, b, c, d, b'_', ..] => {
+            (*a - b'0') as i64 * 1000
+                + (*b - b'0') as i64 * 100
+                + (*c - b'0') as i64 * 10
+                + (*d - b'0') as i64
+        }
+        _ => 0,
+    }
 }
 
 /// Why a schema is not brought up to date.
@@ -99,35 +116,28 @@ pub(crate) fn begin(database: Database) -> &'static str {
     }
 }
 
-/// Takes the steps that are missing. Only in a transaction that writes.
+/// Takes the steps that are missing, in their order. Only in a transaction that writes.
 pub(crate) async fn up(connection: &mut AnyConnection, database: Database) -> Result<(), Stop> {
-    let found = version(connection, database).await?;
-    if found > newest() {
-        return Err(Stop::Newer { found });
-    }
-    for (version, step) in (1..).zip(STEPS).filter(|(version, _)| *version > found) {
+    let taken = taken(connection, database).await?;
+    for step in STEPS.iter().filter(|step| !taken.contains(&step.number)) {
         run(connection, step.ways(database).up).await?;
-        sqlx::query(SET_VERSION).bind(version).execute(&mut *connection).await?;
+        sqlx::query(SET_VERSION).bind(step.number).execute(&mut *connection).await?;
     }
     Ok(())
 }
 
 /// Takes steps back, down to a version. Only in a transaction that writes.
 pub(crate) async fn down(connection: &mut AnyConnection, database: Database, to: i64) -> Result<(), Stop> {
-    let found = version(connection, database).await?;
-    if found > newest() {
-        return Err(Stop::Newer { found });
-    }
-    let steps = (1..).zip(STEPS).collect::<Vec<(i64, _)>>().into_iter().rev();
-    for (version, step) in steps.filter(|(version, _)| *version > to && *version <= found) {
+    let taken = taken(connection, database).await?;
+    for step in STEPS.iter().rev().filter(|step| step.number > to && taken.contains(&step.number)) {
         run(connection, step.ways(database).down).await?;
-        sqlx::query(UNSET_VERSION).bind(version).execute(&mut *connection).await?;
+        sqlx::query(UNSET_VERSION).bind(step.number).execute(&mut *connection).await?;
     }
     Ok(())
 }
 
-/// The version that the schema has; 0 if it is empty.
-async fn version(connection: &mut AnyConnection, database: Database) -> Result<i64, Stop> {
+/// The steps that were taken, by their numbers; none if the schema is empty.
+async fn taken(connection: &mut AnyConnection, database: Database) -> Result<Vec<i64>, Stop> {
     let tables = match database {
         Database::Sqlite => SQLITE_TABLES,
         Database::Postgres => {
@@ -141,7 +151,12 @@ async fn version(connection: &mut AnyConnection, database: Database) -> Result<i
         return Err(Stop::NotAStore);
     }
     run(connection, VERSIONS).await?;
-    Ok(sqlx::query(VERSION).fetch_one(connection).await?.try_get("version")?)
+    let rows = sqlx::query(TAKEN).fetch_all(connection).await?;
+    let taken = rows.iter().map(|row| row.try_get("version")).collect::<Result<Vec<i64>, _>>()?;
+    match taken.iter().rev().find(|number| STEPS.iter().all(|step| step.number != **number)) {
+        Some(found) => Err(Stop::Newer { found: *found }),
+        None => Ok(taken),
+    }
 }
 
 async fn run(connection: &mut AnyConnection, sql: &'static str) -> Result<(), sqlx::Error> {

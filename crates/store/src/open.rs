@@ -16,11 +16,13 @@ use thiserror::Error;
 
 use crate::durable::Disk;
 use crate::error::{Says, StoreError};
+use crate::faults::Faults;
 use crate::keys::Keys;
 use crate::ledger::Tail;
 use crate::life::Life;
 use crate::migrations::{self, Stop};
 use crate::place::{Database, Place, Purpose};
+use crate::sealing::has_plain_text;
 
 /// How long a statement waits for another process.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const READERS: u32 = 4;
 
 const KEY: &str = "SELECT public_key FROM gate";
+const WRAPPING: &str = "SELECT id FROM wrapping";
+const SET_WRAPPING: &str = "INSERT INTO wrapping (one, id) VALUES (1, $1)";
 const SET_KEY: &str = "INSERT INTO gate (one, public_key) VALUES (1, $1)";
 
 /// A gate's memory. Cheap to clone; all clones are one.
@@ -47,6 +51,7 @@ pub struct Store {
     /// The disk under a file; a server sees to its own.
     pub(crate) disk: Option<Arc<Disk>>,
     life: Arc<Life>,
+    pub(crate) faults: Arc<Faults>,
 }
 
 /// Why a store cannot be opened.
@@ -132,6 +137,12 @@ pub enum OpenError {
         /// The key it was opened with.
         found: String,
     },
+    /// What it keeps private was sealed with another key.
+    #[error("what `{place}` keeps private was sealed with another wrapping key than this one")]
+    OtherWrappingKey {
+        /// Where.
+        place: String,
+    },
     /// Anything else that the database says.
     #[error("cannot open the store `{place}`")]
     Store {
@@ -156,7 +167,7 @@ impl Store {
         let prepared = prepare(&mut connection, &place, &keys).await;
         // It has done its work; the pools make their own.
         let _ = connection.close().await;
-        prepared?;
+        let has_plain_text = prepared?;
         let disk = match &place {
             Place::File(path) => {
                 let disk = Arc::new(Disk::under(path));
@@ -185,7 +196,7 @@ impl Store {
                 })
                 .connect_lazy_with(options.clone())
         };
-        Ok(Store {
+        let store = Store {
             database: place.database(),
             writer: pool(Purpose::Write, 1),
             turn: Arc::default(),
@@ -195,7 +206,13 @@ impl Store {
             tail: Arc::default(),
             disk,
             life: Arc::new(Life::of(&place, options, patience)),
-        })
+            faults: Arc::default(),
+        };
+        if has_plain_text {
+            let failed = |source| OpenError::Store { place: place.to_string(), source };
+            store.seal_plain_text().await.map_err(failed)?;
+        }
+        Ok(store)
     }
 
     /// The keys it signs with.
@@ -214,6 +231,7 @@ impl Store {
     }
 
     pub(crate) async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
+        self.faults.check()?;
         self.readers.acquire().await.map_err(|error| self.not_reached(error))
     }
 
@@ -227,6 +245,7 @@ impl Store {
 
     /// A view that stays the same, however much others write.
     pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        self.faults.check()?;
         let begun = match self.database {
             Database::Sqlite => self.readers.begin().await,
             Database::Postgres => {
@@ -240,6 +259,18 @@ impl Store {
 /// What takes away what it should keep, for those who return to an older program, and for tests.
 pub mod danger {
     use super::*;
+
+    /// Makes one operation of a store fail: the one that has `after` others before it from now on.
+    pub fn fail_at(store: &Store, after: u32) {
+        store.faults.set(i64::from(after));
+    }
+
+    /// Whether that failure is still to come. It is taken back.
+    pub fn spare(store: &Store) -> bool {
+        let spared = store.faults.is_due();
+        store.faults.set(-1);
+        spared
+    }
 
     /// Takes the schema of a store back to a version; what only the newer one remembers is gone. 0 removes all.
     pub async fn revert(url: &str, version: i64) -> Result<(), OpenError> {
@@ -286,8 +317,10 @@ async fn connect(
     connected.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(|error| explain(place, error))
 }
 
-/// Brings the schema up to date, and checks the key. One transaction: of several that start at once, one does it.
-async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> Result<(), OpenError> {
+/// Brings the schema up to date, and checks the keys. One transaction: of several that start at once, one does it.
+///
+/// True if calls of earlier versions are still to be sealed.
+async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> Result<bool, OpenError> {
     let explain = |error: sqlx::Error| explain(place, error);
     let mut transaction =
         connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
@@ -304,7 +337,20 @@ async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> 
             }
         }
     }
-    transaction.commit().await.map_err(explain)
+    let wrapping = keys.wrapping().id();
+    match sqlx::query(WRAPPING).fetch_optional(&mut *transaction).await.map_err(explain)? {
+        None => {
+            sqlx::query(SET_WRAPPING).bind(wrapping).execute(&mut *transaction).await.map_err(explain)?;
+        }
+        Some(row) => {
+            if row.try_get::<String, _>("id").map_err(explain)? != wrapping {
+                return Err(OpenError::OtherWrappingKey { place: place.to_string() });
+            }
+        }
+    }
+    let has_plain_text = has_plain_text(&mut transaction).await.map_err(explain)?;
+    transaction.commit().await.map_err(explain)?;
+    Ok(has_plain_text)
 }
 
 fn stopped(place: &Place, stop: Stop) -> OpenError {

@@ -10,9 +10,10 @@ use contract::{CallId, GateId};
 use serde_json::{Value, json};
 use sqlx::Row;
 
-use crate::calls::{CallRow, call_row, select_calls};
+use crate::calls::{CallRow, read_call, select_calls};
 use crate::error::StoreError;
 use crate::open::Store;
+use crate::private::{committed_authority, revealed_call};
 use crate::read::parsed_if_any;
 use crate::write::Write;
 
@@ -52,6 +53,8 @@ impl Store {
         if begin.execute(write.connection()).await?.rows_affected() != 1 {
             return Ok(false);
         }
+        let Some(row) = read_call(write.connection(), call).await? else { return Ok(false) };
+        let authority = committed_authority(authority, &row.arguments);
         write.append(now, "call.started", json!({ "call": call, "authority": authority })).await?;
         write.commit().await?;
         Ok(true)
@@ -102,13 +105,13 @@ impl Store {
     pub async fn under_way(&self, owner: Option<&GateId>, limit: u32) -> Result<Vec<CallRow>, StoreError> {
         let query = sqlx::query(UNDER_WAY).bind(owner.map(GateId::as_str)).bind(i64::from(limit));
         let rows = query.fetch_all(&mut *self.read().await?).await?;
-        rows.iter().map(call_row).collect()
+        rows.iter().map(|row| revealed_call(row, self.keys())).collect()
     }
 
     /// The calls whose outcome nobody knows and nobody has found out yet, oldest first.
     pub async fn unresolved(&self, limit: u32) -> Result<Vec<CallRow>, StoreError> {
         let rows = sqlx::query(UNRESOLVED).bind(i64::from(limit)).fetch_all(&mut *self.read().await?).await?;
-        rows.iter().map(call_row).collect()
+        rows.iter().map(|row| revealed_call(row, self.keys())).collect()
     }
 }
 

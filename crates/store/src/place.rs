@@ -104,7 +104,7 @@ impl Place {
             // What is committed survives a power cut: `Disk` sees to it, for many at once.
             (Database::Sqlite, Purpose::Write) => format!(
                 "PRAGMA busy_timeout = {wait}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
-                 PRAGMA foreign_keys = ON"
+                 PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON"
             ),
             (Database::Sqlite, Purpose::Read) => {
                 format!("PRAGMA busy_timeout = {wait}; PRAGMA query_only = ON")

@@ -12,7 +12,7 @@ use crate::read::{digest_if_any, parsed, parsed_if_any};
 use crate::write::Write;
 
 const DESCRIBE: &str = "INSERT INTO questions (approval, workspace, place, action, safety, egress, profile, content, \
-    fold, proposer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    proposer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 const PLAN: &str = "INSERT INTO escalations (approval, step, due_at, operators) VALUES ($1, $2, $3, $4)";
 const DUE: &str = "SELECT e.approval, e.step, e.operators, a.call FROM escalations e \
     JOIN approvals a ON a.id = e.approval WHERE e.reached_at IS NULL AND e.due_at <= $1 AND a.state = 'pending' \
@@ -39,8 +39,6 @@ pub struct About {
     pub profile: Option<Profile>,
     /// The digest of the files that its arguments name; nothing if that could not be told.
     pub content: Option<Digest>,
-    /// The same for all questions that are the same to people.
-    pub fold: Digest,
     /// The operator who proposed the call, if one is known.
     pub proposer: Option<OperatorName>,
 }
@@ -94,7 +92,6 @@ pub(crate) async fn describe(
         .bind(about.egress.as_str())
         .bind(about.profile.map(Profile::as_str))
         .bind(about.content.map(|content| content.to_string()))
-        .bind(about.fold.to_string())
         .bind(about.proposer.as_ref().map(OperatorName::as_str))
         .execute(write.connection())
         .await?;
@@ -133,7 +130,6 @@ pub(crate) fn about(row: &AnyRow) -> Result<Option<About>, StoreError> {
         egress: parsed(row, "egress", EgressClass::parse)?,
         profile: parsed_if_any(row, "profile", Profile::parse)?,
         content: digest_if_any(row, "content")?,
-        fold: parsed(row, "fold", Digest::parse)?,
         proposer: parsed_if_any(row, "proposer", |text| OperatorName::parse(text).ok())?,
     }))
 }

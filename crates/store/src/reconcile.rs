@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::ledger::{RECONCILED, sign_receipt};
 use crate::open::Store;
 use crate::operators::{Role, role_of};
+use crate::private::{Kind as Private, Names, committed, keep, secrets_of};
 use crate::settle::{Receipt, check_receipt};
 
 const RECORD: &str = "INSERT INTO reconciliations (call, found, operator, reason, made_at, seq, envelope, result) \
@@ -82,9 +83,6 @@ impl Store {
     pub async fn reconcile(&self, reconciliation: Reconciliation) -> Result<Receipt, ReconcileError> {
         let Reconciliation { call: id, body, result, now } = reconciliation;
         let word = body.reconciled.clone().ok_or(ReconcileError::Mismatch { what: "found" })?;
-        let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
-        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
-
         let mut write = self.write().await?;
         let call = read_call(write.connection(), &id).await?;
         let call = call.ok_or_else(|| ReconcileError::Unknown { id: id.clone() })?;
@@ -94,7 +92,13 @@ impl Store {
             return Err(ReconcileError::NotAllowed { by: word.by });
         }
         let status = counts_as(word.found);
+        // Only what has a known end is erased.
+        let secrets = secrets_of(write.connection(), self.keys(), &id).await?;
+        let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
+        let body = committed(body, &secrets, &Names::of(&call));
         check_receipt(&call, status, &body).map_err(|what| ReconcileError::Mismatch { what })?;
+        let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
+        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
         let seq = write.append(now, RECONCILED, statement.into_value()).await?;
         let record = sqlx::query(RECORD)
             .bind(id.as_str())
@@ -104,8 +108,11 @@ impl Store {
             .bind(now)
             .bind(seq)
             .bind(envelope)
-            .bind(result.to_string());
+            // Sealed, and kept elsewhere.
+            .bind("");
         record.execute(write.connection()).await.map_err(StoreError::from)?;
+        let whole = result.to_string();
+        keep(&mut write, &id, &secrets.key, Private::Found, "", whole.as_bytes(), None).await?;
         if word.found == Found::DidNot {
             let release = sqlx::query(RELEASE).bind(id.as_str());
             release.execute(write.connection()).await.map_err(StoreError::from)?;

@@ -6,20 +6,21 @@ use thiserror::Error;
 
 use crate::calls::{CallRow, read_call};
 use crate::error::StoreError;
+use crate::keys::Keys;
 use crate::ledger::{SETTLED, sign_receipt};
 use crate::open::Store;
 use crate::owners::is_of_another;
+use crate::private::{Kind as Private, Names, committed, keep, secrets_of};
 use crate::seals;
+use crate::wrapping::CallKey;
 use crate::write::Write;
 
-const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3, result = $4 WHERE id = $1";
+const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3 WHERE id = $1";
 const FILE: &str = "INSERT INTO receipts (call, seq, envelope) VALUES ($1, $2, $3)";
 const END_APPROVAL: &str = "UPDATE approvals SET state = $2 WHERE call = $1 AND state = 'running'";
 const WITHDRAW: &str =
     "UPDATE approvals SET state = 'cancelled', decided_at = $2 WHERE call = $1 AND state = 'pending'";
 const RELEASE: &str = "DELETE FROM claims WHERE call = $1";
-const KEEP: &str = "INSERT INTO artifacts (digest, content) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
-const LINK: &str = "INSERT INTO call_artifacts (call, name, digest) VALUES ($1, $2, $3)";
 
 /// How a call ended.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Settlement {
     pub body: ReceiptBody,
     /// What the caller gets.
     pub result: Value,
+    /// What the tool gave before it was cleaned, where that differs.
+    pub raw: Option<Value>,
     /// What is too large for that, by name.
     pub artifacts: Vec<(String, Vec<u8>)>,
     /// When, in milliseconds since 1970.
@@ -105,15 +108,12 @@ impl Receipt {
 impl Store {
     /// Ends a call: signs and files its receipt, and keeps what it gave. Once.
     pub async fn settle(&self, settlement: Settlement) -> Result<Receipt, SettleError> {
-        let Settlement { call: id, status, body, result, artifacts, now } = settlement;
+        let Settlement { call: id, status, body, result, raw, artifacts, now } = settlement;
         let mut names: Vec<&str> = artifacts.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
             return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
         }
-        let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
-        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
-
         let mut write = self.write().await?;
         let call = read_call(write.connection(), &id).await?;
         let call = call.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
@@ -122,14 +122,25 @@ impl Store {
         if is_of_another(&mut write, &call).await? {
             return Err(SettleError::NotOurs { id });
         }
+        // Only what has ended is erased.
+        let secrets = secrets_of(write.connection(), self.keys(), &id).await?;
+        let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
+        let body = committed(body, &secrets, &Names::of(&call));
         check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
+        let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
+        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
+        let key = &secrets.key;
         let released = has_done_nothing(&call, &body);
         let seq = write.append(now, SETTLED, statement.into_value()).await?;
         let file = sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope);
         file.execute(write.connection()).await.map_err(StoreError::from)?;
-        keep_artifacts(&mut write, &id, artifacts).await?;
+        let whole = result.to_string();
+        keep(&mut write, &id, key, Private::Result, "", whole.as_bytes(), None).await?;
+        if let Some(raw) = raw {
+            keep(&mut write, &id, key, Private::Raw, "", raw.to_string().as_bytes(), None).await?;
+        }
+        keep_artifacts(&mut write, self.keys(), &id, key, artifacts).await?;
         let settle = sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now);
-        let settle = settle.bind(result.to_string());
         settle.execute(write.connection()).await.map_err(StoreError::from)?;
         end_approval(&mut write, &call, status, now).await?;
         if let Some(approval) = &call.approval {
@@ -189,14 +200,14 @@ pub(crate) fn check_receipt(
 
 async fn keep_artifacts(
     write: &mut Write<'_>,
+    keys: &Keys,
     call: &CallId,
+    key: &CallKey,
     artifacts: Vec<(String, Vec<u8>)>,
 ) -> Result<(), StoreError> {
     for (name, content) in artifacts {
-        let digest = Digest::of(&content).to_string();
-        sqlx::query(KEEP).bind(&digest).bind(content).execute(write.connection()).await?;
-        let link = sqlx::query(LINK).bind(call.as_str()).bind(name).bind(digest);
-        link.execute(write.connection()).await?;
+        let lookup = keys.wrapping().lookup("artifact", Digest::of(&content).as_bytes());
+        keep(write, call, key, Private::Artifact, &name, &content, Some(lookup)).await?;
     }
     Ok(())
 }

@@ -117,14 +117,14 @@ impl Store {
         now: i64,
     ) -> Result<Vec<ApprovalRow>, StoreError> {
         let mut read = self.snapshot().await?;
-        standing_rows(&mut read, agent, now).await
+        standing_rows(&mut read, self.keys(), agent, now).await
     }
 
     /// Takes a yes back. When this has returned, nothing begins with it any more.
     pub async fn revoke(&self, id: &ApprovalId, revocation: Revocation) -> Result<ApprovalRow, RevokeError> {
         let Revocation { by, reason, now } = revocation;
         let mut write = self.write().await?;
-        let row = read_approval(write.connection(), id).await?;
+        let row = read_approval(write.connection(), self.keys(), id).await?;
         let row = row.ok_or_else(|| RevokeError::Unknown { id: id.clone() })?;
         if let Some(earlier) = row.revoked {
             return Err(RevokeError::Revoked { by: earlier.by });
@@ -140,7 +140,7 @@ impl Store {
         revoke.execute(write.connection()).await.map_err(StoreError::from)?;
         let body = json!({ "approval": id, "call": row.call, "by": by, "reason": reason });
         write.append(now, "approval.revoked", body).await?;
-        let row = read_approval(write.connection(), id).await?;
+        let row = read_approval(write.connection(), self.keys(), id).await?;
         write.commit().await?;
         row.ok_or_else(|| RevokeError::Unknown { id: id.clone() })
     }

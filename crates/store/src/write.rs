@@ -30,6 +30,7 @@ pub(crate) struct Write<'a> {
 impl Store {
     /// Begins to write. The lock is taken at once, so that what is read in it stays true.
     pub(crate) async fn write(&self) -> Result<Write<'_>, StoreError> {
+        self.faults.check()?;
         if let Some(disk) = &self.disk {
             disk.check()?;
         }
@@ -72,6 +73,7 @@ impl Write<'_> {
 
     /// Appends to the ledger; returns the entry's place.
     pub(crate) async fn append(&mut self, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
+        self.store.faults.check()?;
         let key = self.store.keys().public();
         let mut tail = match self.tail.take() {
             Some(tail) => tail,
@@ -85,6 +87,7 @@ impl Write<'_> {
 
     /// Makes everything durable.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        self.store.faults.check()?;
         if let Some(tail) = &self.tail {
             tail.sign(&mut self.transaction, self.store.keys()).await?;
         }
@@ -113,7 +116,8 @@ impl Write<'_> {
             disk.wait().await?;
         }
         self.about.reach("durable");
-        Ok(())
+        // Written, and not told.
+        self.store.faults.check()
     }
 }
 

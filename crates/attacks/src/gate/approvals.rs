@@ -375,6 +375,7 @@ fn complete(gate: &Gate<'_>, call: &CallId) -> Try<bool> {
         status: CallStatus::Completed,
         body: forged(&row),
         result: json!({}),
+        raw: None,
         artifacts: Vec::new(),
         now: gate.engine.now(),
     };

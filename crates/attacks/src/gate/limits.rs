@@ -11,7 +11,7 @@ use std::time::Duration;
 use contract::{
     AgentName, CallResult, CallStatus, Canonical, Contract, Idempotency, Rate, Reason, SafetyClass,
 };
-use engine::Clock;
+use engine::{Clock, Hearing, Hook, HookError, Objection, Proposed};
 use policy::{Agent, Facets, Grant, RateSettings, Settings, ToolGlob, ToolRate};
 use serde_json::{Value, json};
 use store::Vote;
@@ -86,6 +86,16 @@ pub(crate) fn cases() -> Vec<Case> {
             },
             fall_over,
         ),
+        Case::new(
+            "failing-hook",
+            "a hook that fails or panics has said no: nothing runs, and the ledger has why",
+            |stand| hooked(stand, Mood::Content),
+            |stand| match hooked(stand, Mood::Failing)? {
+                Effect::Held(_) => hooked(stand, Mood::Falling),
+                through => Ok(through),
+            },
+        )
+        .without("the hook's no", |stand| hooked(stand, Mood::Content)),
         Case::new(
             "panic-in-a-batch",
             "a call whose code panics takes none of its siblings along",
@@ -232,6 +242,38 @@ fn out_of_turn(stand: &Stand<'_>, settings: Settings) -> Try<Effect> {
         }
     }
     Ok(Effect::through_if(payments(stand) > 1, format!("{} payments", payments(stand))))
+}
+
+/// How a hook answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Content,
+    Failing,
+    Falling,
+}
+
+impl Hook for Mood {
+    fn name(&self) -> &str {
+        "mood"
+    }
+
+    fn before<'a>(&'a self, _call: &'a Proposed) -> Hearing<'a, Objection> {
+        Box::pin(async move {
+            match self {
+                Mood::Content => Ok(Objection::None),
+                Mood::Failing => Err(HookError { why: "it is out of order".to_owned() }),
+                Mood::Falling => resume_unwind(Box::new("it falls")),
+            }
+        })
+    }
+}
+
+fn hooked(stand: &Stand<'_>, mood: Mood) -> Try<Effect> {
+    let gate = open(stand, standard())?;
+    gate.engine.set_hooks(vec![Arc::new(mood)]);
+    let ending = if mood == Mood::Content { Ending::Done } else { Ending::Refused("hook_failed") };
+    gate.call("pay", pay(), ending)?;
+    Ok(Effect::through_if(payments(stand) > 0, "paid"))
 }
 
 /// Falls over its own arguments, and says them as it falls.

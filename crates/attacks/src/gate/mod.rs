@@ -14,6 +14,7 @@ mod input;
 mod limits;
 pub(crate) mod payment;
 mod people;
+mod private;
 mod reading;
 mod seal_races;
 mod seal_words;
@@ -46,5 +47,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("doors", doors::cases()),
         ("limits", limits::cases()),
         ("crashes", crashes::cases()),
+        ("private", private::cases()),
     ]
 }

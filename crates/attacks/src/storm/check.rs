@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use contract::{CallResult, CallStatus, Canonical, Digest};
+use contract::{CallId, CallResult, CallStatus, Canonical, Digest};
 use store::{LedgerEntry, Store};
 
 use crate::Try;
@@ -48,10 +48,8 @@ pub(crate) async fn round(
     );
     let arguments = Canonical::of(orders.deed.arguments(orders.round))?.digest();
     let entries = entries(store).await?;
-    complain(
-        effects > 0 && !is_planned_and_started(&entries, arguments),
-        "an effect without its planned and started records".to_owned(),
-    );
+    let is_recorded = is_planned_and_started(store, &entries, arguments).await?;
+    complain(effects > 0 && !is_recorded, "an effect without its planned and started records".to_owned());
     Ok(wrong)
 }
 
@@ -100,18 +98,22 @@ async fn entries(store: &Store) -> Try<Vec<LedgerEntry>> {
     }
 }
 
-fn is_planned_and_started(entries: &[LedgerEntry], arguments: Digest) -> bool {
-    let text = |entry: &LedgerEntry, key: &str| {
-        entry.body.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
-    };
-    let planned = entries
-        .iter()
-        .filter(|entry| entry.kind == "call.planned" && text(entry, "arguments") == arguments.to_string());
-    planned.map(|entry| (entry.seq, text(entry, "call"))).any(|(seq, call)| {
-        entries
-            .iter()
-            .any(|entry| entry.seq > seq && entry.kind == "call.started" && text(entry, "call") == call)
-    })
+/// The ledger does not tell the arguments; the call that it names does.
+async fn is_planned_and_started(store: &Store, entries: &[LedgerEntry], arguments: Digest) -> Try<bool> {
+    let call = |entry: &LedgerEntry| entry.body.get("call")?.as_str().map(str::to_owned);
+    for planned in entries.iter().filter(|entry| entry.kind == "call.planned") {
+        let named = call(planned);
+        let is_start = |entry: &&LedgerEntry| {
+            entry.seq > planned.seq && entry.kind == "call.started" && call(entry) == named
+        };
+        if entries.iter().any(|entry| is_start(&entry))
+            && let Some(row) = store.call(&CallId::parse(named.as_deref().unwrap_or_default())?).await?
+            && row.arguments == arguments
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Living processes of this gate: its own binary, or anything that has its workspace mounted.

@@ -15,4 +15,5 @@ mod http_api;
 mod ledger;
 mod people;
 mod place;
+mod private;
 mod up;

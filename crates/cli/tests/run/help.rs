@@ -4,7 +4,7 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 27] = [
+    let cases: [(&[&str], &str); 29] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
@@ -31,6 +31,8 @@ fn help_is_as_kept() {
         (&["ledger", "--help"], include_str!("help/ledger.txt")),
         (&["receipt", "--help"], include_str!("help/receipt.txt")),
         (&["artifact", "--help"], include_str!("help/artifact.txt")),
+        (&["reveal", "--help"], include_str!("help/reveal.txt")),
+        (&["erase", "--help"], include_str!("help/erase.txt")),
         (&["demo", "--help"], include_str!("help/demo.txt")),
     ];
     for (arguments, kept) in cases {

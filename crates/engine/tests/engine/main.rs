@@ -3,5 +3,7 @@
 #![expect(clippy::panic, reason = "so is what it gets and did not expect")]
 
 mod desk;
+mod faults;
+mod hooks;
 mod limits;
 mod together;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Reason, show_hidden};
+use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, show_hidden};
 use engine::{
     AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Reach, ReconcileRefused, Reply, Request,
     RevokeRefused, Standing, Waiting,
@@ -239,7 +239,7 @@ async fn record_of(engine: &Engine, id: &CallId) -> Result<Option<CallRecord>, G
     }))
 }
 
-/// What is known of a call that has no answer yet.
+/// What is known of a call that has no answer yet, or no longer.
 async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateError> {
     let approval =
         engine.question_of(&row.id).await.map_err(trouble)?.map(|waiting| contract::ApprovalView {
@@ -247,17 +247,18 @@ async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateEr
             id: waiting.approval.id,
             expires_at: waiting.approval.expires_at,
         });
-    let lost = || Reason::outcome_unknown("the call ended without an answer on record");
+    // One that has ended and gives nothing was erased.
+    let content = if row.status.is_final() { "what this call gave was erased" } else { "" };
     Ok(CallResult {
         call_id: row.id.clone(),
         tool: row.tool.clone(),
         status: row.status,
-        content: String::new(),
-        is_error: row.status.is_final(),
+        content: content.to_owned(),
+        is_error: false,
         structured: None,
         artifacts: Vec::new(),
         cleaning: None,
-        reason: row.status.is_final().then(lost),
+        reason: None,
         approval: approval.filter(|_| row.status == CallStatus::Waiting),
         receipt: None,
     })

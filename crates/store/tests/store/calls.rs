@@ -1,4 +1,4 @@
-use contract::{AgentName, CallId, CallStatus, Digest, TaskName};
+use contract::{AgentName, CallId, CallStatus, Digest, ReceiptBody, TaskName};
 use serde_json::json;
 use store::{CLAIM_KEPT_MS, Course, NewCall, Receipt, RecordError, Recorded, SettleError, verify_receipt};
 
@@ -178,9 +178,13 @@ async fn a_settled_call_has_a_receipt_that_anyone_with_the_public_key_can_check(
     assert_eq!(gate.store.artifact(&Digest::of(b"none")).await.unwrap(), None);
 
     let envelope = gate.store.receipt(&call.id).await.unwrap().unwrap();
-    assert_eq!(verify_receipt(&envelope, gate.store.keys().public()).unwrap(), end.body);
+    let body = verify_receipt(&envelope, gate.store.keys().public()).unwrap();
+    // What is private stands in it as commitments.
+    let named = ReceiptBody { request: call.request, arguments: call.arguments, ..body.clone() };
+    assert_eq!(named, end.body);
+    assert!(body.request != call.request && body.arguments != call.arguments);
     let entry = &gate.store.latest_event(receipt.seq - 1).await.unwrap()[0];
-    assert_eq!((entry.kind.as_str(), &entry.body), ("call.settled", &json!(end.body)));
+    assert_eq!((entry.kind.as_str(), &entry.body), ("call.settled", &json!(body)));
 }
 
 #[tokio::test]

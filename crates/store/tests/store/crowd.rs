@@ -6,21 +6,24 @@ use tokio::task::JoinSet;
 
 use crate::gate::{Gate, LATER, NOW, approval, asking, call_id, running, settlement, yes};
 
-/// Questions by the thousand, straight into the tables: their ids are numbers from 10001 on. The first 20 are about a
-/// megabyte each.
+/// Questions by the thousand: the oldest 20 are about a megabyte each, the others come straight into the tables.
 async fn ask_often(gate: &Gate, count: u32) {
+    for number in 1..=20 {
+        let arguments_json = format!("{{\"text\":\"{}\"}}", "x".repeat(1 << 20));
+        let arguments = Digest::of(arguments_json.as_bytes());
+        gate.record(NewCall { arguments, arguments_json, ..asking(number) }).await;
+    }
     let mut raw = gate.raw().await;
     let call = asking(1);
     raw.drop_rules().await;
-    let big = format!("{{\"text\":\"{}\"}}", "x".repeat(1 << 20));
     let digest = Digest::of(b"");
     let numbers =
-        format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})");
+        format!("WITH RECURSIVE n(i) AS (SELECT 21 UNION ALL SELECT i + 1 FROM n WHERE i < {count})");
     let id = "'000000000000000000000000000' || (10000 + i)";
     raw.run(&format!(
         "{numbers} INSERT INTO calls (id, agent, tool, contract, request, arguments, arguments_json, policy, trace, \
          asked_at, planned_seq, status) SELECT {id}, '{}', '{}', '{digest}', '{digest}', '{digest}', \
-         CASE WHEN i <= 20 THEN '{big}' ELSE '{{}}' END, '{digest}', '[]', {NOW} + i, 100000 + i, 'waiting' FROM n",
+         '', '{digest}', '[]', {NOW} + i, 100000 + i, 'waiting' FROM n",
         call.agent, call.tool
     ))
     .await

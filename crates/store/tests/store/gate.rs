@@ -312,7 +312,6 @@ pub(crate) fn about() -> About {
         egress: EgressClass::None,
         profile: Some(Profile::Mutate),
         content: Some(Digest::of(b"")),
-        fold: Digest::of(b"fold"),
         proposer: None,
     }
 }
@@ -362,6 +361,7 @@ pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {
         status,
         body,
         result: json!({ "content": "done" }),
+        raw: None,
         artifacts: Vec::new(),
         now: NOW + 2000,
     }

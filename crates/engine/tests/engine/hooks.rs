@@ -1,0 +1,111 @@
+//! Hooks before and after a call.
+
+use std::sync::Arc;
+
+use contract::{CallId, CallStatus, Output};
+use engine::{Credential, Hearing, Hook, HookError, Objection, Proposed, Remark};
+use serde_json::json;
+use store::{Vote, verify_receipt};
+
+use crate::desk::{Desk, code, settings};
+
+/// Says what the argument `what` names.
+struct Minder;
+
+impl Hook for Minder {
+    fn name(&self) -> &str {
+        "minder"
+    }
+
+    fn before<'a>(&'a self, call: &'a Proposed) -> Hearing<'a, Objection> {
+        let what = call.arguments.value()["what"].as_str().unwrap_or_default().to_owned();
+        Box::pin(async move {
+            match what.as_str() {
+                "deny" => Ok(Objection::Deny("not \u{202e}today".to_owned())),
+                "please" => Ok(Objection::Ask("look at it".to_owned())),
+                "broken" => Err(HookError { why: "SECRET of the hook".to_owned() }),
+                "falls" => panic!("SECRET of the hook"),
+                "silent" => std::future::pending().await,
+                _ => Ok(Objection::None),
+            }
+        })
+    }
+
+    fn after<'a>(&'a self, _call: &'a CallId, output: &'a Output) -> Hearing<'a, Remark> {
+        Box::pin(async move {
+            match output.content.as_str() {
+                "did: remark" => Ok(Remark::Found(vec!["odd".to_owned(); 99])),
+                "did: withhold" => Ok(Remark::Withhold("it is odd".to_owned())),
+                "did: break" => Err(HookError { why: "SECRET of the hook".to_owned() }),
+                "did: fall" => panic!("SECRET of the hook"),
+                _ => Ok(Remark::None),
+            }
+        })
+    }
+}
+
+async fn desk() -> Desk {
+    let desk = Desk::open(settings()).await;
+    assert!(desk.engine.set_hooks(vec![Arc::new(Minder)]));
+    assert!(!desk.engine.set_hooks(Vec::new()), "nobody takes them away");
+    desk
+}
+
+#[tokio::test]
+async fn a_hook_can_deny_and_one_that_fails_has_denied() {
+    let desk = desk().await;
+    for (what, expected) in [("deny", "denied_by_hook"), ("broken", "hook_failed"), ("falls", "hook_failed")]
+    {
+        let result = desk.call("do", json!({ "what": what })).await;
+        assert_eq!((result.status, code(&result)), (CallStatus::Refused, expected), "{what}");
+        assert!(result.receipt.is_some() && !result.content.contains("SECRET"), "{}", result.content);
+        assert!(!result.content.contains('\u{202e}'));
+    }
+    assert_eq!(desk.runs(), 0);
+    assert_eq!(desk.call("do", json!({ "what": "x" })).await.status, CallStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_hook_that_never_answers_has_denied() {
+    let desk = desk().await;
+    let result = desk.call("do", json!({ "what": "silent" })).await;
+    assert_eq!((code(&result), desk.runs()), ("hook_failed", 0));
+}
+
+#[tokio::test]
+async fn a_hook_can_have_people_asked_and_their_yes_is_enough() {
+    let desk = desk().await;
+    let waiting = desk.call("do", json!({ "what": "please" })).await;
+    assert_eq!((waiting.status, desk.runs()), (CallStatus::Waiting, 0));
+    let approval = waiting.approval.unwrap();
+    assert_eq!(approval.why, "hook `minder`: look at it");
+    let credential = Credential::load_or_create(desk.home.path()).unwrap();
+    desk.engine.answer(approval.id.as_str(), Vote::Approve, None, &credential, "test").await.unwrap();
+    let result = desk.call("do", json!({ "what": "please" })).await;
+    assert_eq!((result.status, desk.runs()), (CallStatus::Completed, 1));
+}
+
+#[tokio::test]
+async fn no_hook_allows_what_is_denied_or_asked() {
+    let desk = desk().await;
+    assert_eq!(code(&desk.call("nothing", json!({})).await), "unknown_tool");
+    assert_eq!(desk.call("do", json!({ "what": "ask" })).await.status, CallStatus::Waiting);
+    assert_eq!(desk.runs(), 0);
+}
+
+#[tokio::test]
+async fn a_hook_can_remark_and_withhold_and_one_that_fails_has_withheld() {
+    let desk = desk().await;
+    let result = desk.call("do", json!({ "what": "remark" })).await;
+    assert_eq!((result.status, result.content.as_str()), (CallStatus::Completed, "did: remark"));
+    let store = desk.engine.store();
+    let envelope = store.receipt(&result.call_id).await.unwrap().unwrap();
+    let remarks = verify_receipt(&envelope, store.keys().public()).unwrap().run.unwrap().remarks;
+    assert_eq!(remarks["minder"].len(), 32);
+    for (what, expected) in [("withhold", "withheld"), ("break", "hook_failed"), ("fall", "hook_failed")] {
+        let result = desk.call("do", json!({ "what": what })).await;
+        assert_eq!((result.status, code(&result)), (CallStatus::Failed, expected), "{what}");
+        assert!(!result.content.contains("did:") && !result.content.contains("SECRET"), "{}", result.content);
+        assert_eq!(result.structured, None);
+    }
+}

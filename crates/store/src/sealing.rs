@@ -1,0 +1,103 @@
+//! Seals what calls of earlier versions have left in the clear, once, when a store is opened.
+//!
+//! What the ledger and the receipts say of those calls stays as it was signed: they are named by plain digests, for good.
+//!
+//! # Invariants
+//! - A call is sealed and loses its plain text in one transaction; whoever is killed in between has sealed fewer calls.
+
+use contract::{CallId, Digest};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+
+use crate::error::StoreError;
+use crate::open::Store;
+use crate::private::{Kind, keep, keep_asked};
+use crate::read::{digest, parsed};
+use crate::wrapping::Secrets;
+use crate::write::Write;
+
+/// How many calls are sealed in one transaction.
+const AT_A_TIME: i64 = 200;
+
+const ANY: &str = "SELECT 1 FROM calls WHERE arguments_json <> '' OR result IS NOT NULL LIMIT 1";
+const ANY_OPEN: &str = "SELECT 1 FROM calls c WHERE c.settled_at IS NULL \
+    AND NOT EXISTS (SELECT 1 FROM call_keys k WHERE k.call = c.id) LIMIT 1";
+const IN_THE_CLEAR: &str = "SELECT id, request, arguments, arguments_json, result FROM calls \
+    WHERE arguments_json <> '' OR result IS NOT NULL LIMIT $1";
+const OPEN: &str = "SELECT c.id, c.request, c.arguments, c.arguments_json, c.result FROM calls c \
+    WHERE c.settled_at IS NULL AND NOT EXISTS (SELECT 1 FROM call_keys k WHERE k.call = c.id) LIMIT $1";
+const CLAIMS: &str = "SELECT claim FROM claims WHERE call = $1";
+const NAME_CLAIM: &str = "UPDATE claims SET claim = $2, request = $3 WHERE claim = $1";
+const FOUND: &str = "SELECT result FROM reconciliations WHERE call = $1";
+const CLEAR_FOUND: &str = "UPDATE reconciliations SET result = '' WHERE call = $1";
+const LEFT: &str = "SELECT x.name, a.content FROM call_artifacts x JOIN artifacts a ON a.digest = x.digest \
+    WHERE x.call = $1";
+const CLEAR_LEFT: &str = "DELETE FROM call_artifacts WHERE call = $1";
+const CLEAR_CONTENTS: &str = "DELETE FROM artifacts \
+    WHERE NOT EXISTS (SELECT 1 FROM call_artifacts x WHERE x.digest = artifacts.digest)";
+const CLEAR: &str = "UPDATE calls SET arguments_json = '', result = NULL WHERE id = $1";
+
+/// Whether there are calls of earlier versions that are not sealed yet.
+pub(crate) async fn has_plain_text(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
+    for sql in [ANY, ANY_OPEN] {
+        if sqlx::query(sql).fetch_optional(&mut *connection).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Store {
+    /// Seals every call that is not, some at a time, so that others who wait for the store get their turn.
+    pub(crate) async fn seal_plain_text(&self) -> Result<(), StoreError> {
+        loop {
+            let mut write = self.write().await?;
+            let mut rows = sqlx::query(IN_THE_CLEAR).bind(AT_A_TIME).fetch_all(write.connection()).await?;
+            if rows.is_empty() {
+                rows = sqlx::query(OPEN).bind(AT_A_TIME).fetch_all(write.connection()).await?;
+            }
+            if rows.is_empty() {
+                sqlx::query(CLEAR_CONTENTS).execute(write.connection()).await?;
+                write.commit().await?;
+                return self.scrub().await;
+            }
+            for row in &rows {
+                self.seal_call(&mut write, row).await?;
+            }
+            write.commit().await?;
+        }
+    }
+
+    async fn seal_call(&self, write: &mut Write<'_>, row: &AnyRow) -> Result<(), StoreError> {
+        let id = parsed(row, "id", |text| CallId::parse(text).ok())?;
+        let secrets = Secrets::new(digest(row, "request")?, digest(row, "arguments")?)?;
+        let wrapping = self.keys().wrapping();
+        // Before there is a key: from then on a claim is never changed.
+        for claim in sqlx::query(CLAIMS).bind(id.as_str()).fetch_all(write.connection()).await? {
+            let claim: String = claim.try_get("claim")?;
+            let name = sqlx::query(NAME_CLAIM).bind(&claim).bind(wrapping.lookup("claim", claim.as_bytes()));
+            let name = name.bind(wrapping.lookup("request", secrets.request.as_bytes()));
+            name.execute(write.connection()).await?;
+        }
+        keep_asked(write, self.keys(), &id, &secrets, row.try_get("arguments_json")?).await?;
+        if let Some(result) = row.try_get::<Option<&str>, _>("result")? {
+            keep(write, &id, &secrets.key, Kind::Result, "", result.as_bytes(), None).await?;
+        }
+        let found = sqlx::query(FOUND).bind(id.as_str()).fetch_optional(write.connection()).await?;
+        if let Some(found) = found {
+            let result: &str = found.try_get("result")?;
+            keep(write, &id, &secrets.key, Kind::Found, "", result.as_bytes(), None).await?;
+            sqlx::query(CLEAR_FOUND).bind(id.as_str()).execute(write.connection()).await?;
+        }
+        for left in sqlx::query(LEFT).bind(id.as_str()).fetch_all(write.connection()).await? {
+            let content: Vec<u8> = left.try_get("content")?;
+            let lookup = wrapping.lookup("artifact", Digest::of(&content).as_bytes());
+            let name: &str = left.try_get("name")?;
+            keep(write, &id, &secrets.key, Kind::Artifact, name, &content, Some(lookup)).await?;
+        }
+        for sql in [CLEAR_LEFT, CLEAR] {
+            sqlx::query(sql).bind(id.as_str()).execute(write.connection()).await?;
+        }
+        Ok(())
+    }
+}
