@@ -172,7 +172,12 @@ impl Engine {
                 )),
             };
             // What the tool did stays done; what it said is passed on to nobody.
-            return Ran { output: Output::default(), failure: Some(reason), facts: ran.facts };
+            return Ran {
+                output: Output::default(),
+                failure: Some(reason),
+                facts: ran.facts,
+                findings: ran.findings,
+            };
         }
         ran
     }
