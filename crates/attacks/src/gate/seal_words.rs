@@ -133,16 +133,16 @@ fn swap_what_is_named_in_passing(stand: &Stand<'_>) -> Try<Effect> {
     let gate = stand.gate(standard())?;
     let shell =
         |command: &str, args: &[&str]| json!({ "command": command, "args": args, "profile": "mutate" });
-    let with = |mut call: Value, name: &str, value: &str| {
-        call["env"] = json!({ name: value });
-        call
-    };
+    let options = json!({ "TAR_OPTIONS": "--to-command=./x.sh" });
     let calls = [
         ("x.sh", shell("env", &["-S", "./x.sh a"])),
         ("x.sh", shell("tar", &["-I", "./x.sh -d", "-tf", "nothing.tar"])),
         ("x.sh", shell("git", &["-c", "alias.x=!./x.sh", "x"])),
         ("x.sh", shell("sh", &["-c", "true && ./x.sh"])),
-        ("x.sh", with(shell("tar", &["-tf", "nothing.tar"]), "TAR_OPTIONS", "--to-command=./x.sh")),
+        (
+            "x.sh",
+            json!({ "command": "tar", "args": ["-tf", "nothing.tar"], "env": options, "profile": "mutate" }),
+        ),
         ("s.sed", shell("sed", &["-nfs.sed", "x.sh"])),
         ("MF", shell("make", &["-sfMF"])),
         ("sub/Makefile", json!({ "command": "make", "cwd": "sub", "profile": "mutate" })),
