@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::any::AnyConnectOptions;
+use thiserror::Error;
 
 use crate::file::place;
 use crate::open::OpenError;
@@ -131,6 +132,31 @@ impl fmt::Display for Place {
 impl fmt::Debug for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Place({self})")
+    }
+}
+
+/// Why a URL cannot stand in a file that others read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// It names no server.
+    #[error("it is not the URL of a server: write `postgres://USER@HOST/DATABASE`")]
+    NotAServer,
+    /// It says what only the gate and the server should know.
+    #[error(
+        "a password does not belong in this file: use `PGPASSWORD`, the file of `PGPASSFILE`, or `store: env:NAME` for a \
+         variable with the whole URL"
+    )]
+    HoldsPassword,
+}
+
+/// Whether a URL of a server can stand in a file that others read.
+pub fn names_no_secret(url: &str) -> Result<(), UrlError> {
+    let Ok(Place::Server { options, .. }) = Place::parse(url) else { return Err(UrlError::NotAServer) };
+    let url = &options.database_url;
+    let is_secret = |key: &str| key.to_ascii_lowercase().contains("password");
+    match url.password().is_some() || url.query_pairs().any(|(key, _)| is_secret(&key)) {
+        true => Err(UrlError::HoldsPassword),
+        false => Ok(()),
     }
 }
 

@@ -84,6 +84,29 @@ pub(crate) fn cases() -> Vec<Case> {
             deleted(stand, "precious")
         }),
         Case::new(
+            "policy-restored",
+            "a yes that ended with its policy stays ended when that policy comes back",
+            covered,
+            |stand| {
+                let gate = furnished(stand)?;
+                approve(&gate, remove("build"), Scope::Type)?;
+                let changed = stand.gate(Settings { ask_for: 77_000, ..standard() })?;
+                // It is enough that somebody called under the other one.
+                changed.call("fs.list", json!({}), Ending::Done)?;
+                for restored in [stand.gate(standard())?, gate] {
+                    ask_all(&restored, [remove("precious")])?;
+                }
+                deleted(stand, "precious")
+            },
+        )
+        .without("the other policy", |stand| {
+            let gate = furnished(stand)?;
+            approve(&gate, remove("build"), Scope::Type)?;
+            stand.gate(standard())?.call("fs.list", json!({}), Ending::Done)?;
+            gate.call("shell", remove("precious"), Ending::Done)?;
+            deleted(stand, "precious")
+        }),
+        Case::new(
             "standing-for-money",
             "nothing that spends money or can change what guards is approved for more than one call",
             |stand| {

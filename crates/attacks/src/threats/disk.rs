@@ -76,6 +76,15 @@ pub(crate) fn cases() -> Vec<Case> {
             "fill-mapped",
         ),
         Case {
+            trace: Trace::Stopped(Limit::Disk),
+            ..Case::new(
+                "disk-filler-while-others-free",
+                "many files are stopped also where others free as much of the same disk",
+                &[Control::Disk],
+                fill_while_others_free,
+            )
+        },
+        Case {
             trace: Trace::Stopped(Limit::Timeout),
             ..Case::new(
                 "watch-has-much-to-see",
@@ -103,6 +112,23 @@ pub(crate) fn cases() -> Vec<Case> {
             )
         },
     ]
+}
+
+/// Whoever looks at the disk alone sees more room than before.
+fn fill_while_others_free(site: &Site<'_>) -> Try<Attempt> {
+    let others = site.place.file("others", "")?;
+    fs::write(&others, vec![1; 4 * TAKEN])?;
+    fs::File::open(&others)?.sync_all()?;
+    let first = site.place.path("granted/0");
+    std::thread::scope(|scope| {
+        let freeing = scope.spawn(move || -> Try<()> {
+            super::lifetime::wait_patiently(|| first.exists())?;
+            Ok(fs::remove_file(others)?)
+        });
+        let attempt = fill(site, "fill-many-files");
+        freeing.join().map_err(|_| "the others have ended")??;
+        attempt
+    })
 }
 
 fn fill(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
@@ -137,7 +163,7 @@ fn while_others_fill_the_disk(site: &Site<'_>, granted: PathBuf, payload: &'stat
     let run = Run { write: vec![granted.clone()], limits, ..Run::payload(payload, [&granted]) };
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| site.run(run));
-        super::lifetime::wait_until(|| granted.join("ready").exists())?;
+        super::lifetime::wait_patiently(|| granted.join("ready").exists())?;
         (0..3).try_for_each(|number| {
             fs::write(site.place.path(&format!("elsewhere{number}")), vec![1; TAKEN])
         })?;
@@ -281,6 +307,6 @@ fn make_many(arguments: &[String]) {
 
 /// Long enough to be seen by whoever looks.
 fn stay(what: &str) {
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_secs(2));
     through(what);
 }
