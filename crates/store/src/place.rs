@@ -15,6 +15,11 @@ use thiserror::Error;
 use crate::file::place;
 use crate::open::OpenError;
 
+/// What a server is told so that it ends the session of a gate whose host is gone, and lets go of its locks, after 25
+/// seconds and not after two hours.
+pub(crate) const NOTICES_A_DEAD_PEER: &str = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
+    SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000";
+
 /// Which database keeps a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Database {
@@ -113,7 +118,7 @@ impl Place {
             (Database::Postgres, purpose) => format!(
                 "SET synchronous_commit = on; SET lock_timeout = {wait}; SET statement_timeout = '60s'; \
                  SET idle_in_transaction_session_timeout = '60s'; SET client_min_messages = warning; \
-                 SET default_transaction_read_only = {}; SET application_name = 'toolgate'",
+                 SET default_transaction_read_only = {}; SET application_name = 'toolgate'; {NOTICES_A_DEAD_PEER}",
                 if purpose == Purpose::Read { "on" } else { "off" }
             ),
         }

@@ -1,5 +1,5 @@
 -- What ends a yes for more than one call besides time and people, and how time went on while the clock did not: the same
--- tables, rules and messages as in ../sqlite/0006_endings.sql.
+-- tables, rules and messages as in ../sqlite/0007_endings.sql.
 
 -- ---- a yes ends with the policy under which it was given, also if that policy comes back
 
