@@ -29,6 +29,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("take-segment", take_segment),
     ("part-files", part_files),
     ("spin", spin),
+    ("hog", hog),
     ("spread", spread),
     ("fork-bomb", fork_bomb),
     ("thread-bomb", thread_bomb),
@@ -41,6 +42,8 @@ const MIB: u64 = 1024 * 1024;
 /// What a memory bomb may have, and what it takes.
 const MEMORY: u64 = 32 * MIB;
 const TAKEN: usize = 64 * 1024 * 1024;
+/// As many as take a processor each from others who want it.
+const HOGS: usize = 16;
 /// How many processes a bomb may have, and how many it tries to start.
 const PIDS: u32 = 16;
 const STARTED: usize = 64;
@@ -149,12 +152,12 @@ fn multiply(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
     ran.judged(Ran::told)
 }
 
-/// A fifth of a processor for 600 milliseconds. Tried again where the machine is too busy to give a whole one.
+/// A fifth of a processor for 600 milliseconds. Tried again where the machine is too busy to give half of one.
 fn hog_a_processor(site: &Site<'_>) -> Try<Attempt> {
     let limits = Limits { cpu_millis: 200, ..Limits::default() };
     let mut left = 5;
     loop {
-        let ran = site.run(Run { limits, ..Run::payload("spin", ["600"]) })?;
+        let ran = site.run(Run { limits, ..Run::payload("hog", ["600"]) })?;
         let usage = ran.report()?.usage;
         let used = usage.cpu_user + usage.cpu_system;
         left -= 1;
@@ -288,6 +291,22 @@ fn spin(arguments: &[String]) {
     while begun.elapsed() < wanted {
         std::hint::black_box(0);
     }
+    held("span");
+}
+
+/// Takes as much as it can get, also on a machine where many others want something.
+fn hog(arguments: &[String]) {
+    let wanted = Duration::from_millis(argument(arguments, 0).parse().unwrap_or(0));
+    let begun = Instant::now();
+    std::thread::scope(|threads| {
+        for _ in 0..HOGS {
+            threads.spawn(|| {
+                while begun.elapsed() < wanted {
+                    std::hint::black_box(0);
+                }
+            });
+        }
+    });
     held("span");
 }
 
