@@ -19,6 +19,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("fill-scratch-with-names", fill_scratch_with_names),
     ("fill-one-file", fill_one_file),
     ("fill-many-files", fill_many_files),
+    ("fill-when-told", fill_when_told),
     ("fill-unlinked", fill_unlinked),
     ("fill-reserved", fill_reserved),
     ("fill-mapped", fill_mapped),
@@ -118,14 +119,18 @@ pub(crate) fn cases() -> Vec<Case> {
 fn fill_while_others_free(site: &Site<'_>) -> Try<Attempt> {
     let others = site.place.file("others", "")?;
     fs::write(&others, vec![1; 4 * TAKEN])?;
-    fs::File::open(&others)?.sync_all()?;
-    let first = site.place.path("granted/0");
+    let disk = fs::OpenOptions::new().write(true).open(&others)?;
+    disk.sync_all()?;
+    let (ready, go) = (site.place.path("granted/ready"), site.place.path("granted/go"));
     std::thread::scope(|scope| {
         let freeing = scope.spawn(move || -> Try<()> {
-            super::lifetime::wait_patiently(|| first.exists())?;
-            Ok(fs::remove_file(others)?)
+            super::lifetime::wait_patiently(|| ready.exists())?;
+            disk.set_len(0)?;
+            // Some filesystems give room back when they have written down that they do.
+            rustix::fs::syncfs(&disk)?;
+            Ok(fs::write(go, "")?)
         });
-        let attempt = fill(site, "fill-many-files");
+        let attempt = fill(site, "fill-when-told");
         freeing.join().map_err(|_| "the others have ended")??;
         attempt
     })
@@ -133,7 +138,7 @@ fn fill_while_others_free(site: &Site<'_>) -> Try<Attempt> {
 
 fn fill(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
     let granted = site.place.open_folder("granted")?;
-    let limits = Limits { disk: DISK, timeout: Duration::from_secs(10), ..Limits::default() };
+    let limits = Limits { disk: DISK, timeout: Duration::from_secs(30), ..Limits::default() };
     let ran = site.run(Run { write: vec![granted.clone()], limits, ..Run::payload(payload, [&granted]) })?;
     let effect = match (&ran.report()?.outcome, ran.told()) {
         (_, Ok(told)) => told,
@@ -217,6 +222,16 @@ fn fill_many_files(arguments: &[String]) {
         }
     }
     stay("filled many files");
+}
+
+fn fill_when_told(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    match fs::write(folder.join("ready"), "") {
+        Ok(()) if super::lifetime::wait_patiently(|| folder.join("go").exists()).is_ok() => {
+            fill_many_files(arguments);
+        }
+        _ => held("nobody has told it to"),
+    }
 }
 
 fn fill_unlinked(arguments: &[String]) {
