@@ -37,7 +37,7 @@ impl Engine {
             Ok(bytes) => CallId::from_random(bytes),
             Err(error) => return not_recorded(&CallId::from_random([0; 16]), &tool, &error.to_string()),
         };
-        match self.take(id.clone(), &tool, &request, patience, cancel).await {
+        match Box::pin(self.take(id.clone(), &tool, &request, patience, cancel)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");

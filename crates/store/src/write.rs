@@ -1,6 +1,7 @@
 //! One transaction that writes: rows and the ledger entries that tell of them, together or not at all.
 
 use std::io::ErrorKind;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Store {
 
     /// The transaction, with its lock; unless the server is silent for longer than it lets anybody wait for the lock.
     async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        self.answered(self.patience.saturating_mul(3), self.locked()).await
+        self.answered(self.patience.saturating_mul(3), Box::pin(self.locked())).await
     }
 
     async fn locked(&self) -> Result<Transaction<'static, Any>, StoreError> {
@@ -67,10 +68,12 @@ impl Store {
     }
 
     /// Waits for a server only so long: a line that carries nothing and is not cut never fails by itself.
+    ///
+    /// What is waited for is on the heap: as a part of all that waits for it in turn, it would fill a thread's stack.
     async fn answered<T>(
         &self,
         most: Duration,
-        work: impl Future<Output = Result<T, StoreError>>,
+        work: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + '_>>,
     ) -> Result<T, StoreError> {
         match self.database {
             Database::Sqlite => work.await,
@@ -85,7 +88,7 @@ impl Store {
     /// the lock that is taken here.
     async fn has(&self, seq: i64, leaf: Hash) -> Result<bool, StoreError> {
         let looking = async { stands(&mut *self.begin().await?, seq, leaf).await };
-        self.answered(self.patience.saturating_mul(6), looking).await
+        self.answered(self.patience.saturating_mul(6), Box::pin(looking)).await
     }
 }
 
@@ -104,14 +107,14 @@ impl Write<'_> {
         let key = self.store.keys().public();
         let (own, remembered) = (self.tail.take(), self.store.remembered());
         let transaction = &mut self.transaction;
-        let appending = async {
+        let appending = Box::pin(async move {
             let mut tail = match own {
                 Some(tail) => tail,
                 None => Tail::load(transaction, remembered, key).await?,
             };
             let seq = tail.append(transaction, key, time, kind, body).await?;
             Ok((tail, seq))
-        };
+        });
         let (tail, seq) = self.store.answered(self.store.patience.saturating_mul(LONGEST), appending).await?;
         self.tail = Some(tail);
         self.about.note(kind);
@@ -122,7 +125,7 @@ impl Write<'_> {
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         self.store.faults.check()?;
         if let Some(tail) = &self.tail {
-            let signing = tail.sign(&mut self.transaction, self.store.keys());
+            let signing = Box::pin(tail.sign(&mut self.transaction, self.store.keys()));
             self.store.answered(self.store.patience.saturating_mul(LONGEST), signing).await?;
         }
         self.about.reach("before-commit");
