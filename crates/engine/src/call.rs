@@ -26,9 +26,6 @@ use crate::settle::{Case, End, not_recorded, still_running, waiting};
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
 
-/// How many questions of one agent may wait at once.
-const MOST_QUESTIONS: u64 = 20;
-
 impl Engine {
     /// Takes a call to its answer. One that waits for people is answered after `patience`, and goes on waiting.
     ///
@@ -40,7 +37,7 @@ impl Engine {
             Ok(bytes) => CallId::from_random(bytes),
             Err(error) => return not_recorded(&CallId::from_random([0; 16]), &tool, &error.to_string()),
         };
-        match self.take(id.clone(), &tool, &request, patience, cancel).await {
+        match Box::pin(self.take(id.clone(), &tool, &request, patience, cancel)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");
@@ -60,6 +57,7 @@ impl Engine {
         let admitted = debug_span!("admit").in_scope(|| self.admit(id.clone(), request));
         let _in_hand = self.take_in_hand(&id);
         let case = self.case_of(id, tool, request)?;
+        self.come_into_force(&request.agent).await?;
         let (case, admitted) = match admitted {
             Ok(admitted) => (&Case { safety: admitted.facets.safety, ..case }, admitted),
             Err(reason) => return self.refuse(&case, request, reason, json!([])).await,
@@ -115,6 +113,8 @@ impl Engine {
                         drop(in_force);
                         Box::pin(self.take(case.id.clone(), tool, request, patience, cancel)).await
                     }
+                    // Nobody was asked.
+                    Recorded::TooManyQuestions { .. } => Err(EngineError::Missing),
                 }
             }
         }
@@ -196,13 +196,6 @@ impl Engine {
         patience: Duration,
         cancel: CancellationToken,
     ) -> Result<CallResult, EngineError> {
-        // An agent cannot bury another's question, nor the people who answer.
-        let own = self.inner.store.open_questions(&case.agent).await?;
-        if own >= MOST_QUESTIONS {
-            let why = format!("{own} calls of this agent wait for approval already");
-            let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
-            return self.refuse(case, request, reason, trace).await;
-        }
         // To look at files takes a while: the same may have been asked meanwhile, and the time is not the people's.
         if let Some(row) = self.same_that_waits(case).await? {
             return self.join_waiting(row, case, request, patience, cancel).await;
@@ -211,7 +204,7 @@ impl Engine {
         let expires_at = approval.expires_at.saturating_add(looked);
         let approval = NewApproval { expires_at, ..approval };
         let claim = self.claim_of(request, case);
-        let planned = self.new_call(case, request, trace, claim, Course::Ask(approval));
+        let planned = self.new_call(case, request, trace.clone(), claim, Course::Ask(approval));
         match self.inner.store.record_call(planned).await? {
             Recorded::New { .. } => match self.inner.store.call(&case.id).await? {
                 Some(row) => self.join(row, patience, cancel).await,
@@ -219,6 +212,12 @@ impl Engine {
             },
             Recorded::Existing(row) => self.join(*row, patience, cancel).await,
             Recorded::KeyConflict => self.key_conflict(case, request).await,
+            // An agent cannot bury another's question, nor the people who answer.
+            Recorded::TooManyQuestions { open } => {
+                let why = format!("{open} calls of this agent wait for approval already");
+                let reason = Reason::rate_limited(why).with_hint("wait until some of them are answered");
+                self.refuse(case, request, reason, trace).await
+            }
             // It counts when it starts, not when people are asked; and nothing covers what is asked.
             Recorded::UsedUp(_) | Recorded::NotCovered => Err(EngineError::Missing),
         }

@@ -7,17 +7,37 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     read: fn() -> i64,
+    boot: fn() -> Option<Boot>,
+}
+
+/// How long the host has been up: a witness of time that nobody sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boot {
+    /// Which start of which host.
+    pub id: String,
+    /// How long ago that was, in milliseconds.
+    pub up: i64,
 }
 
 impl Clock {
     /// The system's clock.
     pub fn system() -> Clock {
-        Clock { read: system_milliseconds }
+        Clock { read: system_milliseconds, boot: system_boot }
     }
 
-    /// Another clock, for tests.
+    /// Another clock, for tests, and no other witness.
     pub fn of(read: fn() -> i64) -> Clock {
-        Clock { read }
+        Clock { read, boot: || None }
+    }
+
+    /// The same with another witness.
+    pub fn beside(self, boot: fn() -> Option<Boot>) -> Clock {
+        Clock { boot, ..self }
+    }
+
+    /// How long the host has been up, where that can be told.
+    pub fn boot(self) -> Option<Boot> {
+        (self.boot)()
     }
 
     /// Milliseconds since 1970.
@@ -77,6 +97,16 @@ fn system_milliseconds() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// Nothing where the kernel does not tell one start from another.
+fn system_boot() -> Option<Boot> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Some(Boot {
+        id: id.trim().to_owned(),
+        up: up.tv_sec.saturating_mul(1000).saturating_add(up.tv_nsec / 1_000_000),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
@@ -98,6 +128,13 @@ mod tests {
         while steady.now() < at + 3 {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn how_long_the_host_is_up_goes_on_and_has_a_name() {
+        let (one, other) = (system_boot().unwrap(), system_boot().unwrap());
+        assert_eq!(one.id, other.id);
+        assert!(one.id.len() > 30 && one.up > 0 && other.up >= one.up, "{one:?} {other:?}");
     }
 
     #[test]

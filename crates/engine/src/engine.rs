@@ -1,13 +1,13 @@
 //! The engine itself: what it is opened with, and what it holds.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName};
+use contract::{AgentName, CallId, CanonicalError, Category, Contract, Digest, ToolName};
 use policy::{Facts, Policy, Settings};
-use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, StoreError, ToolRow};
+use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, StoreError, ToolRow, Witness};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,11 +15,14 @@ use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
 use crate::clock::{Clock, Steady};
-use crate::error::EngineError;
+use crate::error::{EngineError, chain};
 use crate::hooks::Hook;
 use crate::operator::CredentialError;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
+
+/// How far the clock may be ahead of what others have kept before that is kept anew, in milliseconds.
+const MOST_APART: i64 = 1000;
 
 /// What an engine is opened with.
 pub struct Options {
@@ -97,6 +100,8 @@ pub(crate) struct Inner {
     in_hand: Mutex<HashMap<CallId, usize>>,
     /// Calls that have ended, and whose end the store did not take.
     unsettled: Mutex<HashMap<CallId, Settlement>>,
+    /// Workspaces in which no yes of another policy is left.
+    pub(crate) in_force_at: Mutex<HashSet<Digest>>,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the engine is closed.
     pub(crate) ending: CancellationToken,
@@ -108,7 +113,7 @@ impl Engine {
     pub async fn open(options: Options) -> Result<Engine, OpenError> {
         let keys = Keys::load_or_create(&options.home)?;
         let store = Store::open(&options.store, keys).await?;
-        let clock = Steady::since(options.clock, store.latest_time().await?);
+        let clock = steady(options.clock, &store).await?;
         let now = clock.now();
         let local_operator = local_operator(&store, &options.home, now).await?;
         let registered: Vec<ToolRow> =
@@ -144,6 +149,7 @@ impl Engine {
             owned: Mutex::default(),
             in_hand: Mutex::default(),
             unsettled: Mutex::default(),
+            in_force_at: Mutex::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         };
@@ -231,4 +237,34 @@ impl Engine {
             content: None,
         })
     }
+}
+
+/// The time, going on from what is on record and from what has passed since others have opened the store.
+async fn steady(clock: Clock, store: &Store) -> Result<Steady, StoreError> {
+    let boot = clock.boot();
+    let witness = match &boot {
+        Some(boot) => store.witness(&boot.id).await?,
+        None => None,
+    };
+    // ATTACK(clock-set-back-between-gates): processes that come and go would else stand still in time with the record.
+    let passed =
+        |witness: &Witness, up: i64| up.checked_sub(witness.since_boot).filter(|passed| *passed >= 0);
+    let told = match (&witness, &boot) {
+        (Some(witness), Some(boot)) => {
+            passed(witness, boot.up).map(|passed| witness.time.saturating_add(passed))
+        }
+        _ => None,
+    };
+    let steady = Steady::since(clock, store.latest_time().await?.max(told));
+    let now = steady.now();
+    if let Some(boot) = boot
+        && told.is_none_or(|told| now.saturating_sub(told) > MOST_APART)
+    {
+        let kept = store.keep_witness(&Witness { boot: boot.id, since_boot: boot.up, time: now }).await;
+        // A store that cannot be written to can still be looked at.
+        if let Err(error) = kept {
+            tracing::warn!(error = chain(&error), "how time goes on could not be kept");
+        }
+    }
+    Ok(steady)
 }

@@ -41,7 +41,7 @@ pub use clean::{
     Action, Category, Cleaned, Cleaner, Finding, Findings, MAX_CONTENT, MAX_FINDINGS, Rule, clean_text,
     clean_value, rules,
 };
-pub use clock::Clock;
+pub use clock::{Boot, Clock};
 pub use engine::{Engine, OpenError, Options};
 pub use error::EngineError;
 pub use explain::Explanation;

@@ -1,8 +1,10 @@
 //! A yes for more than one call: what can be offered, what covers a call, and how one is taken back.
 
+use std::path::Path;
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use contract::{Action, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
+use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
 use policy::{Admitted, Grant, Question, Ruling, Standing, Verdict, decide};
 use serde::Serialize;
 use serde_json::json;
@@ -25,6 +27,9 @@ use crate::seal::{Bound, NotInForce};
 /// How long a call under an earlier yes waits for its workspace, and how often it tries.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const TRY_AGAIN: Duration = Duration::from_millis(50);
+
+/// How many questions of one agent may wait at once.
+const MOST_QUESTIONS: u64 = 20;
 
 /// How far a yes is to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +88,21 @@ pub enum RevokeRefused {
 }
 
 impl Engine {
+    /// Ends every yes for more than one call that was given under another policy where an agent works, before the first
+    /// call there is decided by this one.
+    ///
+    /// ATTACK(policy-restored): for good. What had ended would else be good again as soon as the old policy is.
+    pub(crate) async fn come_into_force(&self, agent: &AgentName) -> Result<(), EngineError> {
+        let place = place_of(self.workspace_of(agent));
+        let in_force = || self.inner.in_force_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_force().contains(&place) {
+            return Ok(());
+        }
+        self.inner.store.end_standing_of_others(place, self.inner.policy.hash(), self.now()).await?;
+        in_force().insert(place);
+        Ok(())
+    }
+
     /// Every yes for more than one call that is good now, newest first, also those that today's policy does not heed.
     pub async fn standing(&self) -> Result<Vec<ShownStanding>, EngineError> {
         let rows = self.inner.store.standing(None, self.now()).await?;
@@ -197,7 +217,7 @@ impl Engine {
         let workspace = self.workspace_of(&request.agent);
         let proposer = self.proposer_of(request).cloned();
         let content = content_of(seal.as_ref());
-        let place = Digest::of(workspace.as_os_str().as_encoded_bytes());
+        let place = place_of(workspace);
         let about = About {
             workspace: contract::show_hidden(&workspace.to_string_lossy()),
             place,
@@ -223,6 +243,7 @@ impl Engine {
                 })
                 .collect(),
             seal,
+            most_open: MOST_QUESTIONS,
         }))
     }
 
@@ -250,6 +271,11 @@ impl Engine {
         }
         Ok(Some(NewStanding { scope: reach.scope, expires_at }))
     }
+}
+
+/// By which a workspace is known.
+fn place_of(workspace: &Path) -> Digest {
+    Digest::of(workspace.as_os_str().as_encoded_bytes())
 }
 
 /// The scopes that a question can be approved for.

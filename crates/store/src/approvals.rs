@@ -70,11 +70,12 @@ const LATE: &str = select_approvals!(
 const ANY_LATE: &str = "SELECT 1 FROM approvals WHERE state = 'pending' AND expires_at <= $1 LIMIT 1";
 const STANDING: &str = select_approvals!(
     "JOIN operators o ON o.name = s.granted_by WHERE s.expires_at > $1 AND r.approval IS NULL \
-     AND o.revoked_at IS NULL ORDER BY s.granted_at DESC, a.id"
+     AND o.revoked_at IS NULL AND NOT EXISTS (SELECT 1 FROM standing_ends d WHERE d.approval = a.id) ORDER BY s.granted_at DESC, a.id"
 );
 const STANDING_OF: &str = select_approvals!(
     "JOIN operators o ON o.name = s.granted_by WHERE s.expires_at > $1 AND r.approval IS NULL \
-     AND o.revoked_at IS NULL AND c.agent = $2 ORDER BY s.granted_at DESC, a.id"
+     AND o.revoked_at IS NULL AND NOT EXISTS (SELECT 1 FROM standing_ends d WHERE d.approval = a.id) \
+     AND c.agent = $2 ORDER BY s.granted_at DESC, a.id"
 );
 const ANSWERS: &str = "SELECT w.operator, w.verdict, w.via, w.reason, w.answered_at, o.revoked_at AS left_at \
     FROM answers w JOIN operators o ON o.name = w.operator WHERE w.approval = $1 \

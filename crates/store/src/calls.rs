@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::evidence::is_proved;
+use crate::join::count_open;
 use crate::keys::Keys;
 use crate::open::Store;
 use crate::owners::own_gate;
@@ -145,6 +146,8 @@ pub struct NewApproval {
     pub about: Option<Box<About>>,
     /// Whom it reaches when nobody answers.
     pub escalation: Vec<NewEscalation>,
+    /// How many questions of its agent may wait at once.
+    pub most_open: u64,
 }
 
 /// What became of a call that was to be recorded.
@@ -163,6 +166,11 @@ pub enum Recorded {
     UsedUp(UsedUp),
     /// The yes under which it was to run is no longer good; nothing is recorded.
     NotCovered,
+    /// So many questions of the agent wait already that no other is asked; nothing is recorded.
+    TooManyQuestions {
+        /// How many.
+        open: u64,
+    },
 }
 
 /// Why a call was not recorded.
@@ -269,6 +277,13 @@ impl Store {
                 true => Recorded::Existing(Box::new(holder)),
                 false => Recorded::KeyConflict,
             });
+        }
+        if let Course::Ask(question) = &call.course {
+            // ATTACK(buried-in-questions): many at once are counted one after the other.
+            let open = count_open(write.connection(), &call.agent).await?;
+            if open >= question.most_open {
+                return Ok(Recorded::TooManyQuestions { open });
+            }
         }
         if let Course::RunUnder { standing, .. } = &call.course
             && !is_usable(&mut write, standing, call.asked_at).await?

@@ -2,7 +2,7 @@
 
 use contract::{AgentName, CallId, Digest};
 use serde_json::json;
-use sqlx::Row;
+use sqlx::{AnyConnection, Row};
 
 use crate::calls::{CallRow, holder};
 use crate::error::StoreError;
@@ -61,7 +61,11 @@ impl Store {
 
     /// How many questions of an agent wait for an answer.
     pub async fn open_questions(&self, agent: &AgentName) -> Result<u64, StoreError> {
-        let row = sqlx::query(OPEN).bind(agent.as_str()).fetch_one(&mut *self.read().await?).await?;
-        Ok(u64::try_from(row.try_get::<i64, _>("open")?).unwrap_or_default())
+        count_open(&mut *self.read().await?, agent).await
     }
+}
+
+pub(crate) async fn count_open(connection: &mut AnyConnection, agent: &AgentName) -> Result<u64, StoreError> {
+    let row = sqlx::query(OPEN).bind(agent.as_str()).fetch_one(connection).await?;
+    Ok(u64::try_from(row.try_get::<i64, _>("open")?).unwrap_or_default())
 }

@@ -52,6 +52,7 @@ const STEPS: &[Step] = &[
     step!("0004_seals"),
     step!("0005_limits"),
     step!("0006_private"),
+    step!("0007_endings"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";

@@ -284,6 +284,11 @@ pub mod danger {
         write.commit().await.map_err(explain)
     }
 
+    /// Opens a store, and waits only so long for others who hold it, or for a server that says nothing.
+    pub async fn open_impatiently(url: &str, keys: Keys, patience: Duration) -> Result<Store, OpenError> {
+        Store::open_within(url, keys, patience).await
+    }
+
     /// Appends so many events that tell of nothing, a thousand in one transaction: for measuring how a ledger grows.
     pub async fn append_many(store: &Store, count: u64, now: i64) -> Result<(), StoreError> {
         let mut left = count;

@@ -10,9 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::any::AnyConnectOptions;
+use thiserror::Error;
 
 use crate::file::place;
 use crate::open::OpenError;
+
+/// What a server is told so that it ends the session of a gate whose host is gone, and lets go of its locks, after 25
+/// seconds and not after two hours.
+pub(crate) const NOTICES_A_DEAD_PEER: &str = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
+    SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000";
 
 /// Which database keeps a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +118,7 @@ impl Place {
             (Database::Postgres, purpose) => format!(
                 "SET synchronous_commit = on; SET lock_timeout = {wait}; SET statement_timeout = '60s'; \
                  SET idle_in_transaction_session_timeout = '60s'; SET client_min_messages = warning; \
-                 SET default_transaction_read_only = {}; SET application_name = 'toolgate'",
+                 SET default_transaction_read_only = {}; SET application_name = 'toolgate'; {NOTICES_A_DEAD_PEER}",
                 if purpose == Purpose::Read { "on" } else { "off" }
             ),
         }
@@ -131,6 +137,31 @@ impl fmt::Display for Place {
 impl fmt::Debug for Place {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Place({self})")
+    }
+}
+
+/// Why a URL cannot stand in a file that others read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// It names no server.
+    #[error("it is not the URL of a server: write `postgres://USER@HOST/DATABASE`")]
+    NotAServer,
+    /// It says what only the gate and the server should know.
+    #[error(
+        "a password does not belong in this file: use `PGPASSWORD`, the file of `PGPASSFILE`, or `store: env:NAME` for a \
+         variable with the whole URL"
+    )]
+    HoldsPassword,
+}
+
+/// Whether a URL of a server can stand in a file that others read.
+pub fn names_no_secret(url: &str) -> Result<(), UrlError> {
+    let Ok(Place::Server { options, .. }) = Place::parse(url) else { return Err(UrlError::NotAServer) };
+    let url = &options.database_url;
+    let is_secret = |key: &str| key.to_ascii_lowercase().contains("password");
+    match url.password().is_some() || url.query_pairs().any(|(key, _)| is_secret(&key)) {
+        true => Err(UrlError::HoldsPassword),
+        false => Ok(()),
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! # Invariants
 //! - What was taken back stays so: once [`Store::revoke`] has returned, no gate starts a call with that yes.
+//! - What has ended with its policy stays so, also if that policy comes back.
 //! - A use is recorded with the call it starts, or the call does not start.
 
-use contract::{AgentName, ApprovalId, OperatorName, Scope};
+use contract::{AgentName, ApprovalId, Digest, OperatorName, Scope};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::Row;
@@ -28,7 +29,14 @@ const USABLE: &str = "SELECT s.scope, s.expires_at, l.body FROM standing s \
     JOIN operators o ON o.name = s.granted_by \
     LEFT JOIN answer_entries e ON e.approval = s.approval AND e.operator = s.granted_by \
     LEFT JOIN ledger l ON l.seq = e.seq WHERE s.approval = $1 AND s.expires_at > $2 AND o.revoked_at IS NULL \
-    AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval)";
+    AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval) \
+    AND NOT EXISTS (SELECT 1 FROM standing_ends d WHERE d.approval = s.approval)";
+const OF_OTHERS: &str = "SELECT s.approval, a.call FROM standing s JOIN approvals a ON a.id = s.approval \
+    JOIN calls c ON c.id = a.call JOIN questions q ON q.approval = s.approval \
+    WHERE q.place = $1 AND c.policy <> $2 AND s.expires_at > $3 \
+    AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval) \
+    AND NOT EXISTS (SELECT 1 FROM standing_ends d WHERE d.approval = s.approval) ORDER BY s.approval";
+const END: &str = "INSERT INTO standing_ends (approval, policy, ended_at) VALUES ($1, $2, $3)";
 const USE: &str = "INSERT INTO standing_uses (call, approval, used_at) VALUES ($1, $2, $3)";
 
 /// How far a yes is to reach beyond the call that it answers.
@@ -118,6 +126,32 @@ impl Store {
     ) -> Result<Vec<ApprovalRow>, StoreError> {
         let mut read = self.snapshot().await?;
         standing_rows(&mut read, self.keys(), agent, now).await
+    }
+
+    /// Ends every yes for more than one call that was given in a workspace under another policy than the one by which
+    /// calls are decided there now. Returns how many.
+    pub async fn end_standing_of_others(
+        &self,
+        place: Digest,
+        policy: Digest,
+        now: i64,
+    ) -> Result<usize, StoreError> {
+        let others = || sqlx::query(OF_OTHERS).bind(place.to_string()).bind(policy.to_string()).bind(now);
+        // Most of the time there is none, and then nothing is written.
+        if others().fetch_optional(&mut *self.read().await?).await?.is_none() {
+            return Ok(0);
+        }
+        let mut write = self.write().await?;
+        let rows = others().fetch_all(write.connection()).await?;
+        for row in &rows {
+            let (approval, call): (String, String) = (row.try_get("approval")?, row.try_get("call")?);
+            let end = sqlx::query(END).bind(&approval).bind(policy.to_string()).bind(now);
+            end.execute(write.connection()).await?;
+            let body = json!({ "approval": approval, "call": call, "policy": policy });
+            write.append(now, "approval.ended", body).await?;
+        }
+        write.commit().await?;
+        Ok(rows.len())
     }
 
     /// Takes a yes back. When this has returned, nothing begins with it any more.

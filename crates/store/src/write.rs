@@ -1,6 +1,9 @@
 //! One transaction that writes: rows and the ledger entries that tell of them, together or not at all.
 
+use std::io::ErrorKind;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::{Any, AnyConnection, Transaction};
@@ -16,6 +19,10 @@ use crate::place::Database;
 
 /// Several gates on one database write in turn: the lock belongs to the table, so each schema has its own.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4398046511104 + 'ledger'::regclass::oid::bigint)";
+
+/// After this many times its patience a gate believes that a server is gone which has let it in and then says nothing:
+/// later than the server itself gives a statement up.
+const LONGEST: u32 = 7;
 
 /// A transaction that holds the database's one write lock.
 pub(crate) struct Write<'a> {
@@ -39,7 +46,12 @@ impl Store {
         Ok(Write { store: self, transaction: self.begin().await?, tail: None, about: About::new(), turn })
     }
 
+    /// The transaction, with its lock; unless the server is silent for longer than it lets anybody wait for the lock.
     async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
+        self.answered(self.patience.saturating_mul(3), Box::pin(self.locked())).await
+    }
+
+    async fn locked(&self) -> Result<Transaction<'static, Any>, StoreError> {
         let mut begun = self.writer.begin_with(begin(self.database)).await;
         if matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
             // SQLite ends a transaction by itself when the disk is full, and the driver goes on counting it: such a
@@ -55,10 +67,28 @@ impl Store {
         Ok(transaction)
     }
 
+    /// Waits for a server only so long: a line that carries nothing and is not cut never fails by itself.
+    ///
+    /// What is waited for is on the heap: as a part of all that waits for it in turn, it would fill a thread's stack.
+    async fn answered<T>(
+        &self,
+        most: Duration,
+        work: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + '_>>,
+    ) -> Result<T, StoreError> {
+        match self.database {
+            Database::Sqlite => work.await,
+            Database::Postgres => {
+                let silent = || Err(StoreError::Unreachable(sqlx::Error::Io(ErrorKind::TimedOut.into())));
+                timeout(most, work).await.unwrap_or_else(|_| silent())
+            }
+        }
+    }
+
     /// Whether the ledger has an entry, now that the transaction that wrote it has ended one way or the other: it held
     /// the lock that is taken here.
     async fn has(&self, seq: i64, leaf: Hash) -> Result<bool, StoreError> {
-        stands(&mut *self.begin().await?, seq, leaf).await
+        let looking = async { stands(&mut *self.begin().await?, seq, leaf).await };
+        self.answered(self.patience.saturating_mul(6), Box::pin(looking)).await
     }
 }
 
@@ -75,11 +105,17 @@ impl Write<'_> {
     pub(crate) async fn append(&mut self, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
         self.store.faults.check()?;
         let key = self.store.keys().public();
-        let mut tail = match self.tail.take() {
-            Some(tail) => tail,
-            None => Tail::load(&mut self.transaction, self.store.remembered(), key).await?,
-        };
-        let seq = tail.append(&mut self.transaction, key, time, kind, body).await?;
+        let (own, remembered) = (self.tail.take(), self.store.remembered());
+        let transaction = &mut self.transaction;
+        let appending = Box::pin(async move {
+            let mut tail = match own {
+                Some(tail) => tail,
+                None => Tail::load(transaction, remembered, key).await?,
+            };
+            let seq = tail.append(transaction, key, time, kind, body).await?;
+            Ok((tail, seq))
+        });
+        let (tail, seq) = self.store.answered(self.store.patience.saturating_mul(LONGEST), appending).await?;
         self.tail = Some(tail);
         self.about.note(kind);
         Ok(seq)
@@ -89,10 +125,19 @@ impl Write<'_> {
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         self.store.faults.check()?;
         if let Some(tail) = &self.tail {
-            tail.sign(&mut self.transaction, self.store.keys()).await?;
+            let signing = Box::pin(tail.sign(&mut self.transaction, self.store.keys()));
+            self.store.answered(self.store.patience.saturating_mul(LONGEST), signing).await?;
         }
         self.about.reach("before-commit");
-        if let Err(error) = self.transaction.commit().await {
+        let committing = self.store.patience.saturating_mul(LONGEST);
+        let committed = match self.store.database {
+            Database::Sqlite => self.transaction.commit().await,
+            Database::Postgres => match timeout(committing, self.transaction.commit()).await {
+                Ok(committed) => committed,
+                Err(_) => Err(sqlx::Error::Io(ErrorKind::TimedOut.into())),
+            },
+        };
+        if let Err(error) = committed {
             // INVARIANT(doubt): a commit of which nobody heard is not taken for one that did not happen.
             let last = self.tail.as_ref().and_then(Tail::last);
             match (self.store.database, last) {

@@ -228,6 +228,40 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "console-parameter",
+            "nothing that stands in a link to the page sends its visitor, or their token, anywhere else",
+            |_| {
+                // A page that is told by its own address where its gate is.
+                let link = "/?gate=http://evil.example/&code=0";
+                let told = link.split(['?', '&']).find_map(|pair| pair.strip_prefix("gate="));
+                Ok(Effect::through_if(told == Some("http://evil.example/"), "it asks there, with its token"))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let plain = door.ask("GET", "/", &[], "")?;
+                for name in ["gate", "gatewayUrl", "url", "api", "token", "page", "next", "redirect"] {
+                    let told = door.ask("GET", &format!("/?{name}=http://evil.example/"), &[], "")?;
+                    if told.body != plain.body || told.status != 200 {
+                        return Ok(Effect::Through(format!("the page heeds `{name}`: {}", told.head)));
+                    }
+                    let to_own = "connect-src 'self'";
+                    if !told.head.contains(to_own) || !told.head.contains("referrer-policy: no-referrer") {
+                        return Ok(Effect::Through(format!("the page may ask elsewhere: {}", told.head)));
+                    }
+                    // A link of somebody who knows a good one and adds to it.
+                    let url = door.ask("POST", "/v1/sign-in-links", &[&bearer(&door.operator)], "")?;
+                    let url: Value = serde_json::from_str(&url.body)?;
+                    let url = url.get("sign_in_url").and_then(Value::as_str).ok_or("no link")?.to_owned();
+                    let path = url.split_once(&door.address.to_string()).ok_or("not our link")?.1;
+                    let led = door.ask("GET", &format!("{path}&{name}=//evil.example/"), &[], "")?;
+                    if led.head.contains("evil.example") {
+                        return Ok(Effect::Through(format!("the link leads elsewhere: {}", led.head)));
+                    }
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
             "link-for-another-user",
             "a new sign-in link is for whoever runs the gate, and for nobody else on the machine",
             |stand| {

@@ -4,14 +4,14 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::{
     AgentName, CallResult, CallStatus, Canonical, Contract, Idempotency, Rate, Reason, SafetyClass,
 };
-use engine::{Clock, Hearing, Hook, HookError, Objection, Proposed};
+use engine::{Boot, Clock, Hearing, Hook, HookError, Objection, Proposed};
 use policy::{Agent, Facets, Grant, RateSettings, Settings, ToolGlob, ToolRate};
 use serde_json::{Value, json};
 use store::Vote;
@@ -68,6 +68,24 @@ pub(crate) fn cases() -> Vec<Case> {
             },
             set_back,
         ),
+        Case::new(
+            "clock-set-back-between-gates",
+            "gates that come and go under a clock that was set back neither stand still in time nor gain any",
+            |_| {
+                // Time that goes on from the record alone, anew in each process, is a day late by the end of the day.
+                let (record, clock) = (NOON, NOON - 22 * HOUR);
+                Ok(Effect::through_if(record.max(clock) - NOON < HOUR, "after two hours no window has ended"))
+            },
+            |stand| set_back_between(stand, wrong_clock().beside(unset_witness)),
+        )
+        .without("the witness of time", |stand| set_back_between(stand, wrong_clock())),
+        Case::new(
+            "buried-in-questions",
+            "however many an agent asks at once, no more questions of it wait than may",
+            |stand| bury(stand, &[AGENT, "other"]),
+            |stand| bury(stand, &[AGENT]),
+        )
+        .without("the count for each agent", |stand| bury(stand, &[AGENT, "other"])),
         Case::new(
             "turn-lost",
             "a call that people approved keeps its turn while the limit is used up, and stays within it",
@@ -212,6 +230,74 @@ fn set_back(stand: &Stand<'_>) -> Try<Effect> {
         paid.push(result.status == CallStatus::Completed);
     }
     Ok(Effect::through_if(paid != [true, true, false, false, true, true], format!("{paid:?}")))
+}
+
+/// How long the host of the one case that sets it has been up, in milliseconds.
+static UP: AtomicI64 = AtomicI64::new(HOUR);
+
+/// What the clock of that host says.
+static OTHER_CLOCK: AtomicI64 = AtomicI64::new(NOON);
+
+fn wrong_clock() -> Clock {
+    Clock::of(|| OTHER_CLOCK.load(Ordering::SeqCst))
+}
+
+fn unset_witness() -> Option<Boot> {
+    Some(Boot { id: "a start".to_owned(), up: UP.load(Ordering::SeqCst) })
+}
+
+/// A gate for each call, and a clock that is set back a day after the second: whether each was paid.
+fn set_back_between(stand: &Stand<'_>, clock: Clock) -> Try<Effect> {
+    // With its witness and without it at once, each would set the other's time.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut paid = Vec::new();
+    for minutes in [0, 1, 2, 30, 59, 62, 63, 64] {
+        let passed = minutes * 60_000;
+        let set_back = if minutes >= 2 { 24 * HOUR } else { 0 };
+        OTHER_CLOCK.store(NOON + passed - set_back, Ordering::SeqCst);
+        UP.store(HOUR + passed, Ordering::SeqCst);
+        let free = Payment { idempotency: Idempotency::None, ..Payment::into(book(stand)) };
+        let opening = Opening { tools: vec![free.tool()?], clock, ..Opening::with(limited("pay", 2)?) };
+        let gate = stand.open(opening)?;
+        let result = gate.send(gate.request("pay", pay())?)?;
+        note(&gate, &result);
+        paid.push(result.status == CallStatus::Completed);
+        runtime()?.block_on(gate.engine.close());
+    }
+    // Two in the first hour; two in the next, and no third.
+    let right = [true, true, false, false, false, true, true, false];
+    Ok(Effect::through_if(paid != right, format!("{paid:?}")))
+}
+
+/// Asks for a lot at once, at two gates; whether more wait than one agent may have waiting.
+fn bury(stand: &Stand<'_>, agents: &[&str]) -> Try<Effect> {
+    const MAY_WAIT: usize = 20;
+    let mut settings = standard();
+    settings.agents.insert(AgentName::parse("other")?, Agent::default());
+    let open = || {
+        let safety = SafetyClass::Financial;
+        let asked = Payment { safety, idempotency: Idempotency::None, ..Payment::into(book(stand)) };
+        stand.open(Opening { tools: vec![asked.tool()?], ..Opening::with(settings.clone()) })
+    };
+    let (one, two) = (open()?, open()?);
+    let mut all = tokio::task::JoinSet::new();
+    for amount in 0..30 {
+        for (agent, gate) in agents.iter().zip([&one, &two].into_iter().cycle().skip(amount % 2)) {
+            let request = gate.request("pay", json!({ "amount": amount }))?;
+            let request = engine::Request { agent: AgentName::parse(agent)?, ..request };
+            let engine = gate.engine.clone();
+            let call = async move { engine.call(request, Duration::ZERO, CancellationToken::new()).await };
+            all.spawn_on(call, runtime()?.handle());
+        }
+    }
+    let results = runtime()?.block_on(all.join_all());
+    let waiting = results.iter().filter(|result| result.status == CallStatus::Waiting);
+    let waiting = waiting.collect::<Vec<_>>();
+    for result in results.iter().filter(|result| result.status != CallStatus::Waiting) {
+        one.expect(&result.call_id, Ending::Refused("rate_limited"));
+    }
+    Ok(Effect::through_if(waiting.len() > MAY_WAIT, format!("{} wait", waiting.len())))
 }
 
 /// A call is approved while another has used up the limit; whether both have run.

@@ -24,6 +24,7 @@ pub(crate) mod stand;
 mod standing;
 mod suite;
 mod visitor;
+mod ways_in;
 
 pub use suite::GateSuite;
 pub use visitor::serve_if_asked as serve_visitor_if_asked;
@@ -46,6 +47,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("ways_in", ways_in::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
     ]

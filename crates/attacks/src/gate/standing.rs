@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use contract::{CallId, CallStatus, Idempotency, SafetyClass, Scope};
-use engine::{Clock, Credential, Reach, Reply};
+use engine::{Clock, Credential, Reach, Reply, RevokeRefused};
 use policy::Settings;
 use serde_json::{Value, json};
-use store::Vote;
+use store::{RevokeError, Vote};
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{answered, deleted, end, furnished, paid, paying, remove};
@@ -84,6 +84,29 @@ pub(crate) fn cases() -> Vec<Case> {
             deleted(stand, "precious")
         }),
         Case::new(
+            "policy-restored",
+            "a yes that ended with its policy stays ended when that policy comes back",
+            covered,
+            |stand| {
+                let gate = furnished(stand)?;
+                approve(&gate, remove("build"), Scope::Type)?;
+                let changed = stand.gate(Settings { ask_for: 77_000, ..standard() })?;
+                // It is enough that somebody called under the other one.
+                changed.call("fs.list", json!({}), Ending::Done)?;
+                for restored in [stand.gate(standard())?, gate] {
+                    ask_all(&restored, [remove("precious")])?;
+                }
+                deleted(stand, "precious")
+            },
+        )
+        .without("the other policy", |stand| {
+            let gate = furnished(stand)?;
+            approve(&gate, remove("build"), Scope::Type)?;
+            stand.gate(standard())?.call("fs.list", json!({}), Ending::Done)?;
+            gate.call("shell", remove("precious"), Ending::Done)?;
+            deleted(stand, "precious")
+        }),
+        Case::new(
             "standing-for-money",
             "nothing that spends money or can change what guards is approved for more than one call",
             |stand| {
@@ -110,6 +133,13 @@ pub(crate) fn cases() -> Vec<Case> {
             "what was taken back lets nothing begin, and no race gives it back",
             covered,
             race_revocation,
+        )
+        .without("the revocation", covered),
+        Case::new(
+            "approve-and-revoke-at-once",
+            "of a yes and its revocation that come at once neither undoes the other by coming second",
+            covered,
+            race_approval,
         )
         .without("the revocation", covered),
         Case::new(
@@ -270,6 +300,38 @@ fn race_revocation(stand: &Stand<'_>) -> Try<Effect> {
         .waits("shell", json!({ "command": "sh", "args": ["-c", "echo x >> book"], "profile": "mutate" }))?;
     end_all_waiting(&gate, &call)?;
     Ok(Effect::Held("nothing began".to_owned()))
+}
+
+/// One operator says yes for more than one call while another takes it back, at two gates, again and again.
+fn race_approval(stand: &Stand<'_>) -> Try<Effect> {
+    let gate = furnished(stand)?;
+    let other = stand.gate(standard())?.engine.clone();
+    let credential = gate.operator()?;
+    for round in 0..6 {
+        let (call, view) = gate.waits("shell", remove("precious"))?;
+        let id = view.id.as_str();
+        let reply =
+            Reply { vote: Vote::Approve, reason: None, reach: Reach { scope: Scope::Type, until: None } };
+        let (yes, no) = runtime()?.block_on(async {
+            tokio::join!(
+                gate.engine.reply(id, reply, &credential, "attack"),
+                other.revoke(id, None, &credential)
+            )
+        });
+        match (yes, no) {
+            (Ok(_), Ok(_)) => {}
+            // There was nothing to take back yet; now there is.
+            (Ok(_), Err(RevokeRefused::Revoke(RevokeError::Nothing { .. }))) => revoke(&gate, id)?,
+            both => return Ok(Effect::Through(format!("round {round}: {both:?}"))),
+        }
+        gate.expect(&call, Ending::Refused("rejected"));
+        // Neither the call that was asked about nor another of its kind runs, at either gate.
+        for arguments in [remove("precious"), remove("other")] {
+            let (asked, _) = gate.waits("shell", arguments)?;
+            end(&gate, &asked, Vote::Reject, "rejected")?;
+        }
+    }
+    deleted(stand, "precious")
 }
 
 /// Ends everything that waits, and notes the one that matters.

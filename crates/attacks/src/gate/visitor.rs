@@ -6,14 +6,18 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use contract::AgentName;
+use policy::Settings;
 use serde_json::Value;
 
 use crate::Try;
-use crate::gate::stand::{AGENT, Opening, Stand, open, runtime, trusted};
+use crate::gate::stand::{AGENT, Opening, Stand, open, runtime, standard, trusted};
 use crate::launch::command_of;
 
 /// The argument that makes our binary a gate on its standard input and output.
 const GATE_ARGUMENT: &str = "__gate";
+
+/// The word for the settings that everybody has at the start.
+const STANDARD: &str = "standard";
 
 /// Becomes a gate if the arguments say so, and does not return then.
 pub fn serve_if_asked() {
@@ -21,15 +25,17 @@ pub fn serve_if_asked() {
     if arguments.next().is_some_and(|argument| argument == GATE_ARGUMENT) {
         let [home, workspace] =
             [arguments.next(), arguments.next()].map(|path| PathBuf::from(path.unwrap_or_default()));
-        std::process::exit(i32::from(serve(&home, workspace).is_err()));
+        let settings =
+            if arguments.next().is_some_and(|word| word == STANDARD) { standard() } else { trusted() };
+        std::process::exit(i32::from(serve(&home, workspace, settings).is_err()));
     }
 }
 
-fn serve(home: &Path, workspace: PathBuf) -> Try<()> {
+fn serve(home: &Path, workspace: PathBuf, settings: Settings) -> Try<()> {
     let binary = std::env::current_exe()?;
     let agent = AgentName::parse(AGENT)?;
     runtime()?.block_on(async {
-        let engine = open(&binary, home, workspace, Opening::with(trusted())).await?;
+        let engine = open(&binary, home, workspace, Opening::with(settings)).await?;
         Ok(server::serve_stdio(engine, agent, Duration::ZERO).await?)
     })
 }
@@ -42,9 +48,19 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// Starts a gate for a stand, and greets it.
+    /// Starts a gate for a stand whose agent need not ask, and greets it.
     pub(crate) fn greet(stand: &Stand<'_>) -> Try<Visitor> {
-        let arguments = [GATE_ARGUMENT.into(), stand.home().into(), stand.workspace.clone().into()];
+        Visitor::greet_as(stand, "trusted")
+    }
+
+    /// The same where the agent is as everybody is at the start.
+    pub(crate) fn greet_as_anybody(stand: &Stand<'_>) -> Try<Visitor> {
+        Visitor::greet_as(stand, STANDARD)
+    }
+
+    fn greet_as(stand: &Stand<'_>, settings: &str) -> Try<Visitor> {
+        let arguments =
+            [GATE_ARGUMENT.into(), stand.home().into(), stand.workspace.clone().into(), settings.into()];
         let mut child =
             command_of(&stand.bench.tool, &arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();

@@ -19,6 +19,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("fill-scratch-with-names", fill_scratch_with_names),
     ("fill-one-file", fill_one_file),
     ("fill-many-files", fill_many_files),
+    ("fill-when-told", fill_when_told),
     ("fill-unlinked", fill_unlinked),
     ("fill-reserved", fill_reserved),
     ("fill-mapped", fill_mapped),
@@ -76,6 +77,15 @@ pub(crate) fn cases() -> Vec<Case> {
             "fill-mapped",
         ),
         Case {
+            trace: Trace::Stopped(Limit::Disk),
+            ..Case::new(
+                "disk-filler-while-others-free",
+                "many files are stopped also where others free as much of the same disk",
+                &[Control::Disk],
+                fill_while_others_free,
+            )
+        },
+        Case {
             trace: Trace::Stopped(Limit::Timeout),
             ..Case::new(
                 "watch-has-much-to-see",
@@ -105,9 +115,30 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
+/// Whoever looks at the disk alone sees more room than before.
+fn fill_while_others_free(site: &Site<'_>) -> Try<Attempt> {
+    let others = site.place.file("others", "")?;
+    fs::write(&others, vec![1; 4 * TAKEN])?;
+    let disk = fs::OpenOptions::new().write(true).open(&others)?;
+    disk.sync_all()?;
+    let (ready, go) = (site.place.path("granted/ready"), site.place.path("granted/go"));
+    std::thread::scope(|scope| {
+        let freeing = scope.spawn(move || -> Try<()> {
+            super::lifetime::wait_patiently(|| ready.exists())?;
+            disk.set_len(0)?;
+            // Some filesystems give room back when they have written down that they do.
+            rustix::fs::syncfs(&disk)?;
+            Ok(fs::write(go, "")?)
+        });
+        let attempt = fill(site, "fill-when-told");
+        freeing.join().map_err(|_| "the others have ended")??;
+        attempt
+    })
+}
+
 fn fill(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
     let granted = site.place.open_folder("granted")?;
-    let limits = Limits { disk: DISK, timeout: Duration::from_secs(10), ..Limits::default() };
+    let limits = Limits { disk: DISK, timeout: Duration::from_secs(30), ..Limits::default() };
     let ran = site.run(Run { write: vec![granted.clone()], limits, ..Run::payload(payload, [&granted]) })?;
     let effect = match (&ran.report()?.outcome, ran.told()) {
         (_, Ok(told)) => told,
@@ -137,7 +168,7 @@ fn while_others_fill_the_disk(site: &Site<'_>, granted: PathBuf, payload: &'stat
     let run = Run { write: vec![granted.clone()], limits, ..Run::payload(payload, [&granted]) };
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| site.run(run));
-        super::lifetime::wait_until(|| granted.join("ready").exists())?;
+        super::lifetime::wait_patiently(|| granted.join("ready").exists())?;
         (0..3).try_for_each(|number| {
             fs::write(site.place.path(&format!("elsewhere{number}")), vec![1; TAKEN])
         })?;
@@ -191,6 +222,16 @@ fn fill_many_files(arguments: &[String]) {
         }
     }
     stay("filled many files");
+}
+
+fn fill_when_told(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    match fs::write(folder.join("ready"), "") {
+        Ok(()) if super::lifetime::wait_patiently(|| folder.join("go").exists()).is_ok() => {
+            fill_many_files(arguments);
+        }
+        _ => held("nobody has told it to"),
+    }
 }
 
 fn fill_unlinked(arguments: &[String]) {
@@ -281,6 +322,6 @@ fn make_many(arguments: &[String]) {
 
 /// Long enough to be seen by whoever looks.
 fn stay(what: &str) {
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_secs(2));
     through(what);
 }

@@ -108,7 +108,7 @@ fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
     };
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| site.run(run));
-        wait_until(|| beats.exists())?;
+        wait_patiently(|| beats.exists())?;
         kill_noted(&noted)?;
         running.join().map_err(|_| "the run panicked")?
     })?;
@@ -137,7 +137,7 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
         };
         std::thread::scope(|scope| -> Try<()> {
             let running = scope.spawn(|| site.run(run));
-            wait_until(|| fs::metadata(&noted).is_ok_and(|status| status.len() > 0))?;
+            wait_patiently(|| fs::metadata(&noted).is_ok_and(|status| status.len() > 0))?;
             std::thread::sleep(Duration::from_micros(delay * 700));
             kill_noted(&noted)?;
             running.join().map_err(|_| "the run panicked")??;
@@ -156,7 +156,7 @@ fn orphan_of_a_killed_parent(site: &Site<'_>) -> Try<Effect> {
     let arguments = [ATTACK_ARGUMENT.as_ref(), "daemon".as_ref(), beats.as_os_str(), "30000".as_ref()]
         .map(OsString::from);
     let mut parent = command_of(&site.bench.tool, &arguments).stdout(Stdio::null()).spawn()?;
-    let seen = wait_until(|| beats.exists());
+    let seen = wait_patiently(|| beats.exists());
     parent.kill()?;
     parent.wait()?;
     seen?;
@@ -169,15 +169,24 @@ fn kill_noted(noted: &Path) -> Try<()> {
 }
 
 /// Waits up to a second, which is what is promised.
-pub(crate) fn wait_until(condition: impl Fn() -> bool) -> Try<()> {
+fn wait_until(condition: impl Fn() -> bool) -> Try<()> {
+    wait_at_most(Duration::from_secs(1), condition)
+}
+
+/// The same for what has to happen, and not by a certain time: long enough for a host with much else to do.
+pub(crate) fn wait_patiently(condition: impl Fn() -> bool) -> Try<()> {
+    wait_at_most(Duration::from_secs(20), condition)
+}
+
+fn wait_at_most(most: Duration, condition: impl Fn() -> bool) -> Try<()> {
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(1) {
+    while begun.elapsed() < most {
         if condition() {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    if condition() { Ok(()) } else { Err("it took longer than a second".into()) }
+    if condition() { Ok(()) } else { Err(format!("it took longer than {most:?}").into()) }
 }
 
 /// Leaves a daemon that writes to a file, and stays for so many milliseconds.
@@ -185,7 +194,7 @@ fn daemon(arguments: &[String]) {
     let started = start_self("daemon-middle", argument(arguments, 0)).and_then(|mut middle| middle.wait());
     tell("leave a daemon", started);
     // The daemon has begun when its file is there.
-    let _ = wait_until(|| Path::new(argument(arguments, 0)).exists());
+    let _ = wait_patiently(|| Path::new(argument(arguments, 0)).exists());
     let stays = argument(arguments, 1).parse().unwrap_or(0);
     std::thread::sleep(Duration::from_millis(stays));
 }

@@ -29,6 +29,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("take-segment", take_segment),
     ("part-files", part_files),
     ("spin", spin),
+    ("hog", hog),
     ("spread", spread),
     ("fork-bomb", fork_bomb),
     ("thread-bomb", thread_bomb),
@@ -41,6 +42,8 @@ const MIB: u64 = 1024 * 1024;
 /// What a memory bomb may have, and what it takes.
 const MEMORY: u64 = 32 * MIB;
 const TAKEN: usize = 64 * 1024 * 1024;
+/// How long a hog tries to get more than its share.
+const HOG_TIME: Duration = Duration::from_secs(6);
 /// How many processes a bomb may have, and how many it tries to start.
 const PIDS: u32 = 16;
 const STARTED: usize = 64;
@@ -149,30 +152,21 @@ fn multiply(site: &Site<'_>, payload: &'static str) -> Try<Attempt> {
     ran.judged(Ran::told)
 }
 
-/// A fifth of a processor for 600 milliseconds. Tried again where the machine is too busy to give a whole one.
+/// A fiftieth of a processor. Judged by what it got of it, so that a machine with much else to do gives the same answer.
 fn hog_a_processor(site: &Site<'_>) -> Try<Attempt> {
-    let limits = Limits { cpu_millis: 200, ..Limits::default() };
-    let mut left = 5;
-    loop {
-        let ran = site.run(Run { limits, ..Run::payload("spin", ["600"]) })?;
-        let usage = ran.report()?.usage;
-        let used = usage.cpu_user + usage.cpu_system;
-        left -= 1;
-        if used > Duration::from_millis(300) || left == 0 || is_behind_all(site) {
-            let effect = ran.seen(used > Duration::from_millis(300), &format!("used {used:?} of 600 ms"))?;
-            return Ok(ran.attempt(effect));
-        }
-    }
+    let limits = Limits { cpu_millis: 20, ..Limits::default() };
+    let ran = site.run(Run { limits, ..Run::payload("hog", [""; 0]) })?;
+    let usage = ran.report()?.usage;
+    let used = usage.cpu_user + usage.cpu_system;
+    // Its share of the time it takes, twice.
+    let effect = ran.seen(used > HOG_TIME / 25, &format!("used {used:?} of {HOG_TIME:?}"))?;
+    Ok(ran.attempt(effect))
 }
 
 fn hog_all_processors(site: &Site<'_>) -> Try<Attempt> {
     let limits = Limits { cpu_millis: 1000, ..Limits::default() };
     let ran = site.run(Run { limits, ..Run::payload("spread", [processors().to_string()]) })?;
     ran.judged(Ran::told)
-}
-
-fn is_behind_all(site: &Site<'_>) -> bool {
-    matches!(site.mode, crate::launch::Mode::Behind(without) if without.is_empty())
 }
 
 fn take_too_long(site: &Site<'_>) -> Try<Attempt> {
@@ -286,6 +280,19 @@ fn spin(arguments: &[String]) {
     let wanted = Duration::from_millis(argument(arguments, 0).parse().unwrap_or(0));
     let begun = Instant::now();
     while begun.elapsed() < wanted {
+        std::hint::black_box(0);
+    }
+    held("span");
+}
+
+/// Takes three times its share of some time, as soon as it gets it; at the end of that time it goes without.
+fn hog(_: &[String]) {
+    let used = || {
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
+    };
+    let begun = Instant::now();
+    while begun.elapsed() < HOG_TIME && used() < HOG_TIME * 3 / 50 {
         std::hint::black_box(0);
     }
     held("span");

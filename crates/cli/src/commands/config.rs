@@ -313,7 +313,7 @@ impl<'a> Shown<'a> {
                 .collect(),
             timeouts_ms: &meaning.timeouts,
             custom_actions: &meaning.custom_actions,
-            store: meaning.store.as_ref().map(|path| format!("sqlite:{}", config::name_of(path))),
+            store: meaning.store.as_ref().map(ToString::to_string),
             listen: meaning.listen.to_string(),
             not_in_force: &meaning.kept,
             warnings,

@@ -36,3 +36,8 @@ pub(crate) fn operator_key() -> Option<String> {
 pub(crate) fn store_url() -> Option<String> {
     std::env::var("TOOLGATE_STORE").ok().filter(|url| !url.is_empty())
 }
+
+/// The store that a variable names which the configuration names.
+pub(crate) fn store_in(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|url| !url.is_empty())
+}

@@ -13,7 +13,7 @@ use sandbox::Proofs;
 use tools::Surroundings;
 
 use super::Trouble;
-use crate::config::{self, Meaning, Source};
+use crate::config::{self, Meaning, Records, Source};
 use crate::talk;
 
 /// How far the clock may be behind what other gates have written before it is worth a word.
@@ -47,14 +47,14 @@ impl Gate {
     pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
         let home = home()?;
         let (meaning, config) = self.meaning()?;
-        let store = self.store_url(&home, &meaning);
+        let store = self.store_url(&home, &meaning)?;
         let workspace = std::env::current_dir().context("there is no current directory")?;
         open_with(&home, &workspace, meaning, store, config).await
     }
 
     /// The same, for those who look at what has happened: a store that was made this moment has nothing to tell.
     pub(crate) async fn open_existing(&self) -> Result<Opened, Trouble> {
-        let url = self.store_url(&home()?, &self.meaning()?.0);
+        let url = self.store_url(&home()?, &self.meaning()?.0)?;
         if let Some(file) = url.strip_prefix("sqlite:").filter(|file| !Path::new(file).exists()) {
             let error = anyhow!("there is no store at `{file}`");
             return Err(Trouble::from(error)
@@ -79,11 +79,20 @@ impl Gate {
         Ok((loaded.meaning, file))
     }
 
-    fn store_url(&self, home: &Path, meaning: &Meaning) -> String {
-        self.store.clone().or_else(config::store_url).unwrap_or_else(|| {
-            let file = meaning.store.clone().unwrap_or_else(|| home.join("toolgate.db"));
-            format!("sqlite:{}", file.display())
-        })
+    fn store_url(&self, home: &Path, meaning: &Meaning) -> Result<String, Trouble> {
+        if let Some(url) = self.store.clone().or_else(config::store_url) {
+            return Ok(url);
+        }
+        match &meaning.store {
+            None => Ok(format!("sqlite:{}", home.join("toolgate.db").display())),
+            Some(Records::File(file)) => Ok(format!("sqlite:{}", file.display())),
+            Some(Records::Server(url)) => Ok(url.clone()),
+            // Never the state folder instead: what is recorded there nobody would look for.
+            Some(Records::Variable(name)) => config::store_in(name).ok_or_else(|| {
+                Trouble::from(anyhow!("`store` is `env:{name}`, and there is no such variable"))
+                    .with_hint(format!("set {name} to the store's URL, or name one with --store"))
+            }),
+        }
     }
 }
 

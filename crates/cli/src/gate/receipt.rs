@@ -28,7 +28,7 @@ pub(crate) struct ReceiptArguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show a receipt; with --json the signed envelope itself
+    /// Show a receipt; with --json the signed envelope itself, and those that followed it, a line each
     Show {
         /// The receipt's or the call's id, or enough of its beginning
         id: String,
@@ -39,7 +39,7 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 20)]
         last: u32,
     },
-    /// Verify a receipt that was saved to a file
+    /// Verify a receipt that was saved to a file, or several
     Verify {
         /// The file
         file: PathBuf,
@@ -62,16 +62,13 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
             let first = store.receipt(&call).await?;
             let first = first.ok_or_else(|| anyhow!("call `{call}` is not settled yet"))?;
             let second = store.second_receipt(&call).await?;
+            // In the order in which they were given: the last one is the last word on the call.
+            let receipts = [first].into_iter().chain(second);
             if arguments.gate.json {
-                // The last word on the call; the ledger has both.
-                talk::data(second.as_ref().unwrap_or(&first));
+                receipts.for_each(|receipt| talk::data(&receipt));
                 return Ok(CODE_DONE);
             }
-            let key = store.keys().public();
-            let mut told = tell(&first, key, false)?;
-            if let Some(second) = second {
-                told = told.max(tell(&second, key, false)?);
-            }
+            let told = tell_all(receipts, store.keys().public(), false)?;
             tell_call(store, &call).await?;
             Ok(told)
         }
@@ -79,8 +76,28 @@ pub(crate) async fn receipt(arguments: ReceiptArguments) -> Result<i32, Trouble>
             let opened = arguments.gate.open_existing().await?;
             list(opened.engine.store(), last, arguments.gate.json).await
         }
-        Command::Verify { file, key } => tell(&read(&file)?, &public_key(key.as_ref())?, arguments.gate.json),
+        Command::Verify { file, key } => {
+            tell_all(envelopes(&read(&file)?), &public_key(key.as_ref())?, arguments.gate.json)
+        }
     }
+}
+
+/// The envelopes of a file that may hold all receipts of a call. What is no JSON is one that is broken.
+fn envelopes(text: &str) -> Vec<String> {
+    let values: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
+    match values {
+        Ok(values) if values.len() > 1 => values.iter().map(Value::to_string).collect(),
+        _ => vec![text.to_owned()],
+    }
+}
+
+/// Tells every receipt; the worst of what came of them.
+fn tell_all(receipts: impl IntoIterator<Item = String>, key: &PublicKey, json: bool) -> Result<i32, Trouble> {
+    let mut told = CODE_DONE;
+    for receipt in receipts {
+        told = told.max(tell(&receipt, key, json)?);
+    }
+    Ok(told)
 }
 
 async fn list(store: &Store, last: u32, json: bool) -> Result<i32, Trouble> {

@@ -118,10 +118,22 @@ fn what_happened_is_not_made_again_and_the_same_key_is_told_so() {
     let (code, again) = endless.again(&place);
     assert_eq!((code, text(&again, "/call_id")), (Some(0), id.clone()), "{again}");
     assert!(text(&again, "/content").contains("`me` found out: I saw it"), "{again}");
-    let envelope = place.toolgate(&["receipt", "show", &id, "--json"]).stdout;
-    std::fs::write(place.work().join("second.json"), envelope).expect("it can be kept");
+    let envelopes = place.toolgate(&["receipt", "show", &id, "--json"]).stdout;
+    assert_eq!(envelopes.lines().count(), 2, "what the gate knew, and what a person found out: {envelopes}");
+    std::fs::write(place.work().join("both.json"), &envelopes).expect("they can be kept");
+    let verified = place.toolgate(&["receipt", "verify", "both.json"]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    let (first, second) =
+        verified.stdout.split_once("reconciled happened by me: I saw it").unwrap_or_default();
+    assert!(first.contains("status     unknown") && first.contains("status     completed"), "{verified:?}");
+    assert!(!second.is_empty(), "{verified:?}");
+    let last = envelopes.lines().last().unwrap_or_default();
+    std::fs::write(place.work().join("second.json"), last).expect("it can be kept");
     let verified = place.toolgate(&["receipt", "verify", "second.json"]);
     assert!(verified.stdout.contains("reconciled happened by me: I saw it"), "{verified:?}");
+    let forged = envelopes.replacen("\"sig\":\"", "\"sig\":\"AAAA", 1);
+    std::fs::write(place.work().join("both.json"), forged).expect("it can be changed");
+    assert_eq!(place.toolgate(&["receipt", "verify", "both.json"]).code, Some(1), "one of them is broken");
 
     for found in ["--happened", "--did-not"] {
         let twice = place.toolgate(&["reconcile", &id, found]);

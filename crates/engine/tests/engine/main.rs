@@ -4,6 +4,7 @@
 
 mod desk;
 mod faults;
+mod hardship;
 mod hooks;
 mod limits;
 mod together;

@@ -24,9 +24,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(300);
 /// After this long a server that does not answer counts as gone.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
-/// The session is there to be there: it must not be ended for it, and its end must be noticed when its host is gone.
-const SETTINGS: &str = "SET idle_session_timeout = 0; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; \
-    SET tcp_keepalives_count = 3";
+/// The session is there to be there: it must not be ended for it.
+const SETTINGS: &str = "SET idle_session_timeout = 0";
 const TAKE: &str = "SELECT pg_try_advisory_lock($1) AS taken";
 /// Held until the end of the statement: whoever looks stands in nobody's way.
 const LOOK: &str = "SELECT pg_try_advisory_xact_lock_shared($1) AS free";

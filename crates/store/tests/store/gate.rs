@@ -81,6 +81,7 @@ impl Gate {
             "questions",
             "standing",
             "revocations",
+            "standing_ends",
             "receipts",
             "reconciliations",
         ] {
@@ -287,6 +288,7 @@ pub(crate) fn asking(number: u8) -> NewCall {
 pub(crate) fn asking_for(number: u8, quorum: u32) -> NewCall {
     let why = vec!["it deletes".to_owned()];
     let question = NewApproval {
+        most_open: u64::MAX,
         id: approval(number),
         why,
         quorum,

@@ -1,7 +1,9 @@
 //! A server that goes away and comes back.
 
+use std::time::Duration;
+
 use contract::CallStatus;
-use store::{Keys, RecordError, Recorded, SettleError, Store, StoreError};
+use store::{Keys, RecordError, Recorded, SettleError, Store, StoreError, danger};
 
 use crate::gate::{Gate, Raw, call_id, running, settlement};
 use crate::wire::{Cluster, Mode, Wire};
@@ -51,6 +53,34 @@ async fn a_commit_of_which_nothing_can_be_heard_is_neither_taken_for_done_nor_fo
     wire.set(Mode::Whole);
     assert_eq!(store.calls(9, None).await.unwrap(), open, "it recovers");
     store.record_call(running(2)).await.unwrap();
+    gate.store.verify(None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_line_that_falls_silent_is_an_error_and_keeps_nobody_waiting_when_it_is_whole_again() {
+    let (gate, wire) = (Gate::open().await, Wire::new().await);
+    let patience = Duration::from_millis(500);
+    let keys = gate.store.keys().clone();
+    let store = danger::open_impatiently(&wire.to(&gate.url), keys, patience).await.unwrap();
+    store.record_call(running(1)).await.unwrap();
+
+    wire.set(Mode::SilentAtCommit);
+    let error = store.record_call(running(2)).await.unwrap_err();
+    assert!(matches!(error, RecordError::Store(StoreError::Unknown(_))), "{error}");
+    let error = store.record_call(running(3)).await.unwrap_err();
+    assert!(matches!(error, RecordError::Store(StoreError::Unreachable(_))), "{error}");
+    let error = store.calls(9, None).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+
+    wire.set(Mode::Whole);
+    let mut again = store.record_call(running(4)).await;
+    // The old session may still hold the lock until the server hears of its end.
+    while matches!(again, Err(RecordError::Store(StoreError::Locked(_) | StoreError::Unreachable(_)))) {
+        again = store.record_call(running(4)).await;
+    }
+    assert!(matches!(again.unwrap(), Recorded::New { .. }));
+    assert_eq!(gate.store.call(&call_id(2)).await.unwrap(), None, "its commit never arrived");
+    assert_eq!(gate.store.calls(9, None).await.unwrap().len(), 2);
     gate.store.verify(None).await.unwrap();
 }
 

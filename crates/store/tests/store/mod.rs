@@ -3,6 +3,7 @@
 
 mod approvals;
 mod calls;
+mod clocks;
 mod crowd;
 mod evidence;
 pub(crate) mod gate;

@@ -107,6 +107,44 @@ async fn the_database_itself_starts_nothing_that_a_yes_does_not_cover() {
 }
 
 #[tokio::test]
+async fn a_yes_ends_with_its_policy_and_does_not_come_back_with_it() {
+    let gate = with(Scope::Type).await;
+    let place = about().place;
+    let (own, other) = (asking(1).policy, Digest::of(b"another policy"));
+    let end =
+        async |place, policy| gate.store.end_standing_of_others(place, policy, NOW + 2000).await.unwrap();
+    assert_eq!(end(place, own).await, 0, "it is the same policy");
+    assert_eq!(end(Digest::of(b"elsewhere"), other).await, 0, "it is another workspace");
+    assert_eq!(is_covered(&gate, again(2)).await, Ok(true));
+    assert_eq!(end(place, other).await, 1);
+    assert_eq!(is_covered(&gate, again(3)).await, Ok(false));
+    assert_eq!(gate.store.standing(None, NOW + 2000).await.unwrap(), []);
+    assert_eq!((end(place, other).await, end(place, own).await), (0, 0), "once");
+    assert_eq!(is_covered(&gate, again(4)).await, Ok(false), "the old policy is in force again");
+    let entries = gate.store.latest_event(-1).await.unwrap();
+    let ended: Vec<_> = entries.iter().filter(|entry| entry.kind == "approval.ended").collect();
+    assert_eq!(ended.len(), 1);
+    assert_eq!(ended[0].body, json!({ "approval": approval(1), "call": call_id(1), "policy": other }));
+    gate.store.verify(None).await.unwrap();
+
+    // Nor around this code: the database itself starts nothing under it, and keeps that it has ended.
+    let mut raw = gate.raw().await;
+    let call = running(5);
+    gate.record(NewCall { safety: SafetyClass::Read, ..call }).await;
+    let used = format!("INSERT INTO standing_uses VALUES ('{}', '{}', {})", call_id(5), approval(1), NOW + 2);
+    assert_eq!(raw.run(&used).await.unwrap_err(), "this yes does not cover the call");
+    for sql in
+        removals("standing_ends").into_iter().chain(["UPDATE standing_ends SET ended_at = 0".to_owned()])
+    {
+        assert_eq!(raw.run(&sql).await.unwrap_err(), "what has ended stays so", "{sql}");
+    }
+    for (verb, end) in insertions() {
+        let sql = format!("{verb} INTO standing_ends VALUES ('{}', '{other}', 1){end}", approval(1));
+        assert_eq!(raw.run(&sql).await.unwrap_err(), "what has ended stays so", "{sql}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_taken_back_starts_nothing_and_cannot_be_given_back() {
     let gate = with(Scope::Type).await;
     let error = gate.store.revoke(&approval(1), revocation("guest")).await.unwrap_err();

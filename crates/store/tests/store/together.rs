@@ -2,7 +2,7 @@
 
 use contract::{CallId, CallStatus};
 use serde_json::json;
-use store::{NewCall, Recorded, SettleError};
+use store::{ApprovalFilter, Course, NewCall, Recorded, SettleError};
 use tokio::task::JoinSet;
 
 use crate::gate::{Gate, NOW, approval, asking, asking_for, call_id, running, settlement, yes};
@@ -52,6 +52,33 @@ async fn of_many_who_would_use_an_approval_one_does() {
     }
     let started = gate.store.latest_event(-1).await.unwrap();
     assert_eq!(started.iter().filter(|entry| entry.kind == "call.started").count(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_questions_at_once_no_more_are_asked_than_may_wait() {
+    let gate = Gate::open().await;
+    let stores = [gate.store.clone(), gate.again().await];
+    let mut tasks = JoinSet::new();
+    for task in 0..40u8 {
+        let store = stores[usize::from(task % 2)].clone();
+        let mut call = asking(task + 1);
+        let Course::Ask(question) = &mut call.course else { panic!("it asks") };
+        question.most_open = 7;
+        tasks.spawn(async move { store.record_call(call).await.unwrap() });
+    }
+    let recorded = tasks.join_all().await;
+    let new = recorded.iter().filter(|recorded| matches!(recorded, Recorded::New { .. })).count();
+    let too_many = |recorded: &&Recorded| matches!(recorded, Recorded::TooManyQuestions { open: 7 });
+    assert_eq!((new, recorded.iter().filter(too_many).count()), (7, 33));
+    assert_eq!(gate.store.open_questions(&asking(1).agent).await.unwrap(), 7);
+    assert_eq!(gate.store.calls(99, None).await.unwrap().len(), 7, "nothing is recorded of the others");
+    // One that is answered makes room for one.
+    let first = gate.store.approvals(ApprovalFilter::Pending, 1).await.unwrap().remove(0);
+    gate.store.answer(&first.id, yes("me")).await.unwrap();
+    let mut late = asking(50);
+    let Course::Ask(question) = &mut late.course else { panic!("it asks") };
+    question.most_open = 7;
+    assert!(matches!(gate.store.record_call(late).await.unwrap(), Recorded::New { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -22,6 +22,10 @@ pub(crate) enum Mode {
     LosesAnswerAndStaysCut,
     /// It carries nothing.
     Cut,
+    /// The next `COMMIT` goes nowhere and nothing follows it, and nobody is told.
+    SilentAtCommit,
+    /// It carries nothing, and nobody is told. When it is whole again, what was begun is cut.
+    Silent,
 }
 
 pub(crate) struct Wire {
@@ -90,13 +94,20 @@ async fn carry(mut client: TcpStream, mode: Arc<Mutex<Mode>>) {
                             return;
                         }
                         Mode::LosesAnswer | Mode::LosesAnswerAndStaysCut => deaf = true,
-                        Mode::Whole | Mode::Cut => {}
+                        Mode::SilentAtCommit => *mode.lock().unwrap() = Mode::Silent,
+                        Mode::Whole | Mode::Cut | Mode::Silent => {}
                     }
+                }
+                if *mode.lock().unwrap() == Mode::Silent {
+                    return until_whole(&mode).await;
                 }
                 server.write_all(bytes).await.unwrap();
             }
             read = server.read(&mut from_server) => {
                 let Ok(count @ 1..) = read else { return };
+                if *mode.lock().unwrap() == Mode::Silent {
+                    return until_whole(&mode).await;
+                }
                 if deaf {
                     // The server has answered, so it has committed.
                     let mut mode = mode.lock().unwrap();
@@ -108,6 +119,13 @@ async fn carry(mut client: TcpStream, mode: Arc<Mutex<Mode>>) {
                 }
             }
         }
+    }
+}
+
+/// Holds both ends of a line that carries nothing.
+async fn until_whole(mode: &Mutex<Mode>) {
+    while *mode.lock().unwrap() == Mode::Silent {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
 }
 

@@ -46,7 +46,9 @@ pub(crate) struct File {
     pub(crate) approval: Given<Approval>,
     /// Limits on how often tools are called, and on how much a call may use.
     pub(crate) policy: Given<PolicyFile>,
-    /// Where records are kept: `sqlite:PATH`. Default: in the state folder, `TOOLGATE_HOME`.
+    /// Where records are kept: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, or `env:NAME` for what a variable names. A
+    /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
+    /// the state folder, `TOOLGATE_HOME`.
     pub(crate) store: Given<String>,
     /// The loopback address and port of `toolgate up`. Default: `127.0.0.1:7433`.
     pub(crate) listen: Given<String>,

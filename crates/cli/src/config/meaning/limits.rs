@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 
 use contract::Category;
 use jail::Pattern;
@@ -10,7 +9,7 @@ use policy::{FileSettings, ShellSettings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 
-use super::{Meaning, Reader};
+use super::{Meaning, Reader, Records};
 use crate::amount;
 use crate::config::at::{At, Given};
 use crate::config::file::{Bash, File, Filesystem};
@@ -131,20 +130,28 @@ impl Reader {
         None
     }
 
-    pub(super) fn store(&mut self, tree: &File) -> Option<PathBuf> {
+    pub(super) fn store(&mut self, tree: &File) -> Option<Records> {
         let text = tree.store.at()?;
         // What follows the scheme may hold a password, so it is not repeated.
         let (scheme, rest) = text.value.split_once(':').unwrap_or((text.value.as_str(), ""));
-        if scheme != "sqlite" {
-            let message = format!(
-                "`{}` is no store for this file: write `sqlite:PATH`, or name a server with TOOLGATE_STORE",
-                shown(scheme)
-            );
-            self.refuse(text.place, message);
-            return None;
-        }
-        let path = rest.strip_prefix("//").unwrap_or(rest);
-        self.path(&At { value: path.to_owned(), place: text.place })
+        let why = match scheme {
+            "sqlite" => {
+                let path = rest.strip_prefix("//").unwrap_or(rest);
+                return self.path(&At { value: path.to_owned(), place: text.place }).map(Records::File);
+            }
+            "postgres" | "postgresql" => match store::names_no_secret(&text.value) {
+                Ok(()) => return Some(Records::Server(text.value.clone())),
+                Err(why) => why.to_string(),
+            },
+            "env" if is_variable(rest) => return Some(Records::Variable(rest.to_owned())),
+            "env" => "`env:` is followed by the name of a variable, such as `env:TOOLGATE_STORE`".to_owned(),
+            other => format!(
+                "`{}` is no store: write `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `env:NAME`",
+                shown(other)
+            ),
+        };
+        self.refuse(text.place, why);
+        None
     }
 
     pub(super) fn listen(&mut self, tree: &File) -> SocketAddr {
@@ -247,4 +254,10 @@ fn leave_out_nulls(value: &mut Value) {
         entries.retain(|_, entry| !entry.is_null());
         entries.values_mut().for_each(leave_out_nulls);
     }
+}
+
+/// A name that a variable of the environment can have everywhere.
+fn is_variable(name: &str) -> bool {
+    let may_begin = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(may_begin) && name.chars().all(|c| may_begin(c) || c.is_ascii_digit())
 }

@@ -13,6 +13,7 @@ mod rates;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -46,12 +47,34 @@ pub(crate) struct Meaning {
     pub(crate) timeouts: BTreeMap<Category, u64>,
     /// Actions that were registered besides ours.
     pub(crate) custom_actions: Vec<String>,
-    /// The SQLite file that keeps the records, if it is not in the state folder.
-    pub(crate) store: Option<PathBuf>,
+    /// What keeps the records, if it is not a file in the state folder.
+    pub(crate) store: Option<Records>,
     /// Where `toolgate up` listens.
     pub(crate) listen: SocketAddr,
     /// What was read and is not in force yet.
     pub(crate) kept: Value,
+}
+
+/// What keeps the records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Records {
+    /// A file of SQLite.
+    File(PathBuf),
+    /// A database of a PostgreSQL server, by a URL without a password.
+    Server(String),
+    /// Whatever this variable of the environment names when the gate is opened.
+    Variable(String),
+}
+
+impl fmt::Display for Records {
+    /// As it is written in a configuration.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Records::File(path) => write!(formatter, "sqlite:{}", show_hidden(&path.to_string_lossy())),
+            Records::Server(url) => formatter.write_str(&show_hidden(url)),
+            Records::Variable(name) => write!(formatter, "env:{name}"),
+        }
+    }
 }
 
 impl Default for Meaning {
@@ -104,7 +127,9 @@ impl Meaning {
         ];
         for (name, agent) in &mut settings.agents {
             let workspace = real(self.workspace_of(name, here));
-            if self.store.as_ref().is_some_and(|store| real(store).starts_with(&workspace)) {
+            if let Some(Records::File(store)) = &self.store
+                && real(store).starts_with(&workspace)
+            {
                 warnings.push(format!(
                     "agent `{name}` could change the records: `store` is in its workspace; keep it elsewhere"
                 ));

@@ -284,11 +284,29 @@ fn what_contradicts_itself_or_lacks_a_half_is_refused() {
 }
 
 #[test]
-fn a_password_in_the_address_of_a_store_is_not_repeated() {
-    refused_as(&[(
-        "store: \"postgres://me:secret@host/db\"",
-        "1:8: `postgres` is no store for this file: write `sqlite:PATH`, or name a server with TOOLGATE_STORE",
-    )]);
+fn a_password_in_the_address_of_a_store_is_refused_and_not_repeated() {
+    let said = "1:8: a password does not belong in this file: use `PGPASSWORD`, the file of `PGPASSFILE`, or \
+                `store: env:NAME` for a variable with the whole URL";
+    refused_as(&[
+        ("store: \"postgres://me:secret@host/db\"", said),
+        ("store: \"postgresql://host/db?user=me&password=secret\"", said),
+        ("store: \"postgres://host/db?PassWord=secret\"", said),
+        ("store: \"postgres://me:secr@et@host/db\"", said),
+    ]);
+    refused_as(&[
+        (
+            "store: \"mysql://me:secret@host/db\"",
+            "1:8: `mysql` is no store: write `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `env:NAME`",
+        ),
+        (
+            "store: \"postgres://me:secret@host:port/db\"",
+            "1:8: it is not the URL of a server: write `postgres://USER@HOST/DATABASE`",
+        ),
+        (
+            "store: \"env:secret value\"",
+            "1:8: `env:` is followed by the name of a variable, such as `env:TOOLGATE_STORE`",
+        ),
+    ]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("tools.filesystem.hidden_names", "tools: {filesystem: {hidden_names: [\"*.sqlite\"]}}"),
     ("tools.filesystem.protected_names", "tools: {filesystem: {protected_names: [Makefile]}}"),
     ("policy.rate_limits", "policy: {rate_limits: {shell: {max_calls: 30, window_ms: 60000}}}"),
-    ("store", "store: sqlite:/var/lib/toolgate/toolgate.db"),
+    ("store", "store: postgres://toolgate@db.example/toolgate"),
     ("listen", "listen: 127.0.0.1:7433"),
     ("tools.bash.allowed_commands", "tools: {bash: {allowed_commands: [ls, cat, git]}}"),
     ("tools.bash.denied_commands", "tools: {bash: {denied_commands: [rm]}}"),

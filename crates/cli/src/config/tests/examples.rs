@@ -12,7 +12,7 @@ use policy::{
 };
 use sandbox::BackendName;
 
-use super::super::{Loaded, Meaning, load};
+use super::super::{Loaded, Meaning, Records, load};
 use super::loaded;
 
 const SANDBOXING: &str = include_str!("../../../tests/examples/sandboxing.yaml");
@@ -279,13 +279,24 @@ fn what_has_no_effect_or_cannot_be_switched_off_is_said() {
 #[test]
 fn records_where_an_agent_works_are_said_to_be_in_danger() {
     let meaning = loaded("store: \"sqlite:work/records.db\"").meaning;
-    assert_eq!(meaning.store, Some(PathBuf::from("/etc/toolgate/work/records.db")));
+    assert_eq!(meaning.store, Some(Records::File(PathBuf::from("/etc/toolgate/work/records.db"))));
     let warnings = |here: &str| meaning.settings_in(Path::new(here)).1;
     assert_eq!(
         warnings("/etc/toolgate"),
         ["agent `default` could change the records: `store` is in its workspace; keep it elsewhere"]
     );
     assert_eq!(warnings("/etc/toolgate/other"), Vec::<String>::new());
+}
+
+#[test]
+fn records_can_be_kept_by_a_server_or_where_a_variable_says() {
+    let url = "postgres://me@db.example:5433/gate?sslmode=verify-full";
+    let store = |text: &str| loaded(&format!("store: \"{text}\"")).meaning.store;
+    assert_eq!(store(url), Some(Records::Server(url.to_owned())));
+    assert_eq!(store("env:GATE_STORE"), Some(Records::Variable("GATE_STORE".to_owned())));
+    for written in [url, "env:GATE_STORE", "sqlite:/srv/records.db"] {
+        assert_eq!(store(written).map(|store| store.to_string()).as_deref(), Some(written));
+    }
 }
 
 #[test]

@@ -1,0 +1,27 @@
+-- Forgets which yes has ended with its policy, and how time went on.
+DROP TABLE clocks;
+
+CREATE OR REPLACE FUNCTION standing_uses_are_covered() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$ BEGIN
+    IF EXISTS (SELECT 1 FROM standing_uses WHERE call = NEW.call) THEN
+        RAISE EXCEPTION 'uses are never changed';
+    END IF;
+    IF NOT EXISTS (
+        SELECT 1 FROM standing s
+        JOIN approvals a ON a.id = s.approval
+        JOIN calls asked ON asked.id = a.call
+        JOIN operators o ON o.name = s.granted_by
+        JOIN calls c ON c.id = NEW.call
+        WHERE s.approval = NEW.approval AND NEW.used_at < s.expires_at AND o.revoked_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval)
+            AND c.status = 'running' AND c.agent = asked.agent AND c.tool = asked.tool
+            AND c.contract = asked.contract AND c.policy = asked.policy
+            AND (s.scope = 'type' OR c.arguments = asked.arguments)
+            AND (s.scope <> 'task' OR c.task = asked.task)
+    ) THEN
+        RAISE EXCEPTION 'this yes does not cover the call';
+    END IF;
+    RETURN NEW;
+END $$;
+
+DROP TABLE standing_ends;
+DROP FUNCTION standing_ends_not_replaced;

@@ -1,0 +1,53 @@
+-- What ends a yes for more than one call besides time and people, and how time went on while the clock did not.
+
+-- ---- a yes ends with the policy under which it was given, also if that policy comes back
+
+CREATE TABLE standing_ends (
+    approval TEXT PRIMARY KEY REFERENCES standing (approval),
+    -- The other policy, by which calls were decided in the same workspace.
+    policy TEXT NOT NULL CHECK (length(policy) = 64),
+    ended_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER standing_ends_not_replaced BEFORE INSERT ON standing_ends
+WHEN EXISTS (SELECT 1 FROM standing_ends WHERE approval = NEW.approval)
+BEGIN SELECT RAISE(ABORT, 'what has ended stays so'); END;
+
+CREATE TRIGGER standing_ends_are_not_changed BEFORE UPDATE ON standing_ends
+BEGIN SELECT RAISE(ABORT, 'what has ended stays so'); END;
+
+CREATE TRIGGER standing_ends_are_not_removed BEFORE DELETE ON standing_ends
+BEGIN SELECT RAISE(ABORT, 'what has ended stays so'); END;
+
+DROP TRIGGER standing_uses_are_covered;
+
+CREATE TRIGGER standing_uses_are_covered BEFORE INSERT ON standing_uses
+WHEN NOT EXISTS (
+    SELECT 1 FROM standing s
+    JOIN approvals a ON a.id = s.approval
+    JOIN calls asked ON asked.id = a.call
+    JOIN operators o ON o.name = s.granted_by
+    JOIN calls c ON c.id = NEW.call
+    WHERE s.approval = NEW.approval AND NEW.used_at < s.expires_at AND o.revoked_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval)
+        AND NOT EXISTS (SELECT 1 FROM standing_ends e WHERE e.approval = s.approval)
+        AND c.status = 'running' AND c.agent = asked.agent AND c.tool = asked.tool
+        AND c.contract = asked.contract AND c.policy = asked.policy
+        AND (s.scope = 'type' OR c.arguments = asked.arguments)
+        AND (s.scope <> 'task' OR c.task = asked.task)
+)
+BEGIN SELECT RAISE(ABORT, 'this yes does not cover the call'); END;
+
+-- ---- time, by a witness that nobody sets: how long the host has been up
+
+CREATE TABLE clocks (
+    -- Which start of which host.
+    boot TEXT PRIMARY KEY,
+    -- Milliseconds since that start, and what time it was then, in milliseconds since 1970.
+    since_boot INTEGER NOT NULL CHECK (since_boot >= 0),
+    time INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER clocks_go_forward BEFORE UPDATE ON clocks
+WHEN NEW.boot IS NOT OLD.boot OR NEW.time - NEW.since_boot < OLD.time - OLD.since_boot
+BEGIN SELECT RAISE(ABORT, 'time does not go back'); END;
