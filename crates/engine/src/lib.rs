@@ -15,7 +15,6 @@ mod batch;
 mod call;
 mod catalogue;
 mod chat;
-mod clean;
 mod clock;
 mod crash;
 mod engine;

@@ -4,11 +4,11 @@ use contract::{CallResult, CallStatus, Found, Reason, ReceiptBody, Reconciled};
 use store::{FindCallError, ReconcileError, Reconciliation};
 use thiserror::Error;
 
-use crate::clean::{MAX_CONTENT, clean_text};
 use crate::engine::Engine;
 use crate::error::{EngineError, written};
 use crate::operator::Credential;
 use crate::settle::{approved, without_effect};
+use clean::{MAX_CONTENT, clean_text};
 
 /// Why a person's word was not taken.
 #[derive(Debug, Error)]

@@ -8,9 +8,9 @@ use store::{AnswerRow, ApprovalRow, SettleError, Settlement, StoreError, Vote};
 use tools::Ran;
 use tracing::{Instrument, debug_span};
 
-use crate::clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
+use clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 
 /// The longest message or hint of a tool's own, and the longest name of something it left, in bytes.
 const MAX_REASON: usize = 4096;

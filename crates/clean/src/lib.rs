@@ -11,6 +11,7 @@
 //! - It is the same however the input was cut into pieces.
 //! - Time grows with the input, and memory does not.
 //! - It is cut between characters, never within one.
+#![forbid(unsafe_code)]
 
 mod characters;
 mod class;

@@ -1,6 +1,6 @@
 //! Cleaning, measured: what it finds of what is planted, and what it says of what is clean.
 //!
-//! `cargo test -p toolgate-engine --test cleaning -- --nocapture` prints the figures.
+//! `cargo test -p toolgate-clean --test cleaning -- --nocapture` prints the figures.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(
     clippy::indexing_slicing,
@@ -19,7 +19,7 @@ mod positives;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use engine::{Category, clean_text};
+use clean::{Category, clean_text};
 
 /// No category may find less of what is planted, or be wrong more often.
 const LEAST_RECALL: f64 = 0.99;
@@ -112,19 +112,19 @@ fn what_is_planted_is_found_and_what_is_clean_is_left_alone() {
 fn every_known_format_has_examples() {
     let shown: Vec<&str> =
         include_str!("formats.txt").lines().filter_map(|line| Some(line.split_once(' ')?.0)).collect();
-    let secrets = engine::rules().into_iter().filter(|rule| rule.category == Category::Secret);
+    let secrets = clean::rules().into_iter().filter(|rule| rule.category == Category::Secret);
     let without: Vec<&str> = secrets.map(|rule| rule.name).filter(|name| !shown.contains(name)).collect();
     // Few enough to name: their shape is that of another, or too long to be made here.
     assert!(without.len() <= 16, "{} formats have no example: {without:?}", without.len());
-    let formats = engine::rules().into_iter().filter(|rule| rule.category == Category::Secret).count();
+    let formats = clean::rules().into_iter().filter(|rule| rule.category == Category::Secret).count();
     assert!(formats >= 120, "only {formats} formats");
 }
 
 #[test]
 fn the_document_lists_every_rule() {
     let document = include_str!("../../../../docs/cleaning.md");
-    let mut lines: BTreeMap<(Category, engine::Action), Vec<String>> = BTreeMap::new();
-    for rule in engine::rules() {
+    let mut lines: BTreeMap<(Category, clean::Action), Vec<String>> = BTreeMap::new();
+    for rule in clean::rules() {
         lines.entry((rule.category, rule.action)).or_default().push(format!("`{}`", rule.name));
     }
     let listed: Vec<String> = lines

@@ -1,12 +1,12 @@
 //! Times cleaning, in MB of input for each second of processor time: prose, sources, output full of escapes, and texts
-//! made to be slow. `cargo bench -p toolgate-engine --bench clean [-- FILE…]`
+//! made to be slow. `cargo bench -p toolgate-clean --bench clean [-- FILE…]`
 #![expect(clippy::print_stdout, reason = "the report is this program's data")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot be set up has no figures")]
 
 use std::hint::black_box;
 use std::path::Path;
 
-use engine::{Cleaner, clean_text};
+use clean::{Cleaner, clean_text};
 
 fn main() {
     // `cargo test --all-targets` comes here too.

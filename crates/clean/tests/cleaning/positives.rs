@@ -1,6 +1,6 @@
 //! What has to be found, by category: what is planted, and what must be gone (or stay, where words are only told of).
 
-use engine::Category;
+use clean::Category;
 
 use crate::making::{Random, base64};
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use engine::{Action, clean_text};
+use clean::{Action, clean_text};
 
 const ENDINGS: [&str; 22] = [
     "rs", "md", "toml", "json", "html", "c", "h", "yml", "yaml", "lock", "txt", "py", "js", "ts", "css",

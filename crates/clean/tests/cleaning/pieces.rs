@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Cleaner, Findings, clean_text};
+use clean::{Cleaner, Findings, clean_text};
 use proptest::prelude::*;
 
 use crate::making::Random;
@@ -102,7 +102,7 @@ proptest! {
         prop_assert_eq!(&findings, &whole.findings);
         // Once clean, there is nothing left that is taken out. What a mask leaves beside it may be lonely.
         let again = clean_text(&whole.text, usize::MAX);
-        prop_assert!(whole.findings.masked().0 > 0 || again.findings.kept().iter().all(|finding| finding.action != engine::Action::Removed), "{:?}", again.findings);
+        prop_assert!(whole.findings.masked().0 > 0 || again.findings.kept().iter().all(|finding| finding.action != clean::Action::Removed), "{:?}", again.findings);
     }
 
     #[test]
