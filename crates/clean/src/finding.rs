@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use contract::Cleaning;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::rules::rules;
 
 /// How many findings of one text are kept one by one. The rest is counted.
 pub const MAX_FINDINGS: usize = 256;
 
 /// A kind of trouble.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Sequences that a terminal obeys.
@@ -87,7 +89,7 @@ impl Category {
 }
 
 /// What was done about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// It is gone.
@@ -113,8 +115,9 @@ pub struct Finding {
     pub action: Action,
 }
 
-/// What was found in a text, or in several.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What was found in a text, or in several. On the wire it is how often each rule spoke, and not where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Count>", into = "Vec<Count>")]
 pub struct Findings {
     kept: Vec<Finding>,
     counts: BTreeMap<(Category, &'static str, Action), u64>,
@@ -189,8 +192,58 @@ impl Findings {
         self.kept.extend(other.kept.into_iter().take(room));
     }
 
+    /// What another reading of the same words found: what both have is counted once.
+    pub fn agree(&mut self, other: Findings) {
+        for (key, count) in other.counts {
+            let known = self.counts.entry(key).or_default();
+            *known = count.max(*known);
+        }
+        let room = MAX_FINDINGS.saturating_sub(self.kept.len());
+        self.kept.extend(other.kept.into_iter().take(room));
+    }
+
+    /// How much was taken out and masked, and nothing of where: the text is another one now.
+    pub(super) fn of_changes(mut self) -> Findings {
+        self.counts.retain(|(.., action), _| *action != Action::Flagged);
+        Findings { kept: Vec::new(), counts: self.counts }
+    }
+
     pub(super) fn in_order(mut self) -> Findings {
         self.kept.sort_by_key(|finding| (finding.start, finding.end, finding.category));
         self
+    }
+}
+
+/// How often a rule spoke.
+#[derive(Serialize, Deserialize)]
+struct Count {
+    category: Category,
+    rule: String,
+    action: Action,
+    count: u64,
+}
+
+impl From<Findings> for Vec<Count> {
+    fn from(findings: Findings) -> Vec<Count> {
+        let written = |(category, rule, action, count): (_, &str, _, _)| Count {
+            category,
+            rule: rule.to_owned(),
+            action,
+            count,
+        };
+        findings.counts().map(written).collect()
+    }
+}
+
+impl From<Vec<Count>> for Findings {
+    fn from(counts: Vec<Count>) -> Findings {
+        let rules = if counts.is_empty() { Vec::new() } else { rules() };
+        // A rule that there is not has found nothing.
+        let known = |count: Count| {
+            let rule =
+                rules.iter().find(|rule| rule.name == count.rule && rule.category == count.category)?;
+            Some(((rule.category, rule.name, count.action), count.count))
+        };
+        Findings { kept: Vec::new(), counts: counts.into_iter().filter_map(known).collect() }
     }
 }

@@ -18,6 +18,7 @@ mod class;
 mod decode;
 mod detect;
 mod escapes;
+mod excerpt;
 mod finding;
 mod fold;
 mod links;
@@ -35,6 +36,7 @@ mod window;
 
 use serde_json::{Map, Value};
 
+pub use excerpt::{Excerpt, excerpt};
 pub use finding::{Action, Category, Finding, Findings, MAX_FINDINGS};
 pub use rules::{Rule, rules};
 

@@ -5,7 +5,9 @@
 //!
 //! # Invariants
 //! - It holds [`BEHIND`] + [`BLOCK`] + [`AHEAD`] bytes of text at most, whatever the input.
-//! - Every byte is written once, or lies in a finding that says what became of it.
+//! - Every byte that is to be shown is written once, or lies in a finding that says what became of it.
+
+use std::ops::Range;
 
 use super::class::Class;
 use super::detect::{Detector, Hit, View};
@@ -36,6 +38,8 @@ pub(super) struct Window {
     breaks: Vec<(u64, u64)>,
     /// A mask that reaches beyond what is known, and what it goes on for.
     open: Option<(Finding, Class)>,
+    /// Which bytes of the original are shown; all, if nothing else is said.
+    shown: Option<Range<u64>>,
     detector: Detector,
     hits: Vec<Hit>,
     findings: Findings,
@@ -43,6 +47,11 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// A window that shows a part of the original, and looks at the rest only to know that part.
+    pub(super) fn showing(part: Range<u64>) -> Window {
+        Window { shown: Some(part), ..Window::default() }
+    }
+
     /// Takes in visible text.
     pub(super) fn keep(&mut self, text: &str) {
         if std::mem::take(&mut self.broken) {
@@ -104,7 +113,13 @@ impl Window {
     }
 
     pub(super) fn record(&mut self, finding: Finding) {
-        self.findings.record(finding);
+        if self.shows(&finding) {
+            self.findings.record(finding);
+        }
+    }
+
+    fn shows(&self, finding: &Finding) -> bool {
+        self.shown.as_ref().is_none_or(|part| finding.start < part.end && part.start < finding.end)
     }
 
     /// What is decided and not fetched yet.
@@ -116,7 +131,7 @@ impl Window {
     pub(super) fn finish(mut self) -> (String, Findings) {
         self.decide(self.text.len(), End::Last);
         if let Some((finding, _)) = self.open.take() {
-            self.findings.record(finding);
+            self.record(finding);
         }
         (self.out, self.findings.in_order())
     }
@@ -147,7 +162,7 @@ impl Window {
         if self.written == self.text.len() {
             self.open = Some((finding, class));
         } else {
-            self.findings.record(finding);
+            self.record(finding);
         }
     }
 
@@ -155,32 +170,50 @@ impl Window {
         let (start, end) = (self.original_start(hit.start), self.original_end(hit.end));
         let finding = Finding { category: hit.category, rule: hit.rule, start, end, action: hit.action };
         if hit.action == Action::Flagged {
-            return self.findings.record(finding);
+            return self.record(finding);
         }
         // What lies within a mask needs none of its own; what reaches beyond it is masked as far as it reaches.
         if hit.end <= self.written {
             return;
         }
         self.write(hit.start);
-        self.out.push_str("[masked:");
-        self.out.push_str(hit.rule);
-        self.out.push(']');
+        if self.shows(&finding) {
+            self.out.push_str("[masked:");
+            self.out.push_str(hit.rule);
+            self.out.push(']');
+        }
         self.written = hit.end;
         match hit.goes_on {
             Some(class) if hit.end == self.text.len() && at == End::Open => {
                 if let Some((open, _)) = self.open.replace((finding, class)) {
-                    self.findings.record(open);
+                    self.record(open);
                 }
             }
-            _ => self.findings.record(finding),
+            _ => self.record(finding),
         }
     }
 
     fn write(&mut self, to: usize) {
-        if let Some(text) = self.text.get(self.written..to) {
-            self.out.push_str(text);
-            self.written = to;
+        if to < self.written {
+            return;
         }
+        let part = self.shown_within(self.written..to);
+        self.out.push_str(self.text.get(part).unwrap_or_default());
+        self.written = to;
+    }
+
+    /// The part of a stretch of visible text that is shown.
+    fn shown_within(&self, stretch: Range<usize>) -> Range<usize> {
+        let Some(part) = &self.shown else { return stretch };
+        let first_from = |original: u64| {
+            let (mut low, mut high) = (stretch.start, stretch.end);
+            while low < high {
+                let middle = low.midpoint(high);
+                if self.original_start(middle) < original { low = middle + 1 } else { high = middle }
+            }
+            self.text.ceil_char_boundary(low)
+        };
+        first_from(part.start)..first_from(part.end)
     }
 
     /// Drops what is decided, but for a little to look back at.

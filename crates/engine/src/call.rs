@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clean::Findings;
 use contract::{
     CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass, ToolName,
 };
@@ -516,7 +517,12 @@ fn run_with(grant: &Grant) -> Result<Course, EngineError> {
 }
 
 pub(crate) fn failed(reason: Reason) -> Ran {
-    Ran { output: contract::Output::default(), facts: RunFacts::default(), failure: Some(reason) }
+    Ran {
+        output: contract::Output::default(),
+        findings: Findings::default(),
+        facts: RunFacts::default(),
+        failure: Some(reason),
+    }
 }
 
 pub(crate) fn case_of_row(row: &CallRow) -> Case {

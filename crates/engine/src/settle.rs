@@ -158,18 +158,21 @@ fn conclude(case: &Case, end: End) -> Concluded {
         End::Ran(ran) => *ran,
     };
     // INVARIANT(clean-before-answer): from here on nothing of the tool's own text is passed on as it was.
-    let mut findings = Findings::default();
-    let failure = ran.failure.map(|reason| clean_reason(reason, &mut findings));
     let content = clean_text(&ran.output.content, MAX_CONTENT);
-    findings.absorb(content.findings);
+    let mut shown = ran.findings.clone();
+    shown.absorb(content.findings.clone());
+    // Values, reasons and names say again what the text says: what is in several of them was found once.
+    let mut again = Findings::default();
+    let failure = ran.failure.map(|reason| clean_reason(reason, &mut again));
     let mut text = content.text;
     if content.cut {
         text.push_str("\n… cut here; see the artifacts for the whole");
     }
+    let mut in_value = Findings::default();
     let structured =
-        (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured, &mut findings));
+        (!ran.output.structured.is_null()).then(|| clean_value(ran.output.structured, &mut in_value));
     let artifacts = ran.output.artifacts;
-    let listed: Vec<Artifact> = artifacts.iter().map(|listed| list(listed, &mut findings)).collect();
+    let listed: Vec<Artifact> = artifacts.iter().map(|listed| list(listed, &mut again)).collect();
     let status = match &failure {
         None => CallStatus::Completed,
         Some(reason) if reason.code == Code::Cancelled => CallStatus::Cancelled,
@@ -179,7 +182,11 @@ fn conclude(case: &Case, end: End) -> Concluded {
     if let (true, Some(reason)) = (text.is_empty(), &failure) {
         text.clone_from(&reason.message);
     }
-    text.push_str(&note(&findings));
+    text.push_str(&note(&shown));
+    let mut findings = content.findings;
+    findings.agree(in_value);
+    findings.agree(again);
+    findings.absorb(ran.findings);
     let cleaning = findings.summary();
     let result = CallResult {
         is_error: ran.output.is_error || failure.is_some(),
@@ -295,4 +302,50 @@ pub(crate) fn approved(row: &ApprovalRow) -> Option<Approved> {
         .collect();
     let scope = row.standing.as_ref().map_or(Scope::Once, |standing| standing.scope);
     (!by.is_empty()).then(|| Approved { id: row.id.clone(), scope, by })
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::{AgentName, Output, SafetyClass};
+    use serde_json::json;
+
+    use super::*;
+
+    fn case() -> Case {
+        let digest = Digest::of(b"");
+        Case {
+            id: CallId::from_random([0; 16]),
+            agent: AgentName::parse("a").unwrap(),
+            task: None,
+            purpose: None,
+            tool: ToolName::parse("shell").unwrap(),
+            contract: digest,
+            request: digest,
+            arguments: digest,
+            policy: digest,
+            safety: SafetyClass::Read,
+            asked_at: 0,
+        }
+    }
+
+    #[test]
+    fn what_text_and_values_both_say_is_counted_once() {
+        let dirty = ["key AKIA", "Z7QW3MNBV5XCLKJ2 \u{1b}[1m\n"].concat();
+        let output = Output {
+            content: dirty.clone(),
+            structured: json!({ "stdout": dirty, "stderr": "\u{200b}" }),
+            ..Output::default()
+        };
+        // Somewhere else it was cut, and a credential taken out there.
+        let findings = clean::excerpt(dirty.as_bytes(), 0..12).findings;
+        let ran = Ran { output, findings, facts: RunFacts::default(), failure: None };
+        let Concluded { result, facts, .. } = conclude(&case(), End::Ran(Box::new(ran)));
+        let cleaning = result.cleaning.unwrap();
+        let counted = |rule: &str| cleaning.rules.get(rule).copied();
+        assert_eq!((cleaning.masked, cleaning.removed), (2, 2));
+        assert_eq!(counted("secret/aws-access-key"), Some(2));
+        assert_eq!((counted("escape/colour"), counted("invisible/zero-width")), (Some(1), Some(1)));
+        assert!(result.content.ends_with("\n… 2 strings are masked here (aws-access-key)"));
+        assert_eq!(facts.unwrap().cleaning, cleaning);
+    }
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use clean::{Findings, clean_value};
 use contract::{
     Action, Actions, Canonical, Contract, ContractError, Definition, Output, Profile, Reason, RunFacts,
 };
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::inside::Stage;
 use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of, facets_of};
+use crate::pipeline::{Commands, Ended, MAX_STAGES, Shown, danger_of, facets_of};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant};
 
@@ -324,13 +325,17 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
         };
         match read {
             Ok(structured) => {
-                let content = structured.to_string();
-                ended.answer(Output { content, structured, ..Output::default() })
+                // Clean before it is written as JSON: what that spells out parts a credential for all to see.
+                let content = clean_value(structured.clone(), &mut Findings::default()).to_string();
+                // Of the streams nothing is shown.
+                let shown = Shown { findings: Findings::default(), ..ended.shown() };
+                ended.answer(Output { content, structured, ..Output::default() }, shown)
             }
             Err(reason) => {
                 ended.failure = Some(reason);
-                let content = ended.content(&ended.shown());
-                ended.answer(Output { content, is_error: true, ..Output::default() })
+                let shown = ended.shown();
+                let content = ended.content(&shown);
+                ended.answer(Output { content, is_error: true, ..Output::default() }, shown)
             }
         }
     }

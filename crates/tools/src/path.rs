@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use clean::clean_text;
 use contract::Reason;
 use jail::{Names, Pattern};
 use policy::FileSettings;
@@ -58,6 +59,9 @@ impl Beneath {
 
 /// A text that was chosen by others, cut and without control characters, to stand in a message.
 pub(crate) fn shown(text: &str) -> String {
+    // Before it is cut and before what is unseen is spelt out: either would part a credential.
+    let clean = clean_text(text, usize::MAX);
+    let text = if clean.findings.masked().0 > 0 { &clean.text } else { text };
     let cut: String = text.chars().take(200).collect();
     let dots = if cut.len() < text.len() { "…" } else { "" };
     format!("{}{dots}", cut.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\""))

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use clean::Findings;
 use contract::{Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass};
 use policy::{Facets, Grant, Settings};
 use serde::Serialize;
@@ -68,8 +69,10 @@ pub struct CallKind {
 /// What came of a call.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// What the tool gave. Not cleaned.
+    /// What the tool gave. Not clean, but where it is only a part of something.
     pub output: Output,
+    /// What was taken out of such parts, and is not there to be found again.
+    pub findings: Findings,
     /// What was enforced and observed.
     pub facts: RunFacts,
     /// Why it did not go well, if it did not. A command that ran and exited with a code other than 0 is no failure.
@@ -84,7 +87,7 @@ impl Ran {
             None => reason.message.clone(),
         };
         let output = Output { content, is_error: true, structured: Value::Null, artifacts: Vec::new() };
-        Ran { output, facts, failure: Some(reason) }
+        Ran { output, findings: Findings::default(), facts, failure: Some(reason) }
     }
 }
 

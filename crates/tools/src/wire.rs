@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
+use clean::Findings;
 use contract::{Binding, Digest, Reason};
 use jail::Names;
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,8 @@ pub(crate) struct WorkerResponse {
     pub(crate) result: Result<FileResult, Reason>,
     /// What it changed, whatever came of it.
     pub(crate) changed: Changed,
+    /// What it took out of parts of files.
+    pub(crate) findings: Findings,
     /// Processor time it took, in microseconds.
     pub(crate) cpu_micros: u64,
     /// The most memory the worker ever had, in bytes.

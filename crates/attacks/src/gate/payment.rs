@@ -125,6 +125,7 @@ impl Tool for Paying {
             store::crash::reach("effect/after");
             Ran {
                 output: Output { content: "paid".to_owned(), structured: json!({}), ..Output::default() },
+                findings: engine::Findings::default(),
                 facts: RunFacts::default(),
                 failure: failure.map(|error| Reason::tool_failed(error.to_string())),
             }

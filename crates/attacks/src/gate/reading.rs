@@ -43,6 +43,48 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "torn-credential",
+            "a credential that lies where output is cut is shown on neither side of the cut",
+            |stand| Ok(shown(&as_it_is(stand, &across(stand, 3000))?, &halves(stand))),
+            |stand| {
+                let gate = stand.gate(standard())?;
+                for place in (2900..3300).step_by(20) {
+                    stand.put("page", &across(stand, place))?;
+                    let cat =
+                        gate.call("shell", json!({ "command": "cat", "args": ["page"] }), Ending::Done)?;
+                    let search = json!({ "path": "page", "pattern": "glptt" });
+                    let found = gate.call("fs.search", search, Ending::Done)?;
+                    let all = [cat, found].map(|result| serde_json::to_value(&result));
+                    for result in all {
+                        if let Effect::Through(what) = shown(&texts(&result?), &halves(stand)) {
+                            return Ok(Effect::Through(format!("after {place} bytes: {what}")));
+                        }
+                    }
+                }
+                Ok(Effect::Held("it is on neither side".to_owned()))
+            },
+        ),
+        Case::new(
+            "torn-key",
+            "lines of a key are shown nowhere, although the line that names it is cut off",
+            |stand| Ok(shown(&as_it_is(stand, &key_file())?, &[KEY_LINE.to_owned()])),
+            |stand| {
+                stand.put("page", &key_file())?;
+                let gate = stand.gate(standard())?;
+                for (tool, call) in [
+                    ("shell", json!({ "command": "cat", "args": ["page"] })),
+                    ("fs.read", json!({ "path": "page", "offset": 400, "limit": 5 })),
+                    ("fs.search", json!({ "path": "page", "pattern": "MIIE" })),
+                ] {
+                    let result = serde_json::to_value(gate.call(tool, call, Ending::Done)?)?;
+                    if let Effect::Through(what) = shown(&texts(&result), &[KEY_LINE.to_owned()]) {
+                        return Ok(Effect::Through(format!("{tool}: {what}")));
+                    }
+                }
+                Ok(Effect::Held("it is on neither side".to_owned()))
+            },
+        ),
+        Case::new(
             "smuggled-text",
             "text in characters that nobody sees is taken out",
             |stand| Ok(shown(&as_it_is(stand, &smuggled())?, &SMUGGLERS.map(String::from))),
@@ -167,6 +209,25 @@ fn leak(stand: &Stand<'_>) -> String {
     format!(
         "token: {credential}\nurl: https://x.test/?t={credential}&u=1\nhidden: {one}\u{200b}{two} {one}\u{1b}[0m{two}\n"
     )
+}
+
+/// One long line, longer than is shown, with the credential after so many bytes and again at the end.
+fn across(stand: &Stand<'_>, place: usize) -> String {
+    let credential = credential(stand);
+    format!("{} {credential} {} {credential}", "x".repeat(place), "y".repeat(9000))
+}
+
+/// The first and the last part of the credential, as a cut would leave them.
+fn halves(stand: &Stand<'_>) -> Vec<String> {
+    let credential = credential(stand);
+    let (one, two) = credential.split_at(credential.len() / 2);
+    vec![one.to_owned(), two.to_owned()]
+}
+
+const KEY_LINE: &str = "MIIEowIBAAKCAQEA7bq8m0Xh2Qp1zz9vL3k4dd5eYt6uI7oP8aS9dF0gHjKl";
+
+fn key_file() -> String {
+    format!("-----BEGIN PRIVATE KEY-----\n{}-----END PRIVATE KEY-----\n", format!("{KEY_LINE}\n").repeat(450))
 }
 
 const SMUGGLERS: [char; 3] = ['\u{e0069}', '\u{2064}', '\u{200b}'];

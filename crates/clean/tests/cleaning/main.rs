@@ -15,6 +15,7 @@ mod making;
 mod negatives;
 mod pieces;
 mod positives;
+mod smuggling;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -181,7 +181,7 @@ impl Tool for Doer {
             let failure = (what == "fail").then(|| Reason::tool_failed("it was told to"));
             let output =
                 Output { content: format!("did: {what}"), structured: json!({}), ..Output::default() };
-            Ran { output, facts: RunFacts::default(), failure }
+            Ran { output, findings: engine::Findings::default(), facts: RunFacts::default(), failure }
         })
     }
 }

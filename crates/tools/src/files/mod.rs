@@ -195,7 +195,7 @@ impl FileTool {
         match shown {
             Ok(output) => {
                 facts.output = Some(Digest::of(output.content.as_bytes()));
-                Ran { output, facts, failure: None }
+                Ran { output, findings: answer.findings, facts, failure: None }
             }
             Err(reason) => Ran::failed(reason, facts),
         }

@@ -22,6 +22,7 @@ pub(crate) use pipeline::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd};
 
 use crate::files::{FileCall, FileResult};
 use crate::wire::{Changed, WorkerRequest, WorkerResponse, read_frame, write_frame};
+use clean::Findings;
 use contract::Reason;
 use root::Root;
 
@@ -81,22 +82,28 @@ fn serve_files() -> io::Result<()> {
 
 fn answer(question: &WorkerRequest) -> WorkerResponse {
     let before = cpu_micros();
-    let mut changed = Changed::default();
+    let (mut changed, mut findings) = (Changed::default(), Findings::default());
     let result = Root::open(question).and_then(|root| {
         operand::check(&root, &question.expected)?;
-        perform(&root, &question.call, &mut changed)
+        perform(&root, &question.call, &mut changed, &mut findings)
     });
     WorkerResponse {
         result,
         changed,
+        findings,
         cpu_micros: cpu_micros().saturating_sub(before),
         peak_memory: peak_memory(),
     }
 }
 
-fn perform(root: &Root<'_>, call: &FileCall, changed: &mut Changed) -> Result<FileResult, Reason> {
+fn perform(
+    root: &Root<'_>,
+    call: &FileCall,
+    changed: &mut Changed,
+    findings: &mut Findings,
+) -> Result<FileResult, Reason> {
     match call {
-        FileCall::Read(input) => read::read(root, input).map(FileResult::Read),
+        FileCall::Read(input) => read::read(root, input, findings).map(FileResult::Read),
         FileCall::Write(input) => write::write(root, input, changed).map(FileResult::Write),
         FileCall::Append(input) => write::append(root, input, changed).map(FileResult::Append),
         FileCall::Edit(input) => edit::edit(root, input, changed).map(FileResult::Edit),
@@ -107,7 +114,7 @@ fn perform(root: &Root<'_>, call: &FileCall, changed: &mut Changed) -> Result<Fi
         }
         FileCall::Move(input) => change::move_entry(root, input, changed).map(FileResult::Move),
         FileCall::Delete(input) => change::delete(root, input, changed).map(FileResult::Delete),
-        FileCall::Search(input) => search::search(root, input).map(FileResult::Search),
+        FileCall::Search(input) => search::search(root, input, findings).map(FileResult::Search),
         FileCall::Bind(input) => operand::bind(root, input).map(FileResult::Bind),
     }
 }

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use clean::Findings;
 use contract::Reason;
 use rustix::fs::OFlags;
 
@@ -17,7 +19,11 @@ const LINES: u64 = 2000;
 /// Bytes of text that are given at once.
 const TEXT: usize = 256 * 1024;
 
-pub(super) fn read(root: &Root<'_>, input: &ReadInput) -> Result<ReadOutput, Reason> {
+pub(super) fn read(
+    root: &Root<'_>,
+    input: &ReadInput,
+    findings: &mut Findings,
+) -> Result<ReadOutput, Reason> {
     let place = root.find(&input.path)?;
     let bytes = read_whole(root, &place)?;
     let size = bytes.len() as u64;
@@ -38,10 +44,12 @@ pub(super) fn read(root: &Root<'_>, input: &ReadInput) -> Result<ReadOutput, Rea
         Encoding::Text => {
             let text = text_of(&input.path, bytes)?;
             let part = lines_of(&text, input.offset, input.limit)?;
+            let shown = clean::excerpt(text.as_bytes(), part.place.clone());
+            findings.absorb(shown.findings);
             Ok(ReadOutput {
                 path,
                 encoding: Encoding::Text,
-                content: part.content.to_owned(),
+                content: shown.text,
                 size,
                 first_line: Some(part.first),
                 lines: Some(part.all),
@@ -89,8 +97,9 @@ pub(super) fn text_of(text: &str, bytes: Vec<u8>) -> Result<String, Reason> {
 
 /// Some lines of a text.
 #[derive(Debug, PartialEq, Eq)]
-struct Part<'a> {
-    content: &'a str,
+struct Part {
+    /// Where they are.
+    place: Range<usize>,
     first: u64,
     all: u64,
     truncated: bool,
@@ -98,7 +107,7 @@ struct Part<'a> {
 
 /// The lines that are asked for, as many as are given at once. A single line that is longer is cut in it, between
 /// characters.
-fn lines_of(text: &str, offset: Option<u64>, limit: Option<u64>) -> Result<Part<'_>, Reason> {
+fn lines_of(text: &str, offset: Option<u64>, limit: Option<u64>) -> Result<Part, Reason> {
     let all = text.split_inclusive('\n').count() as u64;
     let first = offset.unwrap_or(1);
     if first == 0 || limit == Some(0) {
@@ -122,30 +131,28 @@ fn lines_of(text: &str, offset: Option<u64>, limit: Option<u64>) -> Result<Part<
         }
         at += line.len();
     }
-    let whole = text.get(begin..end).unwrap_or_default();
-    let cut = whole.floor_char_boundary(TEXT);
-    let content = whole.get(..cut).unwrap_or_default();
-    Ok(Part { content, first, all, truncated: begin + content.len() < text.len() })
+    let end = text.floor_char_boundary(end.min(begin + TEXT));
+    Ok(Part { place: begin..end, first, all, truncated: end < text.len() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn part(content: &str, first: u64, all: u64, truncated: bool) -> Part<'_> {
-        Part { content, first, all, truncated }
+    fn part(place: Range<usize>, first: u64, all: u64, truncated: bool) -> Part {
+        Part { place, first, all, truncated }
     }
 
     #[test]
     fn lines_are_counted_from_one_and_keep_their_ends() {
         let text = "a\nb\r\nc";
-        assert_eq!(lines_of(text, None, None), Ok(part(text, 1, 3, false)));
-        assert_eq!(lines_of(text, Some(2), Some(1)), Ok(part("b\r\n", 2, 3, true)));
-        assert_eq!(lines_of(text, Some(3), Some(9)), Ok(part("c", 3, 3, false)));
-        assert_eq!(lines_of("", None, None), Ok(part("", 1, 0, false)));
+        assert_eq!(lines_of(text, None, None), Ok(part(0..6, 1, 3, false)));
+        assert_eq!(lines_of(text, Some(2), Some(1)), Ok(part(2..5, 2, 3, true)));
+        assert_eq!(lines_of(text, Some(3), Some(9)), Ok(part(5..6, 3, 3, false)));
+        assert_eq!(lines_of("", None, None), Ok(part(0..0, 1, 0, false)));
         assert!(lines_of(text, Some(4), None).is_err());
         assert!(lines_of(text, Some(0), None).is_err());
-        assert_eq!(lines_of(text, Some(1), Some(u64::MAX)), Ok(part(text, 1, 3, false)));
+        assert_eq!(lines_of(text, Some(1), Some(u64::MAX)), Ok(part(0..6, 1, 3, false)));
     }
 
     #[test]
@@ -154,13 +161,13 @@ mod tests {
         let first = lines_of(&text, None, None).unwrap();
         assert_eq!((first.all, first.truncated), (5000, true));
         let second = lines_of(&text, Some(2001), None).unwrap();
-        assert!(text.starts_with(&format!("{}{}", first.content, second.content)));
+        assert_eq!((first.place.start, first.place.end), (0, second.place.start));
     }
 
     #[test]
     fn one_endless_line_is_cut_between_characters() {
         let text = "é".repeat(TEXT);
         let part = lines_of(&text, None, None).unwrap();
-        assert!(part.truncated && part.content.len() <= TEXT && part.content.ends_with('é'));
+        assert_eq!((part.truncated, part.place), (true, 0..TEXT));
     }
 }

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use clean::Findings;
 use contract::Reason;
 use globset::{GlobBuilder, GlobMatcher};
 use regex::{Regex, RegexBuilder};
@@ -27,7 +28,11 @@ const DEEPEST: usize = 64;
 /// How much of a file is looked at to tell whether it is text.
 const PEEK: usize = 8 * 1024;
 
-pub(super) fn search(root: &Root<'_>, input: &SearchInput) -> Result<SearchOutput, Reason> {
+pub(super) fn search(
+    root: &Root<'_>,
+    input: &SearchInput,
+    findings: &mut Findings,
+) -> Result<SearchOutput, Reason> {
     let mut search = Search {
         root,
         scope: input.scope,
@@ -36,6 +41,7 @@ pub(super) fn search(root: &Root<'_>, input: &SearchInput) -> Result<SearchOutpu
         limit: usize::try_from(input.limit.unwrap_or(LIMIT).clamp(1, MOST)).unwrap_or(1),
         entries: 0,
         bytes: 0,
+        findings: Findings::default(),
         output: SearchOutput { matches: Vec::new(), searched: 0, skipped: 0, truncated: false },
     };
     let place = root.find(&input.path)?;
@@ -43,6 +49,7 @@ pub(super) fn search(root: &Root<'_>, input: &SearchInput) -> Result<SearchOutpu
         (Kind::File, Some(name)) => search.look_at_file(&place.directory, name, &place.path),
         _ => search.look_into(&place.open_directory()?, &place.path, 0),
     }
+    findings.absorb(search.findings);
     Ok(search.output)
 }
 
@@ -80,6 +87,7 @@ struct Search<'a> {
     limit: usize,
     entries: u64,
     bytes: u64,
+    findings: Findings,
     output: SearchOutput,
 }
 
@@ -150,14 +158,21 @@ impl Search<'_> {
         self.output.searched += 1;
         self.bytes += bytes.len() as u64;
         let text = String::from_utf8_lossy(&bytes);
-        for (number, line) in text.lines().enumerate() {
+        let mut start = 0;
+        for (number, whole) in text.split_inclusive('\n').enumerate() {
             if self.is_over() {
                 return;
             }
+            let line = whole.strip_suffix('\n').unwrap_or(whole);
+            let line = line.strip_suffix('\r').unwrap_or(line);
             if self.pattern.is_match(line) {
-                let text: String = line.chars().take(LINE).collect();
-                self.note(Match { path: path_text(path), line: Some(number as u64 + 1), text: Some(text) });
+                let length = line.char_indices().nth(LINE).map_or(line.len(), |(at, _)| at);
+                let shown = clean::excerpt(text.as_bytes(), start..start + length);
+                self.findings.absorb(shown.findings);
+                let text = Some(shown.text);
+                self.note(Match { path: path_text(path), line: Some(number as u64 + 1), text });
             }
+            start += whole.len();
         }
         self.output.truncated |= self.bytes > MOST_BYTES;
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clean::Findings;
 use contract::{Digest, Output, Reason, RunFacts};
 use jail::{Limit, Outcome, Report};
 
@@ -66,6 +67,8 @@ pub(crate) struct Shown {
     pub(crate) stderr: String,
     /// Whether something is left out; the artifacts have it.
     pub(crate) truncated: bool,
+    /// What was taken out where it is cut.
+    pub(crate) findings: Findings,
 }
 
 impl Ended {
@@ -104,7 +107,10 @@ impl Ended {
         let stderr = cut(&self.stderr, self.stderr_bytes, SHOWN / 3, "stderr");
         let most = SHOWN - stderr.text.len().min(SHOWN / 3) - ROOM;
         let stdout = cut(&self.stdout, self.stdout_bytes, most, "stdout");
-        Shown { truncated: stdout.truncated || stderr.truncated, stdout: stdout.text, stderr: stderr.text }
+        let mut findings = stdout.findings;
+        findings.absorb(stderr.findings);
+        let truncated = stdout.truncated || stderr.truncated;
+        Shown { stdout: stdout.text, stderr: stderr.text, truncated, findings }
     }
 
     /// Output as a terminal would show it, and in the end what is not to be seen in it.
@@ -135,12 +141,12 @@ impl Ended {
     }
 
     /// The answer to a call. What a model is not shown is in the artifacts.
-    pub(crate) fn answer(self, output: Output) -> Ran {
-        let truncated = self.shown().truncated;
+    pub(crate) fn answer(self, output: Output, shown: Shown) -> Ran {
         let streams = [("stdout", self.stdout), ("stderr", self.stderr)].into_iter();
-        let kept = streams.filter(|(_, bytes)| truncated && !bytes.is_empty());
+        let kept = streams.filter(|(_, bytes)| shown.truncated && !bytes.is_empty());
         let artifacts = kept.map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-        Ran { output: Output { artifacts, ..output }, facts: self.facts, failure: self.failure }
+        let output = Output { artifacts, ..output };
+        Ran { output, findings: shown.findings, facts: self.facts, failure: self.failure }
     }
 }
 

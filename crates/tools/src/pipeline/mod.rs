@@ -16,7 +16,7 @@ use policy::{Command, Facets, Grant, WorkspaceAccess};
 use sandbox::PlanRequest;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use ended::Ended;
+pub(crate) use ended::{Ended, Shown};
 
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};

@@ -1,35 +1,49 @@
 //! What a model is shown of a command's output: the beginning and the end, whole characters and, where they are not
 //! longer than that, whole lines.
 
+use clean::Findings;
+
 /// How much of it.
 pub(super) const SHOWN: usize = 10 * 1024;
 
 /// A text cut to a length, with the middle left out.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) text: String,
     pub(super) truncated: bool,
+    /// What was taken out where it was cut.
+    pub(super) findings: Findings,
 }
 
 /// Cuts what a stream gave. `total` is how much there was, `bytes` how much of it was kept.
 pub(super) fn cut(bytes: &[u8], total: u64, most: usize, artifact: &str) -> Cut {
     // ATTACK(torn-character): a cut between the bytes of a character leaves none of it.
     let text = String::from_utf8_lossy(bytes);
-    if text.len() <= most && total <= bytes.len() as u64 {
-        return Cut { text: text.into_owned(), truncated: false };
+    let is_whole = total <= bytes.len() as u64;
+    if text.len() <= most && is_whole {
+        return Cut { text: text.into_owned(), ..Cut::default() };
     }
+    let end = if is_whole { text.len() } else { last_break(&text) };
     // More of the end: that is where programs say what went wrong.
-    let head = text.get(..text.floor_char_boundary(most / 3)).unwrap_or_default();
-    let rest = text.len().saturating_sub(most - most / 3).max(head.len());
-    let tail = text.get(text.ceil_char_boundary(rest)..).unwrap_or_default();
-    // Half a line is not known for what it is: a credential, or an address that carries something away.
-    let head = head.rfind('\n').and_then(|end| head.get(..=end)).unwrap_or(head);
-    let tail =
-        tail.find('\n').and_then(|end| tail.get(end + 1..)).filter(|tail| !tail.is_empty()).unwrap_or(tail);
-    let shown = (head.len() + tail.len()) as u64;
+    let head = if end <= most { end } else { text.floor_char_boundary(most / 3) };
+    let tail = text.ceil_char_boundary(end.saturating_sub(most - most / 3).max(head));
+    // Whole lines where there are any: they read better.
+    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+    let head = part(0, head).rfind('\n').map_or(head, |line| line + 1);
+    let tail = part(tail, end).find('\n').map(|line| tail + line + 1).filter(|at| *at < end).unwrap_or(tail);
+    let [first, last] = [0..head, tail..end].map(|part| clean::excerpt(text.as_bytes(), part));
+    let shown = (head + end - tail) as u64;
     let left_out = total.max(text.len() as u64).saturating_sub(shown);
     let line = format!("\n… {left_out} bytes left out, see artifact `{artifact}`\n");
-    Cut { text: format!("{head}{line}{tail}"), truncated: true }
+    let mut findings = first.findings;
+    findings.absorb(last.findings);
+    Cut { text: format!("{}{line}{}", first.text, last.text), truncated: true, findings }
+}
+
+/// Where the last line ends that is there to its end, or else the last word: of what follows nobody knows the rest.
+fn last_break(text: &str) -> usize {
+    let after = |found: Option<usize>| found.map(|at| at + 1);
+    after(text.rfind('\n')).or_else(|| after(text.rfind([' ', '\t']))).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -38,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_shown_as_it_is() {
-        assert_eq!(cut(b"abc", 3, 10, "stdout"), Cut { text: "abc".into(), truncated: false });
+        assert_eq!(cut(b"abc", 3, 10, "stdout"), Cut { text: "abc".into(), ..Cut::default() });
     }
 
     #[test]
@@ -73,7 +87,51 @@ mod tests {
 
     #[test]
     fn bytes_that_were_not_kept_are_counted() {
-        let cut = cut(b"abc", 1000, 10, "stderr");
-        assert_eq!(cut.text, "abc\n… 997 bytes left out, see artifact `stderr`\n");
+        let cut = cut(b"abc\n", 1000, 10, "stderr");
+        assert_eq!(cut.text, "abc\n\n… 996 bytes left out, see artifact `stderr`\n");
+    }
+
+    /// A credential that nobody issued, put together here so that no file holds it.
+    fn credential() -> String {
+        ["AKIA", "Z7QW3MNBV5XCLKJ2"].concat()
+    }
+
+    #[test]
+    fn a_credential_across_the_cut_of_one_long_line_is_shown_on_neither_side() {
+        let halves = ["AKIAZ7QW3MNB", "NBV5XCLKJ2"];
+        for before in 60..160 {
+            let text = format!("{} {} {}", "x".repeat(before), credential(), "y".repeat(250 - before));
+            let cut = cut(text.as_bytes(), text.len() as u64, 150, "stdout");
+            assert!(
+                cut.truncated && !halves.iter().any(|half| cut.text.contains(*half)),
+                "{before}: {cut:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_escape_across_the_cut_leaves_nothing_to_obey() {
+        for before in 60..160 {
+            let text = format!("{}\u{1b}]0;title\u{7}{}", "x".repeat(before), "y".repeat(250 - before));
+            let cut = cut(text.as_bytes(), text.len() as u64, 150, "stdout");
+            assert!(!cut.text.contains("title") && !cut.text.contains(";t"), "{before}: {cut:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_a_key_are_known_without_the_one_that_names_it() {
+        let line = "MIIEowIBAAKCAQEA7bq8m0Xh2Qp1zz9vL3k4dd5eYt6uI7oP8aS9dF0gHjKl\n";
+        let text = format!("-----BEGIN PRIVATE KEY-----\n{}", line.repeat(40));
+        let cut = cut(text.as_bytes(), text.len() as u64, 600, "stdout");
+        // The first lines are known for what they are.
+        assert!(!clean::clean_text(&cut.text, usize::MAX).text.contains("MIIE"), "{cut:?}");
+        assert_eq!(cut.findings.masked(), (1, vec!["private-key"]));
+    }
+
+    #[test]
+    fn what_was_dropped_after_the_cap_leaves_no_half_behind() {
+        let text = "one two AKIAZ7QW3MNBV5XCLKJ".to_owned();
+        let cut = cut(text.as_bytes(), 10_000, 300, "stdout");
+        assert!(cut.text.contains("one two") && !cut.text.contains("AKIA"), "{cut:?}");
     }
 }

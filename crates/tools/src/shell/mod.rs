@@ -131,8 +131,8 @@ fn answer(mut ended: Ended) -> Ran {
         exit_code: ended.exit_code,
         signal: ended.signal,
         timed_out: ended.timed_out,
-        stdout: shown.stdout,
-        stderr: shown.stderr,
+        stdout: shown.stdout.clone(),
+        stderr: shown.stderr.clone(),
         stdout_bytes: ended.stdout_bytes,
         stderr_bytes: ended.stderr_bytes,
         truncated: shown.truncated,
@@ -140,7 +140,7 @@ fn answer(mut ended: Ended) -> Ran {
     };
     let is_error = ended.failure.is_some() || ended.exit_code != Some(0);
     let structured = serde_json::to_value(structured).unwrap_or_default();
-    ended.answer(Output { content, is_error, structured, artifacts: Vec::new() })
+    ended.answer(Output { content, is_error, structured, artifacts: Vec::new() }, shown)
 }
 
 /// The commands, in order.

@@ -173,6 +173,7 @@ impl Bench {
             }
             Err(reason) => Ran {
                 output: contract::Output::default(),
+                findings: clean::Findings::default(),
                 facts: contract::RunFacts::default(),
                 failure: Some(reason),
             },
