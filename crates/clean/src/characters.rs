@@ -91,17 +91,22 @@ pub(super) fn is_emoji(character: char) -> bool {
         | '\u{1f000}'..='\u{1faff}')
 }
 
+/// Whether a character and a selector are the first two of a key such as 1️⃣.
+pub(super) fn begins_keycap(character: char, selector: char) -> bool {
+    matches!(character, '#' | '*' | '0'..='9') && matches!(selector, '\u{fe0e}' | '\u{fe0f}')
+}
+
 /// Whether a variation selector may follow a character.
 pub(super) fn may_vary(character: char, selector: char) -> bool {
     let ideograph =
         matches!(character, '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
     match selector {
-        '\u{fe0e}' | '\u{fe0f}' => is_emoji(character) || matches!(character, '#' | '*' | '0'..='9'),
+        '\u{fe0e}' | '\u{fe0f}' => is_emoji(character),
         '\u{e0100}'..='\u{e01ef}' => ideograph,
         '\u{180b}'..='\u{180f}' => matches!(character, '\u{1800}'..='\u{18af}'),
         '\u{fe00}'..='\u{fe02}' if ideograph => true,
         _ => {
-            matches!(character, '0' | '\u{1000}'..='\u{109f}' | '\u{2229}'..='\u{22ff}' | '\u{2a00}'..='\u{2aff}'
+            matches!(character, '\u{1000}'..='\u{109f}' | '\u{2229}'..='\u{22ff}' | '\u{2a00}'..='\u{2aff}'
             | '\u{3001}' | '\u{3002}' | '\u{a840}'..='\u{a87f}' | '\u{ff01}'..='\u{ff1f}' | '\u{10ac0}'..='\u{10aff}'
             | '\u{13000}'..='\u{143ff}')
         }

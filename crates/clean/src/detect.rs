@@ -78,7 +78,7 @@ static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     words.extend(secrets::ASSIGNED.map(|word| (word, Trigger::Assignment)));
     words.extend(secrets::HEADERS.map(|word| (word, Trigger::Header)));
     words.extend(links::SCHEMES.map(|word| (word, Trigger::Scheme)));
-    words.extend([("://", Trigger::Address), ("](//", Trigger::Address), ("=\"//", Trigger::Address)]);
+    words.extend(links::BEFORE_HOST.map(|word| (word, Trigger::Address)));
     words.extend(secrets::KEY_BLOCKS.map(|word| (word, Trigger::KeyBlock)));
     words.push((secrets::ENCODED_KEY, Trigger::EncodedKey));
     Triggers::of(words)

@@ -11,13 +11,31 @@ use super::detect::{Hit, Runs};
 use super::finding::{Action, Category};
 
 /// Markdown whose target is a program.
-pub(super) const SCHEMES: [&str; 6] = [
+pub(super) const SCHEMES: [&str; 8] = [
     "](javascript:",
+    "](javascript&colon;",
+    "](javascript&#58;",
     "](vbscript:",
     "](data:text/html",
     "]: javascript:",
     "](<javascript:",
     "]: data:text/html",
+];
+
+/// What stands between a scheme and a host, also as Markdown and browsers read it.
+pub(super) const BEFORE_HOST: [&str; 12] = [
+    "://",
+    "](//",
+    "=\"//",
+    "&#58;//",
+    "&#x3a;//",
+    "&colon;//",
+    ":&#47;&#47;",
+    ":&#x2f;&#x2f;",
+    ":&sol;&sol;",
+    ":/&#47;",
+    ":&#47;/",
+    ":\\\\",
 ];
 
 pub(super) const RULES: [(&str, Action); 7] = [
@@ -80,7 +98,7 @@ pub(super) fn find_scheme(bytes: &[u8], place: &Range<usize>) -> Option<Hit> {
 pub(super) fn find_link(place: &Range<usize>, runs: &mut Runs<'_>) -> Option<Hit> {
     let bytes = runs.bytes();
     let start = match bytes.get(place.start)? {
-        b':' => place.start - Class::Letter.run_back(bytes.get(..place.start)?, 16),
+        b':' | b'&' => place.start - Class::Letter.run_back(bytes.get(..place.start)?, 16),
         _ => place.end - 2,
     };
     let end = with_blank(bytes, runs.end(Class::Address, place.end));
@@ -200,7 +218,7 @@ fn has_text(tail: &[u8], place: Place) -> bool {
     let least = if place == Place::Bare { 48 } else { 24 };
     tail.split(|byte| matches!(byte, b'/' | b'?' | b'&' | b'#' | b';' | b'=' | b','))
         .filter(|part| part.len() >= least)
-        .any(|part| is_prose(part, if loads { 7 } else { 16 }) || is_encoded(part, least))
+        .any(|part| is_prose(part, if loads { 7 } else { 16 }) || is_escaped(part) || is_encoded(part, least))
         || (loads
             && tail.iter().position(|byte| *byte == b'?').is_some_and(|query| tail.len() - query > 1500))
 }
@@ -217,6 +235,15 @@ fn is_prose(part: &[u8], least: usize) -> bool {
         });
         reads_as_text(&text) && words.count() >= least
     }
+}
+
+/// Letters and digits need no escapes: whoever writes several so has something to hide.
+fn is_escaped(part: &[u8]) -> bool {
+    let escapes = part.windows(3).filter(|three| match three {
+        [b'%', digits @ ..] => from_hex(digits).first().is_some_and(u8::is_ascii_alphanumeric),
+        _ => false,
+    });
+    escapes.count() >= 8
 }
 
 fn is_encoded(part: &[u8], least: usize) -> bool {

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use super::detect::{Hit, View};
 use super::finding::{Action, Category};
 use super::fold::{Folded, fold, fold_word};
+use super::markers::{NAMES, find_named};
 use super::orders::{ORDERS, Order};
 use super::table::{State, Table};
 
@@ -23,6 +24,7 @@ pub(super) struct Book {
     /// The column of each ASCII character, folded; what is no letter changes nothing.
     ascii: [u8; 256],
     /// For each word: its length in folded bytes, whether something else has to stand before it, and the steps it is.
+    /// The name of a mark is none.
     words: Vec<(usize, bool, Vec<Step>)>,
 }
 
@@ -41,13 +43,18 @@ impl Book {
                 }
             }
         }
+        let marks = NAMES.map(|name| (fold_word(name), Vec::new()));
+        words.extend(marks);
         let spelt: Vec<&str> = words.iter().map(|(word, _)| word.as_str()).collect();
         let table = Table::of(&spelt, |byte| byte);
         let ascii = std::array::from_fn(|at| match u8::try_from(at).map(char::from).map(fold) {
             Ok(Folded::Byte(byte)) => table.column(byte),
             _ => Table::NOTHING,
         });
-        let words = words.into_iter().map(|(word, steps)| (word.len(), word.is_ascii(), steps)).collect();
+        // Before the name of a mark stands a bar, which counts as a letter.
+        let begins = |word: &str, steps: &[Step]| word.is_ascii() && !steps.is_empty();
+        let words =
+            words.into_iter().map(|(word, steps)| (word.len(), begins(&word, &steps), steps)).collect();
         Book { table, ascii, words }
     }
 }
@@ -97,6 +104,9 @@ impl Phrases {
         for word in book.table.words(*state) {
             let Some((length, begins_word, steps)) = book.words.get(usize::from(*word)) else { continue };
             let Some(start) = word_start(view.text, end, *length, *begins_word) else { continue };
+            if steps.is_empty() {
+                hits.extend(find_named(view.text, &(start..end)));
+            }
             for (number, at) in steps {
                 self.reach(*number, *at, start..end, view, hits);
             }

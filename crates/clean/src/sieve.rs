@@ -4,7 +4,7 @@
 //! can part them. Works character by character, so that it is the same wherever its input is cut.
 
 use super::characters::{
-    Kind, TAGGED_FLAGS, is_emoji, joins, kind_of, may_vary, parts_with_spaces, reads_leftwards,
+    Kind, TAGGED_FLAGS, begins_keycap, is_emoji, joins, kind_of, may_vary, parts_with_spaces, reads_leftwards,
 };
 use super::escapes::{Escape, Step, UNFINISHED};
 use super::finding::{Action, Category, Finding};
@@ -28,6 +28,8 @@ enum State {
     Return,
     /// After a joiner, which stays if an emoji follows.
     Joiner,
+    /// After a digit and this selector, which stays if a key follows.
+    Keycap(char),
     /// After a black flag, among tags.
     Tags { spelt: [u8; 6], count: u8 },
     /// In an escape sequence.
@@ -96,6 +98,7 @@ impl Sieve {
             State::Text => {}
             State::Return => self.line_break(Category::Control, "carriage-return", window),
             State::Joiner => self.remove(Category::Invisible, "zero-width", window),
+            State::Keycap(_) => self.remove(Category::Smuggled, "variation-selector", window),
             State::Tags { .. } => self.remove(Category::Smuggled, "tag-character", window),
             State::Escape(_) => self.remove(Category::Escape, UNFINISHED, window),
             State::Aside { .. } => {
@@ -123,6 +126,15 @@ impl Sieve {
                     self.keep("\u{200d}", window);
                 } else {
                     self.remove(Category::Invisible, "zero-width", window);
+                }
+                self.in_text(character, window);
+            }
+            // ATTACK(credential-in-output): a digit alone has no variants, and one would part what it stands in.
+            State::Keycap(selector) => {
+                if character == '\u{20e3}' {
+                    self.keep_character(selector, window);
+                } else {
+                    self.remove(Category::Smuggled, "variation-selector", window);
                 }
                 self.in_text(character, window);
             }
@@ -192,6 +204,10 @@ impl Sieve {
                 return;
             }
             Kind::Space | Kind::NonJoiner | Kind::Joiner => (Category::Invisible, "zero-width"),
+            Kind::Variation if before.is_some_and(|before| begins_keycap(before, character)) => {
+                self.state = State::Keycap(character);
+                return;
+            }
             Kind::Variation => {
                 if before.is_some_and(|before| may_vary(before, character))
                     && self.may_vary_again(character, window)

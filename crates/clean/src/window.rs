@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use super::characters::{Kind, kind_of};
 use super::class::Class;
 use super::detect::{Detector, Hit, View};
 use super::finding::{Action, Finding, Findings};
@@ -162,6 +163,7 @@ impl Window {
         if self.written == self.text.len() {
             self.open = Some((finding, class));
         } else {
+            self.written += hidden_prefix(self.text.get(self.written..).unwrap_or_default());
             self.record(finding);
         }
     }
@@ -182,7 +184,7 @@ impl Window {
             self.out.push_str(hit.rule);
             self.out.push(']');
         }
-        self.written = hit.end;
+        self.written = hit.end + hidden_prefix(self.text.get(hit.end..).unwrap_or_default());
         match hit.goes_on {
             Some(class) if hit.end == self.text.len() && at == End::Open => {
                 if let Some((open, _)) = self.open.replace((finding, class)) {
@@ -239,6 +241,17 @@ impl Window {
     fn original_end(&self, index: usize) -> u64 {
         index.checked_sub(1).map_or(0, |last| self.original_start(last) + 1)
     }
+}
+
+/// How much of what begins a text is unseen, and was kept for the sake of what stood before it. After a mask that is gone.
+fn hidden_prefix(text: &str) -> usize {
+    let is_kept = |character: &char| {
+        matches!(
+            kind_of(*character),
+            Kind::Mark | Kind::Space | Kind::Joiner | Kind::NonJoiner | Kind::Variation | Kind::Tag
+        )
+    };
+    text.chars().take_while(is_kept).map(char::len_utf8).sum()
 }
 
 /// Whether more text may follow.
