@@ -9,6 +9,7 @@ mod client;
 #[expect(dead_code, reason = "the tests use the rest")]
 mod stub;
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -45,7 +46,26 @@ async fn send(server: &Server, body: &[u8]) -> Option<Response> {
     Some(Response::read(&String::from_utf8_lossy(&answer)))
 }
 
-fuzz_target!(|body: &[u8]| {
+/// Bodies of the kinds that there are: where the fuzzer begins.
+const BEGINNINGS: [&str; 6] = [
+    r#"{"tool":"fs.read","arguments":{"path":"a"}}"#,
+    r#"{"tool":"fs.read","arguments":null,"task":"t","key":"k","purpose":"p","wait":1}"#,
+    r#"{"tool":"fs.read","tool":"shell"}"#,
+    r#"{"tool":7}"#,
+    r#"{"arguments":{}}"#,
+    r#"[1e400]"#,
+];
+
+fn begin(corpus: &Path) {
+    std::fs::create_dir_all(corpus).expect("a folder can be made");
+    for (number, text) in BEGINNINGS.iter().enumerate() {
+        std::fs::write(corpus.join(format!("beginning-{number}")), text).expect("a seed");
+    }
+}
+
+fuzz_target!(init: begin(&Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/http")), |body: &[u8]| check(body));
+
+fn check(body: &[u8]) {
     let (runtime, server) = server();
     server.gate.asked.lock().expect("nobody panics with it").clear();
     // The stub has a tool that never ends.
@@ -69,4 +89,4 @@ fuzz_target!(|body: &[u8]| {
         }
         (Some(_), several) => panic!("one body, several calls: {several:?}"),
     }
-});
+}

@@ -6,12 +6,31 @@
 #[expect(dead_code, reason = "the server uses the rest")]
 mod lines;
 
+use std::path::Path;
+
 use contract::Canonical;
 use libfuzzer_sys::fuzz_target;
 use lines::Lines;
 use tokio::io::AsyncReadExt;
 
-fuzz_target!(|bytes: &[u8]| {
+/// Lines of the protocol, and what is near them: where the fuzzer begins.
+const BEGINNINGS: [&str; 4] = [
+    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"fs.read\",\"arguments\":{\"path\":\"a\"}}}\n",
+    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\r\n\r\n{\"a\":1,\"a\":2}\nnull\n",
+    "[{\"jsonrpc\":\"2.0\",\"id\":1e400}]\n\"\\ud800\"\n{\n",
+    "{\"id\":1}",
+];
+
+fn begin(corpus: &Path) {
+    std::fs::create_dir_all(corpus).expect("a folder can be made");
+    for (number, text) in BEGINNINGS.iter().enumerate() {
+        std::fs::write(corpus.join(format!("beginning-{number}")), text).expect("a seed");
+    }
+}
+
+fuzz_target!(init: begin(&Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/lines")), |bytes: &[u8]| check(bytes));
+
+fn check(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let (output, mut heard) = tokio::io::duplex(1 << 22);
@@ -38,4 +57,4 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(answer["error"]["code"], -32600);
         }
     });
-});
+}
