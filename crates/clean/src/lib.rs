@@ -34,6 +34,8 @@ mod table;
 mod tests;
 mod window;
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 pub use excerpt::{Excerpt, excerpt};
@@ -77,9 +79,9 @@ pub fn clean_value(value: Value, findings: &mut Findings) -> Value {
             Value::Array(items.into_iter().map(|item| clean_value(item, findings)).collect())
         }
         Value::Object(members) => {
-            let mut cleaned = Map::new();
+            let (mut cleaned, mut used) = (Map::new(), HashMap::new());
             for (key, value) in members {
-                let key = free_key(&cleaned, clean_text_into(&key, findings));
+                let key = free_key(&cleaned, &mut used, clean_text_into(&key, findings));
                 let value = clean_value(value, findings);
                 cleaned.insert(key, value);
             }
@@ -95,13 +97,20 @@ fn clean_text_into(text: &str, findings: &mut Findings) -> String {
     cleaned.text
 }
 
-/// Two keys that differ only in what was taken out stay two.
-fn free_key(members: &Map<String, Value>, key: String) -> String {
+/// Two keys that differ only in what was taken out stay two. `used` has the last number that each was given: nobody counts
+/// from the beginning for every key of many.
+fn free_key(members: &Map<String, Value>, used: &mut HashMap<String, u64>, key: String) -> String {
     if !members.contains_key(&key) {
         return key;
     }
-    let numbered = |number: usize| format!("{key} ({number})");
-    (2..).map(numbered).find(|key| !members.contains_key(key)).unwrap_or(key)
+    let last = used.entry(key.clone()).or_insert(1);
+    loop {
+        *last += 1;
+        let numbered = format!("{key} ({last})");
+        if !members.contains_key(&numbered) {
+            return numbered;
+        }
+    }
 }
 
 /// Cleans a text that comes in pieces.

@@ -2,13 +2,16 @@
 //!
 //! Reads and writes in pieces: memory does not grow with the input.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 
 use anyhow::{Context, Error};
 use clap::Args;
 use engine::{Cleaner, Findings};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::talk;
 
@@ -161,22 +164,23 @@ fn scan_lines(mut input: BufReader<impl Read>, mut output: impl Write) -> Result
         if read == 0 {
             break;
         }
-        let answered = if line.len() > MOST_LINE && line.last() != Some(&b'\n') {
+        let asked = if line.len() > MOST_LINE && line.last() != Some(&b'\n') {
             skip_line(&mut input)?;
             Err(format!("the line is longer than {MOST_LINE} bytes"))
         } else {
-            answer(&line, number)
+            serde_json::from_slice::<Question>(&line).map_err(|error| error.to_string())
         };
-        let (answer, line_code) = answered.unwrap_or_else(|why| {
-            (
-                json!({ "id": null, "line": number, "error": { "code": "malformed", "message": why } }),
-                CODE_BROKEN,
-            )
-        });
+        let line_code = match asked {
+            Ok(question) => answer(question, number, &mut output)?,
+            Err(why) => {
+                let error = json!({ "code": "malformed", "message": why });
+                serde_json::to_writer(&mut output, &json!({ "id": null, "line": number, "error": error }))?;
+                CODE_BROKEN
+            }
+        };
+        output.write_all(b"\n")?;
         // What was found counts for more than what could not be read.
         code = code.max(line_code);
-        serde_json::to_writer(&mut output, &answer)?;
-        output.write_all(b"\n")?;
         if line.capacity() > 1 << 20 {
             line = Vec::new();
         }
@@ -185,29 +189,69 @@ fn scan_lines(mut input: BufReader<impl Read>, mut output: impl Write) -> Result
     Ok(code)
 }
 
-/// The answer to one line, or why there is none.
-fn answer(line: &[u8], number: u64) -> Result<(Value, i32), String> {
-    let asked: Value = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"))?;
-    let (id, text) = match asked {
-        Value::String(text) => (Value::Null, text),
-        Value::Object(mut members) => match (members.remove("id"), members.remove("text")) {
-            (id, Some(Value::String(text))) => (id.unwrap_or_default(), text),
-            _ => return Err("an object needs `text`, a string".to_owned()),
-        },
-        _ => return Err("neither a string nor an object".to_owned()),
-    };
+/// Answers one line.
+fn answer(Question { id, text }: Question, line: u64, output: impl Write) -> Result<i32, Error> {
     let mut cleaner = Cleaner::default();
     cleaner.push(&text);
+    drop(text);
     let (text, findings) = cleaner.finish();
-    let mut answer = serde_json::to_value(Told::of(&findings)).map_err(|error| error.to_string())?;
-    if let Value::Object(members) = &mut answer {
-        members.extend([
-            ("id".to_owned(), id),
-            ("line".to_owned(), json!(number)),
-            ("text".to_owned(), json!(text)),
-        ]);
+    let told = Told::of(&findings);
+    serde_json::to_writer(output, &Answer { id, line, text, told })?;
+    Ok(code_of(&findings))
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    id: Option<Box<RawValue>>,
+    line: u64,
+    text: String,
+    #[serde(flatten)]
+    told: Told<'a>,
+}
+
+/// What one line asks. Read without a tree of its values: that would be many times as large as the line.
+struct Question {
+    /// As it was written.
+    id: Option<Box<RawValue>>,
+    text: String,
+}
+
+impl<'de> Deserialize<'de> for Question {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Question, D::Error> {
+        deserializer.deserialize_any(QuestionVisitor)
     }
-    Ok((answer, code_of(&findings)))
+}
+
+struct QuestionVisitor;
+
+impl<'de> Visitor<'de> for QuestionVisitor {
+    type Value = Question;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string, or an object with `text`, a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Question, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: de::Error>(self, text: String) -> Result<Question, E> {
+        Ok(Question { id: None, text })
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Question, M::Error> {
+        let (mut id, mut text) = (None, None);
+        while let Some(name) = members.next_key::<String>()? {
+            match name.as_str() {
+                "id" if id.is_some() => return Err(de::Error::duplicate_field("id")),
+                "text" if text.is_some() => return Err(de::Error::duplicate_field("text")),
+                "id" => id = Some(members.next_value()?),
+                "text" => text = Some(members.next_value()?),
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Question { id, text: text.ok_or_else(|| de::Error::missing_field("text"))? })
+    }
 }
 
 fn skip_line(input: &mut impl BufRead) -> Result<(), Error> {
@@ -224,6 +268,8 @@ fn skip_line(input: &mut impl BufRead) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn batch(input: &str) -> (i32, Vec<Value>) {
@@ -258,6 +304,9 @@ mod tests {
         );
         assert!(answers[2..6].iter().all(|answer| answer["error"]["code"] == "malformed"), "{answers:?}");
         assert_eq!(batch("nonsense\n").0, CODE_BROKEN);
+        assert_eq!(batch("{\"text\":\"a\",\"text\":\"b\"}\n").0, CODE_BROKEN);
+        let (_, answers) = batch("{\"x\":[1],\"id\":{\"b\":1.10},\"text\":\"a\"}\n");
+        assert_eq!((&answers[0]["id"], &answers[0]["text"]), (&json!({ "b": 1.10 }), &json!("a")));
         assert_eq!(batch("\"plain\"\n").0, CODE_NOTHING);
     }
 

@@ -211,6 +211,17 @@ fn keys_and_values_of_an_object_are_cleaned_each() {
 }
 
 #[test]
+fn many_keys_that_become_one_take_no_longer_than_others() {
+    let hidden = |number: u32| char::from_u32(0xe_0020 + number).unwrap();
+    let many = (0..20_000).map(|number| {
+        let key: String = [number / 400, number / 20 % 20, number % 20].map(hidden).into_iter().collect();
+        (key, json!(number))
+    });
+    let cleaned = clean_value(serde_json::Value::Object(many.collect()), &mut clean::Findings::default());
+    assert_eq!(cleaned.as_object().unwrap().len(), 20_000);
+}
+
+#[test]
 fn a_credential_is_found_in_the_name_of_a_file() {
     for name in [format!("./logs/{}.txt", key()), format!("{}_backup", key()), format!("a/{}/b", key())] {
         assert!(!clean(&name).text.contains("AKIA"), "{name}");

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::thread;
 
 use crate::toolgate::{Gate, Ran, finish, ran, start};
 
@@ -64,4 +65,71 @@ fn a_line_of_a_batch_is_answered_before_the_next_is_asked() {
 fn bytes_that_are_no_text_do_not_stop_it() {
     let ended = scan(&[], b"a\xff\xfeb\n");
     assert_eq!(ended, ran(3, "a\u{fffd}\u{fffd}b\n", "found: 2 encoding/invalid-utf8 (removed)\n"));
+}
+
+/// One line of a batch, by its number: clean, dirty, malformed, and now and then very long.
+fn line(number: u64) -> String {
+    match number {
+        _ if number % 97 == 0 => "{\"text\": 7}\n".to_owned(),
+        _ if number % 89 == 0 => format!("nonsense {number}\n"),
+        _ if number % 1009 == 0 => format!("{{\"id\":{number},\"text\":\"{}\"}}\n", "long ".repeat(100_000)),
+        _ if number % 1013 == 0 => format!("\"{}\"\n", "x".repeat(17 << 20)),
+        _ if number % 10 == 0 => format!("{{\"id\":{number},\"text\":\"a\\u001b[1m {}\"}}\n", key()),
+        _ => format!("{{\"id\":{number},\"text\":\"line {number} of a log, and nothing in it\"}}\n"),
+    }
+}
+
+/// The beginning of its answer, and something else that is in it.
+fn answer(number: u64) -> (String, &'static str) {
+    let malformed = [97, 89].iter().any(|of| number.is_multiple_of(*of))
+        || (number.is_multiple_of(1013) && !number.is_multiple_of(1009));
+    let found = number.is_multiple_of(10) && !number.is_multiple_of(1009);
+    match (malformed, found) {
+        (true, _) => (String::new(), "\"code\":\"malformed\""),
+        (_, true) => (format!("{{\"id\":{number},\"line\":{number},"), "a [masked:aws-access-key]"),
+        _ => (format!("{{\"id\":{number},\"line\":{number},"), "\"findings\":[]"),
+    }
+}
+
+/// The most memory a process ever had, in bytes.
+fn peak_memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it is running");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it has a peak");
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().expect("it is a number");
+    kilobytes * 1024
+}
+
+/// A million with `TOOLGATE_LONG=1`.
+#[test]
+fn a_batch_of_any_length_is_answered_line_by_line_in_the_same_memory() {
+    let long = std::env::var("TOOLGATE_LONG").is_ok_and(|value| value == "1");
+    let (few, many) = if long { (100_000, 1_000_000) } else { (2_100, 12_000) };
+    let gate = Gate::new();
+    let mut child = start(gate.command(&["scan", "--batch"]).stdin(Stdio::piped()));
+    let mut output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+    let mut input = child.stdin.take().expect("its input is a pipe");
+    let mut text = String::new();
+    let mut peaks = Vec::new();
+    for numbers in [1..=few, few + 1..=many] {
+        let asked = numbers.clone();
+        let asking = thread::spawn(move || {
+            for number in asked {
+                input.write_all(line(number).as_bytes()).expect("it can be written");
+            }
+            input
+        });
+        for number in numbers {
+            text.clear();
+            output.read_line(&mut text).expect("it can be read");
+            let (first, part) = answer(number);
+            assert!(text.starts_with(&first) && text.contains(part), "line {number}: {text:.200}");
+        }
+        input = asking.join().expect("all of it is asked");
+        peaks.push(peak_memory(child.id()));
+    }
+    drop(input);
+    assert_eq!(finish(child).code, Some(3));
+    println!("{few} lines: {} bytes at most; {many}: {}", peaks[0], peaks[1]);
+    assert!(peaks[1] <= peaks[0] + (8 << 20), "memory grows with the lines: {peaks:?}");
+    assert!(peaks[1] < 128 << 20, "a line takes more memory than it is worth: {peaks:?}");
 }
