@@ -135,6 +135,8 @@ fn a_batch_of_any_length_is_answered_line_by_line_in_the_same_memory() {
     drop(input);
     assert_eq!(finish(child).code, Some(3));
     println!("{few} lines: {} bytes at most; {many}: {}", peaks[0], peaks[1]);
-    assert!(peaks[1] <= peaks[0] + (8 << 20), "memory grows with the lines: {peaks:?}");
+    // In a million lines some are longer than is read, and the allocator may hold one of them more.
+    let slack = if long { 24 << 20 } else { 4 << 20 };
+    assert!(peaks[1] <= peaks[0] + slack, "memory grows with the lines: {peaks:?}");
     assert!(peaks[1] < 128 << 20, "a line takes more memory than it is worth: {peaks:?}");
 }
