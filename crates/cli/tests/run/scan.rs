@@ -70,11 +70,13 @@ fn bytes_that_are_no_text_do_not_stop_it() {
 /// One line of a batch, by its number: clean, dirty, malformed, and now and then very long.
 fn line(number: u64) -> String {
     match number {
-        _ if number % 97 == 0 => "{\"text\": 7}\n".to_owned(),
-        _ if number % 89 == 0 => format!("nonsense {number}\n"),
-        _ if number % 1009 == 0 => format!("{{\"id\":{number},\"text\":\"{}\"}}\n", "long ".repeat(100_000)),
+        _ if number.is_multiple_of(97) => "{\"text\": 7}\n".to_owned(),
+        _ if number.is_multiple_of(89) => format!("nonsense {number}\n"),
+        _ if number.is_multiple_of(1009) => {
+            format!("{{\"id\":{number},\"text\":\"{}\"}}\n", "long ".repeat(100_000))
+        }
         _ if is_too_long(number) => format!("\"{}\"\n", "x".repeat(17 << 20)),
-        _ if number % 10 == 0 => format!("{{\"id\":{number},\"text\":\"a\\u001b[1m {}\"}}\n", key()),
+        _ if number.is_multiple_of(10) => format!("{{\"id\":{number},\"text\":\"a\\u001b[1m {}\"}}\n", key()),
         _ => format!("{{\"id\":{number},\"text\":\"line {number} of a log, and nothing in it\"}}\n"),
     }
 }
@@ -106,6 +108,7 @@ fn peak_memory(process: u32) -> u64 {
 
 /// A million with `TOOLGATE_LONG=1`.
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are what people want to see")]
 fn a_batch_of_any_length_is_answered_line_by_line_in_the_same_memory() {
     let long = std::env::var("TOOLGATE_LONG").is_ok_and(|value| value == "1");
     let (few, many) = if long { (100_000, 1_000_000) } else { (6_500, 16_000) };
