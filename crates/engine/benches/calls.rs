@@ -73,6 +73,7 @@ fn time_decisions(count: usize) {
             access: WorkspaceAccess::Read,
             profile: None,
             commands: Vec::new(),
+            trees: Vec::new(),
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),

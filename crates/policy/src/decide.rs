@@ -5,12 +5,13 @@ use contract::{
 };
 
 use crate::address::is_special_host;
-use crate::facts::{Admitted, Command, Consent, Facts, ToolFacts};
+use crate::facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
 use crate::settings::{Agent, Policy, Settings};
+use crate::spelling::Known;
 use crate::verdict::{Question, Ruling, Step, Verdict};
 
 /// Decides one call. Runs nothing, and says how it came to its answer.
@@ -140,9 +141,13 @@ impl Hearing<'_> {
     /// An operator's list of denied commands, then the list of allowed ones, then the profile's own.
     fn hear_commands(&mut self, constraints: &Constraints) -> Result<(), Reason> {
         let shell = &self.settings.shell;
-        for Command { name: command, unlisted } in &self.call.facets.commands {
-            let name = command.rsplit('/').next().unwrap_or(command);
-            if shell.denied.contains(name) || shell.denied.contains(command) {
+        for started in &self.call.facets.commands {
+            let Command { name: command, unlisted, .. } = started;
+            let is_denied = |program: &&str| {
+                let name = program.rsplit('/').next().unwrap_or(program);
+                shell.denied.contains(name) || shell.denied.contains(*program)
+            };
+            if let Some(command) = started.programs().find(is_denied) {
                 let why = format!("`{command}` is on the list of denied commands");
                 return self.deny("shell", Reason::command_not_allowed(why));
             }
@@ -231,7 +236,11 @@ impl Hearing<'_> {
     /// The rules that speak about the call, and how clearly.
     fn rules(&self) -> impl Iterator<Item = (&ApprovalRule, Fit)> {
         let of_tool = self.settings.rules.iter().filter(|rule| rule.tool.matches(&self.call.tool.name));
-        of_tool.map(|rule| (rule, rule.fits(&self.call.values))).filter(|(_, fit)| *fit != Fit::None)
+        let Facets { commands, trees, .. } = &self.call.facets;
+        let known = Known { commands, trees, workspace: Some(&self.facts.workspace) };
+        of_tool
+            .map(move |rule| (rule, rule.fits(&self.call.values, known)))
+            .filter(|(_, fit)| *fit != Fit::None)
     }
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {

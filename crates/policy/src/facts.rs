@@ -73,6 +73,8 @@ pub struct Facets {
     pub profile: Option<Profile>,
     /// For commands: every program that would be started.
     pub commands: Vec<Command>,
+    /// Arguments that name a directory and mean everything beneath it, as they were written.
+    pub trees: Vec<String>,
     /// Hosts that its arguments name.
     pub hosts: Vec<String>,
 }
@@ -84,6 +86,22 @@ pub struct Command {
     pub name: String,
     /// Why it is none of the profile's own, if it is not.
     pub unlisted: Option<Reason>,
+    /// Other programs that it may start, or be, by the words of the call: all that could be meant.
+    pub starts: Vec<String>,
+    /// Why it cannot be told from those words what it starts, if it cannot.
+    pub untold: Option<&'static str>,
+}
+
+impl Command {
+    /// A program of this name, of which nothing else is known.
+    pub fn named(name: impl Into<String>) -> Command {
+        Command { name: name.into(), unlisted: None, starts: Vec::new(), untold: None }
+    }
+
+    /// It, and what it may start.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        [&self.name].into_iter().chain(&self.starts).map(String::as_str)
+    }
 }
 
 /// What is true at the moment of deciding.

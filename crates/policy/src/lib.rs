@@ -16,8 +16,10 @@ mod rates;
 mod resources;
 mod rule;
 mod settings;
+mod spelling;
 mod standing;
 mod verdict;
+mod wildcard;
 
 pub use address::is_special_host;
 pub use decide::{decide, may_see};

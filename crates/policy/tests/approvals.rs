@@ -64,6 +64,7 @@ fn call(safety: SafetyClass, values: Value) -> Admitted {
             access: WorkspaceAccess::Write,
             profile: Some(Profile::Mutate),
             commands: Vec::new(),
+            trees: Vec::new(),
             hosts: Vec::new(),
         },
         arguments: Digest::of(values.to_string().as_bytes()),

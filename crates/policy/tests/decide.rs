@@ -85,6 +85,7 @@ fn call(row: &Row) -> Admitted {
             access: WorkspaceAccess::Write,
             profile,
             commands: Vec::new(),
+            trees: Vec::new(),
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),
@@ -95,7 +96,7 @@ fn call(row: &Row) -> Admitted {
 }
 
 fn listed(name: &str) -> Command {
-    Command { name: name.to_owned(), unlisted: None }
+    Command::named(name)
 }
 
 fn unlisted(name: &str) -> Command {

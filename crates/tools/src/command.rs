@@ -262,7 +262,7 @@ impl<In: DeserializeOwned, Out: Serialize> Tool for Built<In, Out> {
         Ok(Facets {
             safety: definition.safety,
             egress: definition.egress,
-            ..facets_of(self.profile, self.action.clone(), &line.stages)
+            ..facets_of(self.profile, self.action.clone(), ".", &line.stages)
         })
     }
 

@@ -16,6 +16,7 @@ pub(crate) mod payment;
 mod people;
 mod private;
 mod reading;
+mod rules;
 mod seal_races;
 mod seal_words;
 mod seals;
@@ -48,6 +49,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("doors", doors::cases()),
         ("limits", limits::cases()),
         ("ways_in", ways_in::cases()),
+        ("rules", rules::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
     ]

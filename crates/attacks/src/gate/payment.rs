@@ -102,6 +102,7 @@ impl Tool for Paying {
             access: WorkspaceAccess::None,
             profile: None,
             commands: Vec::new(),
+            trees: Vec::new(),
             hosts: Vec::new(),
         })
     }

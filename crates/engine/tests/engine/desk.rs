@@ -155,6 +155,7 @@ impl Tool for Doer {
             access: WorkspaceAccess::None,
             profile: None,
             commands: Vec::new(),
+            trees: Vec::new(),
             hosts: Vec::new(),
         })
     }

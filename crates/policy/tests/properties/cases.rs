@@ -129,8 +129,8 @@ fn tool() -> impl Strategy<Value = ToolFacts> {
 fn facets() -> impl Strategy<Value = Facets> {
     let access = select(vec![WorkspaceAccess::None, WorkspaceAccess::Read, WorkspaceAccess::Write]);
     let command = (select(&COMMANDS), prop::bool::weighted(0.1)).prop_map(|(name, is_unlisted)| Command {
-        name: name.to_owned(),
         unlisted: is_unlisted.then(|| Reason::command_not_allowed("not listed")),
+        ..Command::named(name)
     });
     let hosts = rarely(&["example.com"], &PRIVATE_HOSTS);
     let lists = (vec(command, 0..3), weighted(0.3, hosts));
@@ -149,6 +149,7 @@ fn facets() -> impl Strategy<Value = Facets> {
             access,
             profile,
             commands,
+            trees: Vec::new(),
             hosts: host.map(str::to_owned).into_iter().collect(),
         })
 }

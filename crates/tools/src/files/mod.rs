@@ -64,6 +64,7 @@ impl Tool for FileTool {
             access: self.verb.access(),
             profile: None,
             commands: Vec::new(),
+            trees: call.trees().into_iter().map(str::to_owned).collect(),
             hosts: Vec::new(),
         })
     }

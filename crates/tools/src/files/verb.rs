@@ -143,6 +143,25 @@ impl FileCall {
         Ok(self.paths()?.iter().map(Word::of_path).collect())
     }
 
+    /// The paths with which it means everything beneath, as they were written.
+    pub(crate) fn trees(&self) -> Vec<&str> {
+        match self {
+            FileCall::List(ListInput { recursive: true, path, .. })
+            | FileCall::Delete(DeleteInput { recursive: true, path })
+            | FileCall::Search(SearchInput { path, .. }) => vec![path],
+            FileCall::Move(input) => vec![&input.from, &input.to],
+            FileCall::Read(_)
+            | FileCall::Write(_)
+            | FileCall::Append(_)
+            | FileCall::Edit(_)
+            | FileCall::List(_)
+            | FileCall::Stat(_)
+            | FileCall::MakeDirectory(_)
+            | FileCall::Delete(_)
+            | FileCall::Bind(_) => Vec::new(),
+        }
+    }
+
     /// The paths it names.
     pub(crate) fn paths(&self) -> Result<Vec<Beneath>, Reason> {
         let named: Vec<&str> = match self {

@@ -4,6 +4,7 @@
 
 mod ended;
 mod show;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use contract::{Action, EgressClass, Profile, Reason, SafetyClass};
 use jail::{ChangeReport, Hangup, Limits, Plan, Program, Request, Strictness};
-use policy::{Command, Facets, Grant, WorkspaceAccess};
+use policy::{Facets, Grant, WorkspaceAccess};
 use sandbox::PlanRequest;
 use tokio_util::sync::CancellationToken;
 
@@ -51,9 +52,9 @@ pub(crate) fn danger_of(profile: Profile) -> (SafetyClass, EgressClass, Workspac
 }
 
 /// What a call of these commands would do. No command is held to be unlisted.
-pub(crate) fn facets_of(profile: Profile, action: Action, stages: &[Stage]) -> Facets {
+pub(crate) fn facets_of(profile: Profile, action: Action, directory: &str, stages: &[Stage]) -> Facets {
     let (safety, egress, access) = danger_of(profile);
-    let command = |stage: &Stage| Command { name: stage.command.clone(), unlisted: None };
+    let command = |stage: &Stage| starts::command_of(stage, directory);
     Facets {
         action,
         safety,
@@ -61,6 +62,7 @@ pub(crate) fn facets_of(profile: Profile, action: Action, stages: &[Stage]) -> F
         access,
         profile: Some(profile),
         commands: stages.iter().map(command).collect(),
+        trees: Vec::new(),
         hosts: hosts(stages.iter().flat_map(|stage| &stage.arguments)),
     }
 }

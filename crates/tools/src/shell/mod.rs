@@ -61,7 +61,8 @@ impl Tool for Shell {
         let action = Actions::default()
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
-        let mut facets = facets_of(input.profile, action, &stages_of(&input));
+        let mut facets =
+            facets_of(input.profile, action, input.cwd.as_deref().unwrap_or("."), &stages_of(&input));
         for command in &mut facets.commands {
             command.unlisted = commands::unlisted(&command.name, input.profile);
         }

@@ -27,7 +27,7 @@ fn a_call_is_what_its_profile_is() {
 fn every_program_of_a_pipeline_is_named_and_checked() {
     let piped =
         json!({ "command": "cat", "args": ["x"], "stages": [{ "command": "sort" }, { "command": "wc" }] });
-    let listed = |name: &str| Command { name: name.to_owned(), unlisted: None };
+    let listed = |name: &str| Command::named(name);
     assert_eq!(facets(piped).unwrap().commands, ["cat", "sort", "wc"].map(listed));
     let smuggled = json!({ "command": "cat", "stages": [{ "command": "rm", "args": ["x"] }] });
     let commands = facets(smuggled).unwrap().commands;
