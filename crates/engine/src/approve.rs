@@ -1,8 +1,10 @@
 //! Questions to people: who waits, what they are asked, and what their answer sets in motion.
 
+use std::collections::BTreeSet;
+
 use contract::{
     Action, ApprovalId, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, NotBound, Operand,
-    Operands, Reason, SafetyClass, TaskName,
+    Operands, OperatorName, Reason, SafetyClass, TaskName,
 };
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
@@ -49,6 +51,8 @@ pub struct Waiting {
     pub operands: Option<Operands>,
     /// What a yes can be given for, and what each covers.
     pub offers: Vec<Offer>,
+    /// The operators who want it, and so do not answer.
+    pub proposers: BTreeSet<OperatorName>,
     /// The same question again, for other tasks or under other keys, oldest first. Each is answered by its own id.
     pub folded: Vec<Folded>,
 }
@@ -151,6 +155,10 @@ impl Engine {
         let operator = self.operator_of(credential).await?.ok_or(AnswerRefused::NotAnOperator)?;
         self.tend().await?;
         let row = self.inner.store.find_approval(prefix).await?;
+        // ATTACK(two-proposers): neither whoever made the call nor the one for whom its agent works.
+        if self.proposers_about(&row).contains(&operator.name) {
+            return Err(AnswerError::Proposer { by: operator.name }.into());
+        }
         let now = self.now();
         let standing = match vote {
             store::Vote::Approve => self.standing_by(&row, reach, now)?,
@@ -197,7 +205,9 @@ impl Engine {
             Ok(admitted) => Admitted { operands: bound.as_ref().map(Bound::given), ..admitted },
             Err(reason) => return refuse(reason).await,
         };
-        let consent = Consent { operands: bound.as_ref().map(Bound::shown), ..consent_of(&approval) };
+        let proposers = self.proposers_about(&approval);
+        let mut consent = Consent { operands: bound.as_ref().map(Bound::shown), ..consent_of(&approval) };
+        consent.by.retain(|name| !proposers.contains(name));
         let facts = self.facts(&request, Some(consent)).await?;
         let Ruling { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
         let grant = match verdict {
@@ -281,6 +291,7 @@ impl Engine {
             egress: about.map(|about| about.egress),
             operands,
             offers: offers(&approval),
+            proposers: self.proposers_about(&approval),
             folded: Vec::new(),
             approval,
         })

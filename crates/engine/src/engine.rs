@@ -221,10 +221,10 @@ impl Engine {
         request: &Request,
         consent: Option<policy::Consent>,
     ) -> Result<Facts, EngineError> {
-        let proposer = self.proposer_of(request);
+        let proposers = self.proposers_of(request);
         let operators = self.inner.store.operators().await?;
         let may_approve = |operator: &&store::OperatorRow| {
-            operator.role >= Role::Approver && Some(&operator.name) != proposer
+            operator.role >= Role::Approver && !proposers.contains(&operator.name)
         };
         Ok(Facts {
             now: self.now(),

@@ -1,5 +1,6 @@
 //! A yes for more than one call: what can be offered, what covers a call, and how one is taken back.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -134,11 +135,20 @@ impl Engine {
         Ok(row)
     }
 
-    /// The operator who wants a call, as far as that is known.
-    pub(crate) fn proposer_of<'a>(&'a self, request: &'a Request) -> Option<&'a OperatorName> {
-        let of_agent =
-            || self.settings().agents.get(&request.agent).and_then(|agent| agent.operator.as_ref());
-        request.proposer.as_ref().or_else(of_agent)
+    /// The operators who want a call, as far as that is known: whoever makes it, and for whom its agent works.
+    pub(crate) fn proposers_of(&self, request: &Request) -> BTreeSet<OperatorName> {
+        request.proposer.iter().chain(self.works_for(&request.agent)).cloned().collect()
+    }
+
+    /// The same, of a call that was asked about. None of them answers.
+    pub(crate) fn proposers_about(&self, row: &ApprovalRow) -> BTreeSet<OperatorName> {
+        let known = row.about.as_ref().and_then(|about| about.proposer.as_ref());
+        known.into_iter().chain(self.works_for(&row.agent)).cloned().collect()
+    }
+
+    /// The operator for whom an agent works.
+    fn works_for(&self, agent: &AgentName) -> Option<&OperatorName> {
+        self.settings().agents.get(agent).and_then(|agent| agent.operator.as_ref())
     }
 
     /// Decides a call that nobody was asked about yet. An earlier yes is looked for only where people would be asked; with
@@ -153,7 +163,7 @@ impl Engine {
         if !matches!(ruling.verdict, Verdict::Ask(_)) {
             return Ok((ruling, None));
         }
-        facts.standing = self.standing_for(call, facts.now).await?;
+        facts.standing = self.standing_for(call, request, facts.now).await?;
         if facts.standing.is_empty() {
             return Ok((ruling, None));
         }
@@ -190,9 +200,19 @@ impl Engine {
     }
 
     /// Earlier answers that may cover a call: those of its agent, for its tool.
-    async fn standing_for(&self, call: &Admitted, now: i64) -> Result<Vec<Standing>, EngineError> {
+    async fn standing_for(
+        &self,
+        call: &Admitted,
+        request: &Request,
+        now: i64,
+    ) -> Result<Vec<Standing>, EngineError> {
         let rows = self.inner.store.standing(Some(&call.agent), now).await?;
-        Ok(rows.into_iter().filter(|row| row.tool == call.tool.name).filter_map(as_fact).collect())
+        // ATTACK(two-proposers): nobody's earlier yes covers what they want themselves.
+        let proposers = self.proposers_of(request);
+        let covers = |row: &ApprovalRow| {
+            row.tool == call.tool.name && !row.approvers.iter().any(|name| proposers.contains(name))
+        };
+        Ok(rows.into_iter().filter(covers).filter_map(as_fact).collect())
     }
 
     /// The yes under which a grant was made, if it was an earlier one.
@@ -215,7 +235,8 @@ impl Engine {
             Err(reason) => return Ok(Err(reason)),
         };
         let workspace = self.workspace_of(&request.agent);
-        let proposer = self.proposer_of(request).cloned();
+        // Whoever made it; for whom the agent works is known without a record.
+        let proposer = request.proposer.clone().or_else(|| self.proposers_of(request).pop_first());
         let content = content_of(seal.as_ref());
         let place = place_of(workspace);
         let about = About {

@@ -38,7 +38,7 @@ pub enum Control {
     Devices,
     /// No descriptor of the launcher is open in the tool.
     Descriptors,
-    /// No variable of the launcher reaches the tool unless the plan names it.
+    /// No variable of the launcher reaches the tool unless the plan names it, and no word of its command line does.
     Environment,
     /// A session of its own: no way to the caller's terminal.
     Session,

@@ -1,6 +1,6 @@
 //! The sandbox's process 1: builds it from inside, starts the tool, reaps, and reports.
 //!
-//! It runs in a copy of the launcher's memory, so it blanks the environment there, cannot be traced or read, and ends
+//! It runs in a copy of the launcher's memory, so it blanks its variables and words there, cannot be traced or read, and ends
 //! up behind the same walls as the tool.
 
 use std::collections::BTreeMap;
@@ -70,6 +70,8 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     take_descriptors(inherited).map_err(Failure::at(Step::Channel))?;
     if !without.contains(Control::Environment) {
         sys::blank_environment();
+        // ATTACK(launcher-arguments): they name files, purposes and stores that are not the tool's to know.
+        sys::blank_arguments(std::env::args_os());
     }
     stage_one::bind_life_to_parent()?;
     stage_one::enter_namespaces(without)?;

@@ -29,6 +29,7 @@ mod names;
 mod orders;
 mod plan;
 mod report;
+mod run_by_host;
 mod seal;
 mod seccomp;
 mod stage_one;

@@ -1,12 +1,16 @@
 //! Names that mean something whatever directory they stand in: secrets, and files that make the host run code.
 
 use std::cmp::Ordering;
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::run_by_host::FAMILIES;
+
+/// As many names as one pattern has.
+const MOST_PARTS: usize = 8;
 
 /// Hidden by default: what usually holds credentials.
 const SECRETS: [&str; 24] = [
@@ -36,29 +40,6 @@ const SECRETS: [&str; 24] = [
     "*.p12",
 ];
 
-/// Protected by default, besides git's own: what editors, shells and agents run or obey when a person comes back.
-const RUN_BY_THE_HOST: [&str; 19] = [
-    ".ssh",
-    ".envrc",
-    "toolgate.yaml",
-    "toolgate.json",
-    ".mcp.json",
-    ".claude",
-    ".cursor",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".gitconfig",
-    ".config/git",
-];
-
 /// Which names are hidden and which are protected in the directories of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
@@ -71,7 +52,7 @@ pub struct Names {
 impl Default for Names {
     fn default() -> Names {
         let parse_all = |names: &[&str]| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
-        Names { hidden: parse_all(&SECRETS), protected: parse_all(&RUN_BY_THE_HOST) }
+        Names { hidden: parse_all(&SECRETS), protected: parse_all(&FAMILIES.concat()) }
     }
 }
 
@@ -87,21 +68,24 @@ impl Names {
     /// How many of the directories that an entry is in belong to its name: those of the longest pattern that matches.
     pub(crate) fn parents_meant(&self, path: &Path) -> usize {
         let patterns = [List::Hidden, List::Protected].into_iter().flat_map(|list| self.list(list));
-        let meant = patterns.filter(|pattern| pattern.matches(path)).map(|Pattern(parts)| parts.len());
+        let end = End::of(path);
+        let meant = patterns.filter(|pattern| pattern.matches_end(&end)).map(|Pattern(parts)| parts.len());
         meant.max().unwrap_or(1).saturating_sub(1)
     }
 
     /// Whether a pattern of this list matches the end of a path.
     pub(crate) fn matches(&self, list: List, path: &Path) -> bool {
-        self.list(list).iter().any(|pattern| pattern.matches(path))
+        let end = End::of(path);
+        self.list(list).iter().any(|pattern| pattern.matches_end(&end))
     }
 
     /// The patterns that begin at the end of this path and go on beneath it.
     pub(crate) fn beginnings(&self, path: &Path) -> Vec<Beginning> {
+        let end = &End::of(path);
         let begun = |list: List| {
             let patterns = self.list(list).iter().enumerate();
             patterns.flat_map(move |(pattern, Pattern(parts))| {
-                let lengths = (1..parts.len()).filter(|length| ends_with(path, parts.iter().take(*length)));
+                let lengths = (1..parts.len()).filter(|length| end.is(parts.iter().take(*length)));
                 lengths.map(move |parts| Beginning { list, pattern, parts })
             })
         };
@@ -116,7 +100,7 @@ impl Names {
         let reached = begun.parts + length;
         match reached.cmp(&parts.len()) {
             Ordering::Greater => None,
-            _ if !ends_with(path, next) => None,
+            _ if !End::of(path).is(next) => None,
             Ordering::Equal => Some(Progress::Match),
             Ordering::Less => Some(Progress::Begins(Beginning { parts: reached, ..begun })),
         }
@@ -175,7 +159,7 @@ impl Pattern {
                 && !part.contains('\0')
                 && part.chars().any(|c| c != '*')
         };
-        if parts.len() > 8 || text.len() > 256 || !parts.iter().all(is_name) {
+        if parts.len() > MOST_PARTS || text.len() > 256 || !parts.iter().all(is_name) {
             return Err(PatternError(text.to_owned()));
         }
         Ok(Pattern(parts))
@@ -183,14 +167,30 @@ impl Pattern {
 
     /// Whether the last components of `path` match.
     pub fn matches(&self, path: &Path) -> bool {
-        ends_with(path, self.0.iter())
+        self.matches_end(&End::of(path))
+    }
+
+    fn matches_end(&self, end: &End) -> bool {
+        end.is(self.0.iter())
     }
 }
 
-/// Whether the last components of a path are these parts.
-fn ends_with<'a>(path: &Path, parts: impl DoubleEndedIterator<Item = &'a String>) -> bool {
-    let mut components = path.components().rev().map(|c| c.as_os_str());
-    parts.rev().all(|part| components.next().is_some_and(|name| matches_one(part, name)))
+/// The last components of a path, the last one first, as they are compared: many patterns are held against each.
+///
+/// ATTACK(hidden-name-case): without case, because a directory may fold it.
+struct End(Vec<String>);
+
+impl End {
+    fn of(path: &Path) -> End {
+        let names = path.components().rev().take(MOST_PARTS);
+        End(names.map(|name| String::from_utf8_lossy(name.as_os_str().as_bytes()).to_lowercase()).collect())
+    }
+
+    /// Whether the last components are these parts.
+    fn is<'a>(&self, parts: impl DoubleEndedIterator<Item = &'a String>) -> bool {
+        let mut names = self.0.iter();
+        parts.rev().all(|part| names.next().is_some_and(|name| wildcard(part.as_bytes(), name.as_bytes())))
+    }
 }
 
 impl TryFrom<String> for Pattern {
@@ -205,12 +205,6 @@ impl From<Pattern> for String {
     fn from(pattern: Pattern) -> String {
         pattern.0.join("/")
     }
-}
-
-/// ATTACK(hidden-name-case): compared without case, because a directory may fold it.
-fn matches_one(pattern: &str, name: &OsStr) -> bool {
-    let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
-    wildcard(pattern.as_bytes(), name.as_bytes())
 }
 
 /// Greedy matching with one step back: linear in practice, quadratic at worst, never exponential.
@@ -287,9 +281,64 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_by_itself_is_protected() {
+        let names = Names::default();
+        for path in [
+            ".zlogin",
+            ".zlogout",
+            ".bash_logout",
+            ".kshrc",
+            ".cshrc",
+            ".tcshrc",
+            ".login",
+            ".xprofile",
+            "home/.config/fish",
+            ".config/autostart",
+            ".config/systemd",
+            ".bashrc.d",
+            ".exrc",
+            ".vimrc",
+            ".nvim.lua",
+            ".gdbinit",
+            ".tmux.conf",
+            ".dir-locals.el",
+            ".zed",
+            ".devcontainer",
+            ".fleet",
+            ".codex",
+            ".gemini",
+            ".windsurf",
+            ".kiro",
+            ".vs",
+            "x.code-workspace",
+            ".lefthook.yml",
+            "lefthook.yaml",
+            ".pre-commit-config.yaml",
+            "mise.toml",
+            ".mise.toml",
+            "a/.cargo/config.toml",
+            ".NPMRC",
+        ] {
+            assert!(names.matches(List::Protected, Path::new(path)), "{path}");
+        }
+        for path in [
+            "Cargo.toml",
+            "package.json",
+            "conftest.py",
+            "AGENTS.md",
+            ".gitignore",
+            ".cargo",
+            ".config",
+            ".github",
+        ] {
+            assert!(!names.matches(List::Protected, Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
     fn every_default_pattern_is_valid() {
         let names = Names::default();
         assert_eq!(names.hidden.len(), SECRETS.len());
-        assert_eq!(names.protected.len(), RUN_BY_THE_HOST.len());
+        assert_eq!(names.protected.len(), FAMILIES.concat().len());
     }
 }

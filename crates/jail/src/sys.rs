@@ -3,7 +3,7 @@
 //! This is the only file of Toolgate with `unsafe` in it.
 #![expect(unsafe_code, reason = "the one place for it; every block states why it holds")]
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -328,6 +328,33 @@ pub(crate) fn blank_environment() {
         unsafe { std::ptr::write_bytes(text, 0, length) };
         // SAFETY: still within the array, because this entry was not the last.
         entry = unsafe { entry.add(1) };
+    }
+}
+
+/// Zeroes the caller's command line in this process's own memory.
+///
+/// For a fresh child of [`clone_process`] that will never read it: `/proc/1/cmdline` shows that memory. The words lie one
+/// after the other, each with a NUL behind it, from the name of the program on; what is not there is left alone.
+pub(crate) fn blank_arguments(words: impl Iterator<Item = OsString>) {
+    unsafe extern "C" {
+        static program_invocation_name: *const libc::c_char;
+    }
+    // SAFETY: the C library sets it before `main`, and this process has one thread (see `clone_process`).
+    let mut at = unsafe { program_invocation_name }.cast_mut();
+    for word in words {
+        if at.is_null() {
+            return;
+        }
+        // SAFETY: `at` is where a word begins: the first by the C library, each further one behind the NUL of one that
+        // was as long as expected. After the last come the variables, so that there is a string here in any case.
+        let length = unsafe { libc::strlen(at) };
+        if length != word.len() {
+            return;
+        }
+        // SAFETY: the string's own bytes are writable memory of this process, on the initial stack.
+        unsafe { std::ptr::write_bytes(at, 0, length) };
+        // SAFETY: what follows the NUL is the next word, a variable or the program's path, all on the initial stack.
+        at = unsafe { at.add(length + 1) };
     }
 }
 

@@ -390,7 +390,7 @@ function fillTimes(entry) {
 function fillRemark({ question, card }) {
   const remarks = [];
   if (question.escalated_to.length) remarks.push(`Nobody has answered, so it is now with ${question.escalated_to.join(", ")}.`);
-  if (question.proposer) remarks.push(`${question.proposer} proposed it, and does not answer.`);
+  if (question.proposers.length) remarks.push(`Wanted by ${question.proposers.join(" and ")}, who cannot answer.`);
   const line = card.querySelector(".remark");
   line.hidden = remarks.length === 0;
   line.textContent = remarks.join(" ");
@@ -399,7 +399,7 @@ function fillRemark({ question, card }) {
 /** Whoever only looks, has answered, or wants it themselves has nothing to press. */
 function fillActs({ question, card, sending }) {
   const name = person?.name;
-  const cannot = person?.looks || question.proposer === name || question.approved_by.includes(name);
+  const cannot = person?.looks || question.proposers.includes(name) || question.approved_by.includes(name);
   for (const button of card.querySelectorAll(".card-end .acts button")) button.disabled = Boolean(cannot || sending);
 }
 

@@ -57,6 +57,33 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "agents-fill-the-room",
+            "however many requests of agents wait, an operator is answered",
+            |_| {
+                // A server that has so many places, whoever comes.
+                let listener = listen()?;
+                let _waiting = connect(listener.local_addr()?)?;
+                let _taken = listener.accept()?;
+                let mut late = connect(listener.local_addr()?)?;
+                late.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")?;
+                late.set_read_timeout(Some(Duration::from_millis(200)))?;
+                Ok(Effect::through_if(late.read(&mut [0; 1]).is_err(), "the second is never read"))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let agents: Vec<&str> = CROWD.iter().map(|(token, _)| *token).collect();
+                let crowd = agents.iter().flat_map(|token| std::iter::repeat_n(*token, 64));
+                let crowd = crowd.map(|token| door.wait_for_the_call(token)).collect::<Try<Vec<_>>>()?;
+                let asked = door.ask("GET", "/v1/approvals", &[&bearer(&door.operator)], "")?;
+                let page = door.ask("GET", "/", &[], "")?;
+                drop(crowd);
+                if (page.status, asked.status) != (200, 200) {
+                    return Ok(Effect::Through(format!("{} {}", page.status, asked.status)));
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
             "link-of-a-viewer",
             "the link of somebody who only looks opens no session of somebody who decides",
             |stand| {
@@ -286,6 +313,9 @@ const NOBODY: u32 = 65_534;
 
 const TESTER: &str = "the-token-of-the-agent-tester";
 const OTHER: &str = "the-token-of-another-agent";
+/// More agents, and their tokens.
+const CROWD: [(&str, &str); 5] =
+    [(TESTER, AGENT), (OTHER, "other"), ("token-3", "third"), ("token-4", "fourth"), ("token-5", "fifth")];
 const YES: &str = r#"{"verdict":"approve"}"#;
 const CALL: &str = r#"{"tool":"fs.list","arguments":{}}"#;
 
@@ -356,11 +386,12 @@ impl<'a> Door<'a> {
     fn open(stand: &'a Stand<'a>) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
         let mut settings = standard();
-        settings.agents.insert(AgentName::parse("other")?, Agent::default());
+        for (_, agent) in CROWD {
+            settings.agents.insert(AgentName::parse(agent)?, Agent::default());
+        }
         let gate = stand.gate(settings)?;
         let (call, view) = gate.waits("shell", remove())?;
-        let tokens = [(TESTER, AGENT), (OTHER, "other")];
-        let book: HashMap<Digest, AgentName> = tokens
+        let book: HashMap<Digest, AgentName> = CROWD
             .into_iter()
             .map(|(token, agent)| Ok((Digest::of(token.as_bytes()), AgentName::parse(agent)?)))
             .collect::<Try<_>>()?;
@@ -390,6 +421,19 @@ impl<'a> Door<'a> {
             approval: view.id.to_string(),
             _open: shutdown.drop_guard(),
         })
+    }
+
+    /// Sends the request of an agent that waits for people, and does not read the answer.
+    fn wait_for_the_call(&self, token: &str) -> Try<TcpStream> {
+        let mut stream = connect(self.address)?;
+        let body = json!({ "tool": "shell", "arguments": remove(), "wait_seconds": 60 }).to_string();
+        let (host, token, length) = (self.address, bearer(token), body.len());
+        write!(
+            stream,
+            "POST /v1/calls HTTP/1.1\r\nHost: {host}\r\n{token}\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        )?;
+        Ok(stream)
     }
 
     fn call_path(&self) -> String {

@@ -1,7 +1,7 @@
 //! Who decides: people who are none any more, people who want it themselves, and amounts that hide from them.
 
 use contract::{AgentName, CallStatus, Idempotency, OperatorName, SafetyClass, TaskName};
-use engine::{AnswerRefused, Credential, LocalOperator};
+use engine::{AnswerRefused, Credential, LocalOperator, Request};
 use policy::{
     Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Conditions, RuleEffect, Settings,
     ToolGlob,
@@ -25,6 +25,13 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| approve_own(stand, Some("me")),
         )
         .without("the proposer's exclusion", |stand| approve_own(stand, Some("somebody-else"))),
+        Case::new(
+            "two-proposers",
+            "neither whoever makes a call nor the one for whom its agent works approves it, once or before",
+            |stand| approve_for_agent(stand, None),
+            |stand| approve_for_agent(stand, Some("me")),
+        )
+        .without("the second proposer's exclusion", |stand| approve_for_agent(stand, Some("third"))),
         Case::new(
             "removed-operator",
             "whoever was removed decides nothing, and what they said does not count",
@@ -171,6 +178,33 @@ fn fire(gate: &Gate<'_>, name: &str) -> Try<()> {
 }
 
 /// The local operator approves a call of an agent that works for somebody.
+/// Somebody else makes the call for the agent; `me` says yes to it.
+fn approve_for_agent(stand: &Stand<'_>, works_for: Option<&str>) -> Try<Effect> {
+    let gate = furnished(stand)?;
+    for name in ["second", "third"] {
+        hire(&gate, name, Role::Approver)?;
+    }
+    let operator = works_for.map(OperatorName::parse).transpose()?;
+    let gate = stand.gate(settings_of(Agent { operator, ..Agent::default() }))?;
+    let second = OperatorName::parse("second")?;
+    let by_second = || -> Try<Request> {
+        Ok(Request { proposer: Some(second.clone()), ..gate.request("shell", remove("precious"))? })
+    };
+    let id = gate.send(by_second()?)?.approval.ok_or("it does not wait")?.id;
+    match answered(&gate, id.as_str(), Vote::Approve, &gate.operator()?)? {
+        Ok(()) => {
+            gate.ask(by_second()?, Ending::Done)?;
+        }
+        Err(AnswerRefused::Answer(AnswerError::Proposer { .. })) => {
+            let store = gate.engine.store();
+            runtime()?.block_on(store.cancel(&id, gate.engine.now()))?;
+            gate.call("fs.read", json!({ "path": "nowhere" }), Ending::Settled)?;
+        }
+        Err(other) => return Err(other.into()),
+    }
+    deleted(stand, "precious")
+}
+
 fn approve_own(stand: &Stand<'_>, works_for: Option<&str>) -> Try<Effect> {
     let gate = furnished(stand)?;
     for name in ["second", "somebody-else"] {

@@ -24,6 +24,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("read-beneath-descriptor", read_beneath_descriptor),
     ("signal-descriptor", signal_descriptor),
     ("environment", environment),
+    ("command-lines", command_lines),
 ];
 
 pub(crate) fn cases(caller: Caller) -> Vec<Case> {
@@ -71,6 +72,12 @@ pub(crate) fn cases(caller: Caller) -> Vec<Case> {
             "the variables of the launcher reach nobody inside and no environ shows them",
             &[Control::Environment],
             read_environment,
+        ),
+        Case::new(
+            "launcher-arguments",
+            "the command line of the launcher is shown to nobody inside",
+            &[Control::Environment],
+            read_command_lines,
         ),
         Case {
             teeth: Teeth::Bare,
@@ -135,6 +142,16 @@ fn read_environment(site: &Site<'_>) -> Try<Attempt> {
     let environment = vec![("GATE_SETTING".to_owned(), secret.clone())];
     let launcher = Launcher { environment, ..Launcher::default() };
     let ran = site.run(Run { launcher, ..Run::payload("environment", [""; 0]) })?;
+    ran.judged(|ran| ran.revealed(&secret))
+}
+
+fn read_command_lines(site: &Site<'_>) -> Try<Attempt> {
+    let secret = token();
+    let launcher = Launcher { mark: Some(secret.clone()), ..Launcher::default() };
+    let ran = site.run(Run { launcher, ..Run::payload("command-lines", ["a word of its own"]) })?;
+    if !ran.stdout.contains("a word of its own") {
+        return Err("the tool's own command line is gone".into());
+    }
     ran.judged(|ran| ran.revealed(&secret))
 }
 
@@ -248,6 +265,16 @@ fn read_beneath_descriptor(arguments: &[String]) {
 fn signal_descriptor(arguments: &[String]) {
     let Some(descriptor) = found(arguments) else { return };
     tell("signal by a handle", pidfd_send_signal(&descriptor, Signal::KILL));
+}
+
+/// Every command line that is shown.
+fn command_lines(_: &[String]) {
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if let Ok(bytes) = fs::read(entry.path().join("cmdline")) {
+            say(&String::from_utf8_lossy(&bytes).replace('\0', " "));
+        }
+    }
+    held("looked at every command line");
 }
 
 /// Everything that could be somebody's environment.

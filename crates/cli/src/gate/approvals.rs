@@ -117,7 +117,7 @@ fn print(question: &Waiting, now: i64) {
         let so_far = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
         line("people", &format!("{} of {}{so_far}", names.len(), row.quorum));
     }
-    if let Some(proposer) = row.about.as_ref().and_then(|about| about.proposer.as_ref()) {
+    for proposer in &question.proposers {
         line("not by", &format!("{proposer}, who proposed it"));
     }
     if !row.escalated_to.is_empty() {

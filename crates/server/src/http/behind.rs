@@ -285,7 +285,7 @@ fn question(waiting: Waiting) -> Question {
         workspace: row.about.as_ref().map(|about| about.workspace.clone()),
         offers: waiting.offers,
         also: waiting.folded.into_iter().map(also).collect(),
-        proposer: row.about.and_then(|about| about.proposer),
+        proposers: waiting.proposers.into_iter().collect(),
         escalated_to: row.escalated_to,
         quorum: row.quorum,
         approved_by: row.approvers,

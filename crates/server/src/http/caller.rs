@@ -16,6 +16,7 @@ use super::app::App;
 use super::doors::SessionKey;
 use super::gate::Person;
 use super::problem::Problem;
+use super::room::Holder;
 
 /// The agent that an operator's request is for.
 const AGENT: HeaderName = HeaderName::from_static("x-toolgate-agent");
@@ -81,12 +82,11 @@ impl Operator {
 }
 
 impl Caller {
-    /// By which their requests are counted.
-    pub(super) fn name(&self) -> &str {
+    /// As whose their requests are counted.
+    pub(super) fn holder(&self) -> Holder {
         match self {
-            Caller::Agent(agent) => agent.as_str(),
-            // No agent's name has a space.
-            Caller::Operator(_) => "an operator",
+            Caller::Agent(agent) => Holder::Agent(agent.clone()),
+            Caller::Operator(operator) => Holder::Operator(operator.person.name.clone()),
         }
     }
 

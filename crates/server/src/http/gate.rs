@@ -293,8 +293,8 @@ pub struct Question {
     pub offers: Vec<Offer>,
     /// The same question again, for other tasks or under other keys.
     pub also: Vec<Also>,
-    /// The operator who proposed it, and so does not answer.
-    pub proposer: Option<OperatorName>,
+    /// The operators who want it, and so do not answer.
+    pub proposers: Vec<OperatorName>,
     /// Whom it has reached because nobody answered.
     pub escalated_to: Vec<OperatorName>,
     /// How many people must agree.

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use super::app::App;
 use super::caller::{Caller, Who, single};
 use super::problem::{PROBLEM_JSON, Problem};
-use super::room::{MOST_AT_ONCE, Seat};
+use super::room::{NoPlace, Seat};
 
 /// What the page may load: our own files, nothing else, and nothing inline.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -60,8 +60,11 @@ pub(super) async fn admit(
     match caller.and_then(|caller| caller.check(who).map(|()| caller)) {
         Ok(caller) => {
             let seat = request.extensions().get::<Seat>().cloned();
-            let held = seat.and_then(|seat| seat.hold(caller.name()));
-            let Some(held) = held else { return too_many().into_response() };
+            let Some(seat) = seat else { return no_place(NoPlace::Full).into_response() };
+            let held = match seat.hold(caller.holder()) {
+                Ok(held) => held,
+                Err(why) => return no_place(why).into_response(),
+            };
             request.extensions_mut().insert(caller);
             // Kept here too: a handler that has read its request has thrown it away.
             let held = Arc::new(held);
@@ -74,8 +77,11 @@ pub(super) async fn admit(
     }
 }
 
-fn too_many() -> Problem {
-    let detail = format!("{MOST_AT_ONCE} requests of yours are under way already");
+fn no_place(why: NoPlace) -> Problem {
+    let detail = match why {
+        NoPlace::TooMany { most } => format!("{most} requests of yours are under way already"),
+        NoPlace::Full => "as many requests of agents are under way as there is room for".to_owned(),
+    };
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail)
         .with_hint("wait until some have ended")
 }

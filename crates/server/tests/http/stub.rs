@@ -360,7 +360,7 @@ pub(crate) fn question() -> Question {
         workspace: Some("/work".to_owned()),
         offers: Vec::new(),
         also: Vec::new(),
-        proposer: None,
+        proposers: Vec::new(),
         escalated_to: Vec::new(),
         quorum: 1,
         approved_by: Vec::new(),
