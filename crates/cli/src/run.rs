@@ -160,7 +160,7 @@ fn try_run(arguments: Arguments, begun: Option<Prepared>) -> Result<i32, Failed>
     let plan = request_of(arguments)?.into_plan(&config::host()).map_err(bad_plan)?;
     let report = run_in(backend, Job { plan, sealed: Vec::new(), streams }, begun)?;
     if json {
-        talk::data(&serde_json::to_string_pretty(&Shown::from(&report)).unwrap_or_default());
+        talk::json(&Shown::from(&report));
     } else {
         remark_on(&report, &wanted);
     }

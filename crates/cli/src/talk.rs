@@ -4,6 +4,9 @@ use std::io::Write;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+/// What stands before somebody else's further lines.
+const INDENT: &str = "             ";
+
 /// Prints an error, its causes, and what to do about it.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
     say(&format!("error: {error:#}"));
@@ -24,7 +27,7 @@ pub(crate) fn usage(error: &clap::Error) -> ! {
 
 /// Prints a failure as data.
 pub(crate) fn failure(code: &str, message: &str, hint: Option<&str>) {
-    data(&serde_json::json!({ "error": { "code": code, "message": message, "hint": hint } }).to_string());
+    line(&serde_json::json!({ "error": { "code": code, "message": message, "hint": hint } }));
 }
 
 /// Prints a warning.
@@ -41,15 +44,70 @@ pub(crate) fn say(text: &str) {
     }
 }
 
-/// Somebody else's text, whose further lines cannot be taken for ours.
+/// Somebody else's text, whose further lines cannot be taken for ours: neither those that it has, nor those that a
+/// terminal makes of a long one.
 pub(crate) fn indented(text: &str) -> String {
-    text.replace('\n', "\n             ")
+    let width = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    let width = width.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    indented_within(text, width)
+}
+
+fn indented_within(text: &str, width: Option<usize>) -> String {
+    // ATTACK(padded-to-a-line)
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT.len()).max(8));
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.split('\n') {
+        let (mut piece, mut used) = (String::new(), 0);
+        for character in line.chars() {
+            // Whatever is not ASCII may be two columns wide, and a tab up to eight.
+            let columns = match character {
+                '\t' => 8,
+                c if c.is_ascii() => 1,
+                _ => 2,
+            };
+            if used + columns > room {
+                lines.push(std::mem::take(&mut piece));
+                used = 0;
+            }
+            piece.push(character);
+            used += columns;
+        }
+        lines.push(piece);
+    }
+    lines.join(&format!("\n{INDENT}"))
+}
+
+/// JSON in which nothing is hidden from whoever reads it at a terminal, and which means the same.
+fn escaped(json: &str) -> String {
+    // Only within texts can there be such a character.
+    let is_plain = |c: char| !contract::is_hidden(c) && !contract::is_odd_blank(c);
+    if json.chars().all(is_plain) {
+        return json.to_owned();
+    }
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_plain(character) {
+            shown.push(character);
+        } else {
+            let units = character.encode_utf16(&mut [0; 2]).to_vec();
+            shown.extend(units.into_iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    shown
+}
+
+/// Prints a value as JSON in one line.
+pub(crate) fn line(value: &impl serde::Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => data(&escaped(&text)),
+        Err(error) => say(&format!("error: this cannot be shown as JSON: {error}")),
+    }
 }
 
 /// Prints a value as JSON, for people and programs.
 pub(crate) fn json(value: &impl serde::Serialize) {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => data(&text),
+        Ok(text) => data(&escaped(&text)),
         Err(error) => failure("internal", &format!("this cannot be shown as JSON: {error}"), None),
     }
 }
@@ -78,4 +136,32 @@ pub(crate) fn quoted(words: &[String]) -> String {
 /// Prints data.
 pub(crate) fn data(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_padded_to_the_end_of_a_line_does_not_begin_one_of_ours() {
+        let padded = format!("clean{}why      nothing", " ".repeat(60));
+        let shown = indented_within(&padded, Some(60));
+        assert!(shown.lines().count() > 1 && shown.lines().skip(1).all(|line| line.starts_with(INDENT)));
+        assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+        let wide = indented_within(&"漢".repeat(100), Some(60));
+        assert!(
+            wide.lines().all(|line| line.trim_start().chars().count() * 2 + INDENT.len() <= 60),
+            "{wide}"
+        );
+        assert_eq!(indented_within(&padded, None), padded, "a file has no end of a line");
+    }
+
+    #[test]
+    fn json_means_the_same_with_what_is_hidden_escaped() {
+        let value = serde_json::json!({ "a\u{202e}b": "x\u{200b}y\u{a0}\u{e0041}\u{2800} z" });
+        let shown = escaped(&value.to_string());
+        assert!(!shown.chars().any(|c| contract::is_hidden(c) || contract::is_odd_blank(c)), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        assert!(shown.contains("\\udb40\\udc41"), "{shown}");
+    }
 }

@@ -1,10 +1,10 @@
 //! Questions to people: who waits, what they are asked, and what their answer sets in motion.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::{
-    Action, ApprovalId, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass, NotBound, Operand,
-    Operands, OperatorName, Reason, SafetyClass, TaskName,
+    Action, AgentName, ApprovalId, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass,
+    NotBound, Operand, Operands, OperatorName, Reason, SafetyClass, TaskName,
 };
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
@@ -25,7 +25,10 @@ use crate::standing::{Offer, Reach, action_of, offers};
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
 
-/// From how many bytes of long arguments on the others' are not shown.
+/// What every list has whole, in bytes.
+const LONG: usize = 16 << 10;
+
+/// From how many bytes of one agent's long arguments on its others are not shown.
 const MOST_LONG: usize = 1 << 20;
 
 /// What stands there instead. It is no JSON, so that it cannot be taken for arguments.
@@ -93,6 +96,11 @@ pub enum AnswerRefused {
     /// It cannot be answered, or not by them.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// Nobody can have seen what it is about.
+    #[error(
+        "its arguments are too long to be shown beside other long ones of the same agent: answer those first"
+    )]
+    NotShown,
     /// One call needs no time.
     #[error("a yes to one call has no time of its own: the scope `task`, `agent` or `type` has one")]
     NoTime,
@@ -113,22 +121,39 @@ impl Engine {
         self.tend().await?;
         let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
         let mut waiting: Vec<Waiting> = Vec::new();
-        let mut length = 0;
+        let mut length: BTreeMap<AgentName, usize> = BTreeMap::new();
         for row in rows {
             if let Some(shown) = waiting.iter_mut().find(|shown| is_same(&shown.approval, &row)) {
                 shown.folded.push(folded(row));
                 continue;
             }
             // The list has no long arguments. The oldest ones get them; the others when those are answered.
-            let long = if row.arguments_json.is_none() && length < MOST_LONG {
+            // One agent's do not take the place of another's.
+            let length = length.entry(row.agent.clone()).or_default();
+            let long = if row.arguments_json.is_none() && *length < MOST_LONG {
                 self.inner.store.approval(&row.id).await?
             } else {
                 None
             };
-            length += long.as_ref().and_then(|row| row.arguments_json.as_ref()).map_or(0, String::len);
+            *length += long.as_ref().and_then(|row| row.arguments_json.as_ref()).map_or(0, String::len);
             waiting.push(self.shown(long.unwrap_or(row)).await?);
         }
         Ok(waiting)
+    }
+
+    /// Whether whoever looks at what waits sees a question with all of its arguments.
+    async fn is_shown(&self, row: &ApprovalRow) -> Result<bool, EngineError> {
+        let length = row.arguments_json.as_ref().map_or(usize::MAX, String::len);
+        if length <= LONG {
+            return Ok(true);
+        }
+        let is_it = |shown: &Waiting| {
+            shown.approval.id == row.id || shown.folded.iter().any(|folded| folded.id == row.id)
+        };
+        let waiting = self.waiting().await?;
+        // What no longer waits is refused for that.
+        Ok(row.state != ApprovalState::Pending
+            || waiting.iter().any(|shown| is_it(shown) && shown.approval.arguments_json.is_some()))
     }
 
     /// Takes an operator's answer, for one call, to the question whose id begins with `prefix`.
@@ -158,6 +183,10 @@ impl Engine {
         // ATTACK(two-proposers): neither whoever made the call nor the one for whom its agent works.
         if self.proposers_about(&row).contains(&operator.name) {
             return Err(AnswerError::Proposer { by: operator.name }.into());
+        }
+        // ATTACK(approved-unseen): what no list shows whole is approved by nobody.
+        if vote == store::Vote::Approve && !self.is_shown(&row).await? {
+            return Err(AnswerRefused::NotShown);
         }
         let now = self.now();
         let standing = match vote {

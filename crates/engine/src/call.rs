@@ -140,7 +140,8 @@ impl Engine {
         let contract = listed.tool.contract();
         // Whoever may not use a tool learns nothing of it, not even its schema.
         if let Some(agent) = settings.agents.get(&request.agent) {
-            may_see(agent, &listed.facts, settings)?;
+            may_see(agent, &listed.facts, settings)
+                .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
         }
         check_size(listed.tool.as_ref(), request, settings)?;
         let problems = contract.input().problems(request.arguments.value());

@@ -7,6 +7,7 @@ use contract::{
 use crate::address::is_special_host;
 use crate::facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
+use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
@@ -321,10 +322,8 @@ impl Hearing<'_> {
             let people =
                 if self.quorum == 1 { "one person".to_owned() } else { format!("{} people", self.quorum) };
             let why = format!("{people} must approve this, and {} could", self.facts.operators);
-            let reason = Reason::no_operator(why)
-                .with_hint("an admin can add people with `toolgate operators add NAME --role approver`");
-            self.say("quorum", "deny", reason.message.clone());
-            return Verdict::Deny(reason);
+            self.say("quorum", "deny", why.clone());
+            return Verdict::Deny(hinted(Reason::no_operator(why), &self.call.agent, &self.call.tool.name));
         }
         Verdict::Ask(self.question())
     }
@@ -416,7 +415,7 @@ impl Hearing<'_> {
 
     fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
         self.say(layer, "deny", reason.message.clone());
-        Err(reason)
+        Err(hinted(reason, &self.call.agent, &self.call.tool.name))
     }
 }
 

@@ -196,11 +196,14 @@ fn explain(error: AnswerRefused) -> Trouble {
         AnswerRefused::Answer(AnswerError::Proposer { .. } | AnswerError::SameOperator { .. }) => {
             Some("another operator answers with --key-file, or with TOOLGATE_OPERATOR_KEY")
         }
+        AnswerRefused::NotShown => Some("`toolgate approvals` shows those that come first"),
         AnswerRefused::Find(_) => Some("`toolgate approvals` shows what waits"),
         _ => None,
     };
     let trouble = match error {
-        AnswerRefused::NotAnOperator | AnswerRefused::Answer(_) => Trouble::refused(error.into()),
+        AnswerRefused::NotAnOperator | AnswerRefused::NotShown | AnswerRefused::Answer(_) => {
+            Trouble::refused(error.into())
+        }
         error => Trouble::from(error),
     };
     match hint {

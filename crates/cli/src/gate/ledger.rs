@@ -152,7 +152,7 @@ async fn show(store: &Store, last: i64, json: bool) -> Result<i32, Trouble> {
     let entries = store.latest_event(size.saturating_sub(last.clamp(1, 500)) - 1).await?;
     for entry in entries {
         if json {
-            talk::data(&serde_json::to_string(&entry).unwrap_or_default());
+            talk::line(&entry);
             continue;
         }
         talk::data(&line_of(&entry));

@@ -1,8 +1,9 @@
 //! Opens the gate that a command talks to.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -152,9 +153,9 @@ fn keep_apart(
     config: Option<&Path>,
 ) -> Result<(), Trouble> {
     let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
-    let store = store.strip_prefix("sqlite:").map(|file| ("the store", real(Path::new(file))));
-    let config = config.map(|file| ("the configuration", real(file)));
-    let ours = [Some(("Toolgate's home", real(home))), store, config];
+    let store = store.strip_prefix("sqlite:").map(|file| ("the store", Path::new(file)));
+    let config = config.map(|file| ("the configuration", file));
+    let ours = [Some(("Toolgate's home", home)), store, config];
     let workspaces: Vec<PathBuf> =
         meaning.workspaces.values().map(|path| real(path)).chain([workspace.to_owned()]).collect();
     if workspaces.iter().any(|workspace| workspace.parent().is_none()) {
@@ -165,18 +166,68 @@ fn keep_apart(
     }
     for (what, path) in ours.into_iter().flatten() {
         for workspace in &workspaces {
-            if path.starts_with(workspace) || workspace.starts_with(real(home)) {
-                let error = anyhow!(
-                    "{what} `{}` and the workspace `{}` are one within the other: an agent could change what guards it",
-                    path.display(),
-                    workspace.display()
-                );
-                return Err(Trouble::from(error)
-                    .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store and --config to places outside of it"));
-            }
+            let error = if real(path).starts_with(workspace) || workspace.starts_with(real(home)) {
+                let (path, workspace) = (real(path), workspace.display());
+                let path = path.display();
+                anyhow!(
+                    "{what} `{path}` and the workspace `{workspace}` are one within the other: an agent could change what guards it"
+                )
+            } else if let Some(place) = way_through(path, workspace) {
+                let (path, place) = (path.display(), place.display());
+                anyhow!(
+                    "{what} `{path}` is found through `{place}`, in a workspace: an agent could lead it elsewhere"
+                )
+            } else {
+                continue;
+            };
+            return Err(Trouble::from(error)
+                .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store and --config to places outside of it"));
         }
     }
     Ok(())
+}
+
+/// As many links as the kernel follows on one way.
+const MOST_LINKS: usize = 40;
+
+/// What is in a directory and stands on the way to a file, by whatever links that goes. Where it leads today is not all:
+/// whoever can write in the directory can lead it elsewhere.
+fn way_through(path: &Path, directory: &Path) -> Option<PathBuf> {
+    // ATTACK(linked-configuration)
+    let mut left: Vec<OsString> = names(&std::path::absolute(path).ok()?);
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        at.push(name);
+        if at.starts_with(directory) && at != directory {
+            return Some(at);
+        }
+        if let Ok(target) = fs::read_link(&at) {
+            links += 1;
+            if links > MOST_LINKS {
+                return Some(at);
+            }
+            at.pop();
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            }
+            left.extend(names(&target));
+        }
+    }
+    None
+}
+
+/// The names of a path, the last one first.
+fn names(path: &Path) -> Vec<OsString> {
+    let named = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().rev().filter_map(named).collect()
 }
 
 /// Toolgate's home, made for its owner alone if it is not there.
@@ -198,4 +249,35 @@ pub(crate) fn home() -> Result<PathBuf, Trouble> {
 /// Reads an agent's name from the command line.
 pub(crate) fn agent(text: &str) -> Result<AgentName, Trouble> {
     Ok(AgentName::parse(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_way_that_leads_through_a_directory_is_seen_also_if_it_leads_out_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["work/sub", "ours"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        fs::write(root.join("ours/policy.yaml"), "").unwrap();
+        symlink(root.join("ours/policy.yaml"), root.join("work/policy.yaml")).unwrap();
+        symlink("../ours", root.join("work/ours")).unwrap();
+        symlink("work/ours", root.join("twice")).unwrap();
+        symlink("itself", root.join("itself")).unwrap();
+        let through = |path: &str| way_through(&root.join(path), &root.join("work"));
+        for path in
+            ["work/policy.yaml", "work/ours/policy.yaml", "twice/policy.yaml", "twice", "work/sub/../../ours"]
+        {
+            assert!(through(path).is_some(), "{path}");
+        }
+        assert!(through("itself").is_some(), "a way without an end is none");
+        for path in ["ours/policy.yaml", "work/../ours/policy.yaml", "ours/new/toolgate.db", "worker"] {
+            assert_eq!(through(path), None, "{path}");
+        }
+    }
 }

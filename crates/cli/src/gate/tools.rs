@@ -63,7 +63,9 @@ fn list(engine: &Engine, contracts: &[Contract], json: bool) {
     }
     for contract in contracts {
         let definition = contract.definition();
-        let first = definition.description.split_inclusive(". ").next().unwrap_or_default().trim_end();
+        let description = contract::show_hidden(&contract.shown_description());
+        let first = description.split_inclusive(". ").next().unwrap_or_default().trim_end();
+        let first = first.lines().next().unwrap_or_default();
         talk::data(&format!("{:<12} {:<13} {first}", definition.name, classes(engine, contract)));
     }
 }
@@ -94,9 +96,9 @@ fn show(engine: &Engine, contract: &Contract, json: bool) {
     talk::data(&format!("  action    {}", definition.action));
     talk::data(&format!("  trust     {}", contract.trust()));
     for finding in contract.findings() {
-        talk::data(&format!("  finding   {finding:?}"));
+        talk::data(&format!("  finding   {finding}"));
     }
-    talk::data(&format!("\n{}\n", contract.shown_description()));
+    talk::data(&format!("\n{}\n", contract::show_hidden(&contract.shown_description())));
     talk::data(&format!(
         "input {}",
         serde_json::to_string_pretty(contract.input().definition()).unwrap_or_default()

@@ -348,7 +348,9 @@ fn refused(error: AnswerRefused) -> DecideError {
         AnswerRefused::Answer(error @ AnswerError::OnceOnly { .. }) => {
             DecideError::NotSo { why: error.to_string() }
         }
-        AnswerRefused::NoTime | AnswerRefused::Until { .. } => DecideError::NotSo { why: error.to_string() },
+        AnswerRefused::NoTime | AnswerRefused::NotShown | AnswerRefused::Until { .. } => {
+            DecideError::NotSo { why: error.to_string() }
+        }
         AnswerRefused::Answer(AnswerError::Store(error)) => DecideError::Gate(trouble(error)),
         AnswerRefused::Engine(error) => DecideError::Gate(trouble(error)),
     }

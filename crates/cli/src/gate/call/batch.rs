@@ -32,7 +32,7 @@ pub(super) async fn call_all(arguments: CallArguments) -> Result<i32, Trouble> {
     let wait = super::patience(&opened.engine, arguments.wait, 24 * 3600);
     let batch = opened.engine.call_all(requests, AT_ONCE, wait, cancelled_by_interrupt()).await;
     for result in &batch.results {
-        talk::data(&serde_json::to_string(result).context("an answer cannot be shown")?);
+        talk::line(result);
     }
     if !batch.panicked.is_empty() {
         let lines: Vec<String> = batch.panicked.iter().map(|place| (place + 1).to_string()).collect();
