@@ -53,7 +53,6 @@ pub(crate) fn indented(text: &str) -> String {
 }
 
 fn indented_within(text: &str, width: Option<usize>) -> String {
-    // ATTACK(padded-to-a-line)
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT.len()).max(8));
     let mut lines: Vec<String> = Vec::new();
     for line in text.split('\n') {

@@ -121,6 +121,14 @@ pub(crate) fn cases() -> Vec<Case> {
         )
         .on_what_is_shipped(),
         Case::new(
+            "linked-configuration",
+            "a configuration that is found through a link in the workspace is not obeyed",
+            obey_configuration,
+            link_configuration,
+        )
+        .before_any_call()
+        .on_what_is_shipped(),
+        Case::new(
             "escape-in-a-name",
             "a name that nobody has cannot write on the terminal of whoever reads of it",
             |_| Ok(Effect::through_if(NAMES.iter().all(|name| has_escapes(name)), "as it came")),
@@ -283,6 +291,17 @@ const CONFIGURATION: &str = "agents:\n  tester:\n    autonomy: full\n";
 fn obey_configuration(stand: &Stand<'_>) -> Try<Effect> {
     let own = stand.place.file("own/toolgate.yaml", CONFIGURATION)?;
     run_shipped(stand, &["--config", &own.display().to_string()]).map(|(effect, _)| effect)
+}
+
+fn link_configuration(stand: &Stand<'_>) -> Try<Effect> {
+    let own = stand.place.file("own/toolgate.yaml", CONFIGURATION)?;
+    std::os::unix::fs::symlink(&own, stand.workspace.join("policy.yaml"))?;
+    let (effect, told) = run_shipped(stand, &["--config", "policy.yaml"])?;
+    let why = told.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+    if !why.contains("is found through") {
+        return Ok(Effect::Through(format!("it is obeyed: {told}")));
+    }
+    Ok(effect)
 }
 
 fn plant_configuration(stand: &Stand<'_>) -> Try<Effect> {

@@ -2,13 +2,16 @@
 
 use std::fs;
 
+use engine::AnswerRefused;
 use policy::{ApprovalRule, ArgumentPath, Conditions, Pattern, RuleEffect, Settings, ToolGlob};
 use serde_json::{Value, json};
+use store::Vote;
 
 use crate::Try;
 use crate::case::Effect;
+use crate::gate::approvals::{answered, end};
 use crate::gate::case::Case;
-use crate::gate::stand::{Ending, Stand, standard, trusted};
+use crate::gate::stand::{Ending, Stand, runtime, standard, trusted};
 
 /// What stands in the file before an attack.
 const BEFORE: &str = "as it was";
@@ -39,6 +42,33 @@ pub(crate) fn cases() -> Vec<Case> {
             Ok(Effect::through_if(stand.workspace.join(MARK).exists(), "it was started"))
         }),
         Case::new(
+            "odd-blanks",
+            "a blank that is no space is seen as such by whoever decides",
+            |_| {
+                Ok(Effect::through_if(
+                    "\u{a0}\u{2800}".chars().all(|c| !contract::is_hidden(c)),
+                    "they look empty",
+                ))
+            },
+            |stand| {
+                let gate = stand.gate(standard())?;
+                let call = json!({ "command": "rm", "args": ["a\u{a0}b", "\u{2800}", "c\u{3000}"], "profile": "mutate" });
+                let (call, _) = gate.waits("shell", call)?;
+                let shown = runtime()?.block_on(gate.engine.waiting())?;
+                let shown = shown.first().ok_or("nothing waits")?;
+                let words = shown.command.clone().unwrap_or_default().concat() + &shown.shown_arguments;
+                end(&gate, &call, Vote::Reject, "rejected")?;
+                Ok(Effect::through_if(words.chars().any(contract::is_odd_blank), words))
+            },
+        ),
+        Case::new(
+            "approved-unseen",
+            "what no list shows whole is approved by nobody",
+            |stand| approve_long(stand, 0),
+            |stand| approve_long(stand, 2),
+        )
+        .without("the others before it", |stand| approve_long(stand, 1)),
+        Case::new(
             "approved-first-of-many",
             "a rule that frees one program frees no other that is started with it",
             |stand| {
@@ -58,6 +88,30 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
     ]
+}
+
+/// Asks for something after so many others that are long, and says yes to it.
+fn approve_long(stand: &Stand<'_>, others: usize) -> Try<Effect> {
+    stand.put("precious", "x")?;
+    let gate = stand.gate(standard())?;
+    let long = |command: &str, length: usize, mark: usize| {
+        let padding = "x".repeat(length);
+        json!({ "command": command, "args": ["precious"], "env": { "A": padding, "B": mark.to_string() }, "profile": "mutate" })
+    };
+    let mut before = Vec::new();
+    for mark in 0..others {
+        before.push(gate.waits("shell", long("rm", 600_000, mark))?.0);
+    }
+    let (call, view) = gate.waits("shell", long("rm", 40_000, 9))?;
+    match answered(&gate, view.id.as_str(), Vote::Approve, &gate.operator()?)? {
+        Ok(()) => {
+            gate.call("shell", long("rm", 40_000, 9), Ending::Done)?;
+        }
+        Err(AnswerRefused::NotShown) => end(&gate, &call, Vote::Reject, "rejected")?,
+        Err(other) => return Err(other.into()),
+    }
+    before.iter().try_for_each(|call| end(&gate, call, Vote::Reject, "rejected"))?;
+    Ok(Effect::through_if(!stand.workspace.join("precious").exists(), "what nobody had seen whole"))
 }
 
 fn write_all(stand: &Stand<'_>, settings: Settings, ending: Ending) -> Try<()> {

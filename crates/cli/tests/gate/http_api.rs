@@ -75,6 +75,20 @@ fn every_example_of_the_page_about_the_http_api_does_what_it_shows() {
 }
 
 #[test]
+fn every_route_stands_in_the_page() {
+    let missing: Vec<String> = server::ROUTES
+        .iter()
+        .map(|(method, path, _)| {
+            (method, path.replace("{id}", "ID").replace("{name}", "NAME").replace("{seq}", "SEQ"))
+        })
+        .filter(|(_, path)| !path.starts_with("/assets/") && *path != "/")
+        .filter(|(method, path)| !PAGE.contains(&format!("| `{method} {path}` |")))
+        .map(|(method, path)| format!("{method} {path}"))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn dots_stand_for_anything_and_nothing_else_does() {
     assert!(fits("{\"a\":1,\"b\":2}", "{\"a\":…,\"b\":2}") && fits("abc", "abc") && fits("abc", "…"));
     assert!(!fits("abcd", "abc") && !fits("abd", "a…c") && !fits("xabc", "abc…"));

@@ -71,8 +71,10 @@ pub(crate) struct RuleFile {
     /// What it says. Must be given. `budget` is `prompt` until budgets are counted.
     pub(crate) action: Given<RuleActionWord>,
     /// About which of their calls: what an argument has to be, by its name or `outer.inner`. In a text `*` stands for any
-    /// text. An argument that is missing or of another kind counts as a match for `prompt` and `deny`, and as none for
-    /// `approve`. Default: all calls.
+    /// text. Paths and programs are meant, not their spelling: `infra/*` is also `./infra//x` and, where all that is beneath
+    /// is meant, `infra`; `git` is also `/usr/bin/git`, `env git` and each stage of a pipeline. What is missing, of another
+    /// kind, or cannot be told (`..`, a text for a shell) counts as a match for `prompt` and `deny`, and as none for
+    /// `approve`, which must fit every program that is started. Default: all calls.
     pub(crate) arguments: Given<BTreeMap<At<String>, PatternFile>>,
     /// About which amounts. One that is missing, misspelt, nested elsewhere, negative or not a plain number counts as
     /// too much. Default: all.
