@@ -148,7 +148,7 @@ fn touches() -> Vec<Value> {
         json!({ "command": "/usr/bin/touch", "args": [MARK], "profile": "mutate" }),
         json!({ "command": "true", "stages": [{ "command": "touch", "args": [MARK] }], "profile": "mutate" }),
         json!({ "command": "env", "args": ["touch", MARK], "profile": "mutate" }),
-        json!({ "command": "nice", "args": ["-n", "5", "env", "-i", "touch", MARK], "profile": "mutate" }),
+        json!({ "command": "timeout", "args": ["-k", "5", "9", "env", "-i", "touch", MARK], "profile": "mutate" }),
         json!({ "command": "sh", "args": ["-c", format!("t\"\"ouch {MARK}")], "profile": "mutate" }),
     ]
 }
