@@ -22,8 +22,8 @@ pub(super) const MOST_CONNECTIONS: usize = 256;
 pub(super) const MOST_OF_AGENTS: usize = 192;
 /// How many requests of one agent can be under way at once.
 pub(super) const MOST_AT_ONCE: usize = 64;
-/// How many of one operator.
-pub(super) const MOST_OF_AN_OPERATOR: usize = 32;
+/// How many of one operator: more than can follow events at once, and fewer than are kept for all of them.
+pub(super) const MOST_OF_AN_OPERATOR: usize = 48;
 
 /// All places.
 #[derive(Clone, Debug, Default)]
