@@ -11,6 +11,7 @@
 
 mod approvals;
 mod calls;
+mod carrying;
 #[cfg(feature = "crash")]
 pub mod crash;
 #[cfg(not(feature = "crash"))]
@@ -36,6 +37,7 @@ mod private;
 mod questions;
 mod read;
 mod reconcile;
+mod records;
 mod registry;
 mod sealing;
 mod seals;
@@ -52,6 +54,7 @@ pub use approvals::{
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
 pub use erase::{EraseError, RevealError, Revealed};
 pub use error::StoreError;
+pub use evidence::Basis;
 pub use join::Joined;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
 pub use ledger::{

@@ -1,6 +1,7 @@
 //! The ledger: one entry per event, chained, in a tree, and signed.
 //!
-//! `entry`, `tree`, `note`, `dsse` and `verify` are pure; `chain`, `proof` and `audit` keep them in the database;
+//! `entry`, `tree`, `note`, `lists`, `dsse`, `story` and `verify` are pure; `chain`, `proof`,
+//! `told`, `tables` and `audit` keep them in the database;
 //! `export` checks a file without one.
 
 mod audit;
@@ -9,8 +10,12 @@ mod dsse;
 mod entry;
 mod event;
 mod export;
+mod lists;
 mod note;
 mod proof;
+mod story;
+mod tables;
+mod told;
 mod tree;
 mod verify;
 
@@ -25,4 +30,6 @@ pub use verify::{Broken, Fault, Verified, VerifyError};
 pub(crate) use chain::{Tail, stands};
 pub(crate) use dsse::sign as sign_receipt;
 pub(crate) use entry::{RECONCILED, SETTLED};
+pub(crate) use lists::{List, has_lists};
+pub(crate) use told::{Told, told};
 pub(crate) use tree::Hash;

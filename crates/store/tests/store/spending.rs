@@ -2,7 +2,7 @@
 
 use contract::{AgentName, CallStatus, Rate, ToolName};
 use serde_json::json;
-use store::{Allowance, NewCall, Recorded, Store, UsedUp};
+use store::{Allowance, Basis, NewCall, Recorded, Store, UsedUp};
 use tokio::task::JoinSet;
 
 use crate::gate::{self, Gate, NOW, approval, call_id, yes};
@@ -145,9 +145,11 @@ async fn a_call_that_waits_for_people_counts_when_it_starts_and_waits_for_its_tu
     assert_eq!(take(&gate.store, asking(1), &limit).await, None);
     assert_eq!(take(&gate.store, running(2), &limit).await, None, "asking has used up nothing");
     gate.store.answer(&approval(1), yes("me")).await.unwrap();
-    let start = async |now| {
-        gate.store.start_approved_within(&call_id(1), &approval(1), json!({}), now, &limit).await.unwrap()
-    };
+    let row = gate.store.call(&call_id(1)).await.unwrap().unwrap();
+    let given = gate.store.approval(&approval(1)).await.unwrap().unwrap();
+    let basis = Basis { call: &row, approval: &given, operands: None };
+    let start =
+        async |now| gate.store.start_approved_within(basis, json!({}), now, &limit).await.unwrap();
     assert!(!start(NOW + 2000).await, "another has the minute");
     assert!(start(NOW + MINUTE).await, "the approval was not used up by waiting");
     assert_eq!(take(&gate.store, at(running(3), NOW + MINUTE), &limit).await, wait(0, 60_000));
