@@ -267,6 +267,7 @@ impl Store {
 /// What takes away what it should keep, for those who return to an older program, and for tests.
 pub mod danger {
     use super::*;
+    pub use crate::ledger::{Retold, retold};
 
     /// Makes one operation of a store fail: the one that has `after` others before it from now on.
     pub fn fail_at(store: &Store, after: u32) {

@@ -13,6 +13,7 @@ mod export;
 mod lists;
 mod note;
 mod proof;
+mod retell;
 mod story;
 mod tables;
 mod told;
@@ -25,6 +26,7 @@ pub use event::EventError;
 pub use export::{ExportError, verify_export};
 pub use note::{Checkpoint, NoteError};
 pub use proof::{ConsistencyProof, InclusionProof, ProofError};
+pub use retell::{Retold, retold};
 pub use verify::{Broken, Fault, Verified, VerifyError};
 
 pub(crate) use chain::{Tail, stands};
