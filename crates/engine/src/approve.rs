@@ -7,9 +7,7 @@ use contract::{
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
 use serde_json::json;
-use store::{
-    AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, Basis, CallRow, FindError, StoreError,
-};
+use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, Basis, CallRow, FindError, StoreError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 

@@ -9,9 +9,7 @@ use contract::{
 };
 use policy::{Admitted, Grant, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
-use store::{
-    ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, RecordError, Recorded, StoreError,
-};
+use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, RecordError, Recorded, StoreError};
 use tokio_util::sync::CancellationToken;
 use tools::{InForce, Owner, Ran, Tool};
 use tracing::{Instrument, debug_span};

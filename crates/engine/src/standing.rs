@@ -154,11 +154,7 @@ impl Engine {
 
     /// Decides a call that nobody was asked about yet. An earlier yes is looked for only where people would be asked; with
     /// it comes a seal of the files that the call names, which is put in force when it runs.
-    pub(crate) async fn rule(
-        &self,
-        request: &Request,
-        call: &Admitted,
-    ) -> Result<Ruled, EngineError> {
+    pub(crate) async fn rule(&self, request: &Request, call: &Admitted) -> Result<Ruled, EngineError> {
         let mut facts = self.facts(request, None).await?;
         let ruling = decide(call, &facts, &self.inner.policy);
         if !matches!(ruling.verdict, Verdict::Ask(_)) {

@@ -18,7 +18,8 @@ use crate::write::Write;
 
 const HEAD: &str = "SELECT note FROM head";
 const ABOUT_PEOPLE: &str = "SELECT seq FROM ledger WHERE kind LIKE 'operator.%' ORDER BY seq";
-const ROWS: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators ORDER BY added_at, name";
+const ROWS: &str =
+    "SELECT name, role, credential, added_at, revoked_at FROM operators ORDER BY added_at, name";
 const LATEST: &str = "SELECT time FROM ledger ORDER BY seq DESC LIMIT 1";
 
 /// Whether the ledger was last written by a version that told less of operators.

@@ -128,7 +128,7 @@ impl Question {
         if !question.is_about(approval) {
             return Err(unproved("the question is another"));
         }
-        // ATTACK(swapped-arguments): the records name them by what only the key of the call can make.
+        // The records name them by what only the key of the call can make.
         let keys = write.store().keys().clone();
         let secrets = secrets_of(write.connection(), &keys, &approval.call).await?;
         let names = question.names().ok_or_else(|| unproved("the question is another"))?;
@@ -154,9 +154,9 @@ impl Question {
         ];
         planned.kind == PLANNED
             && asked.kind == ASKED
-            && both.iter().all(|(key, value)| {
-                says(planned, key, value.clone()) && says(asked, key, value.clone())
-            })
+            && both
+                .iter()
+                .all(|(key, value)| says(planned, key, value.clone()) && says(asked, key, value.clone()))
             && says(planned, "task", json!(approval.task))
             && says(planned, "purpose", json!(approval.purpose))
             && says(planned, "decision", json!("ask"))

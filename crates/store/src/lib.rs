@@ -28,6 +28,7 @@ mod ledger;
 mod life;
 mod list;
 mod lookup;
+mod meddle;
 mod migrations;
 mod open;
 mod operators;

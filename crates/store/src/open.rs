@@ -268,6 +268,7 @@ impl Store {
 pub mod danger {
     use super::*;
     pub use crate::ledger::{Retold, retold};
+    pub use crate::meddle::meddle;
 
     /// Makes one operation of a store fail: the one that has `after` others before it from now on.
     pub fn fail_at(store: &Store, after: u32) {

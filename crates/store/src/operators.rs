@@ -186,7 +186,8 @@ impl Store {
         let mut write = self.write().await?;
         let role = self.check_change(&mut write, name, by).await?;
         let roster = write.roster().await?;
-        let admins = roster.all().filter(|operator| roster.role_of(&operator.name) == Some(Role::Admin)).count();
+        let admins =
+            roster.all().filter(|operator| roster.role_of(&operator.name) == Some(Role::Admin)).count();
         if role == Role::Admin && admins <= 1 {
             return Err(ChangeOperatorError::LastAdmin { name: name.clone() });
         }

@@ -16,6 +16,7 @@ pub(crate) mod payment;
 mod people;
 mod private;
 mod reading;
+mod records;
 mod seal_races;
 mod seal_words;
 mod seals;
@@ -50,5 +51,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("ways_in", ways_in::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
+        ("records", records::cases()),
     ]
 }

@@ -51,7 +51,7 @@ impl Tail {
             .and_then(|hashes| hashes.first().copied())
             .ok_or(StoreError::Unreadable { what: "ledger hash" })?;
         let size = u64::try_from(seq).unwrap_or_default() + 1;
-        // ATTACK(rolled-back): a head that was signed once is signed for good; it is not the last one for good.
+        // A head that was signed once is signed for good; it is not the last one for good.
         if size < known {
             return Err(StoreError::RolledBack);
         }

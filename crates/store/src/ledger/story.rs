@@ -123,7 +123,8 @@ impl Story {
             _ => self.calls.remove(call),
         };
         let Some(planned) = planned else { return Some(Fault::Unplanned { call: call.to_owned() }) };
-        let differs = |key: &&str| planned.get(*key).unwrap_or(&Value::Null) != body.get(*key).unwrap_or(&Value::Null);
+        let differs =
+            |key: &&str| planned.get(*key).unwrap_or(&Value::Null) != body.get(*key).unwrap_or(&Value::Null);
         if let Some(what) = REPEATED.into_iter().find(|key| differs(key)) {
             return Some(Fault::NotAsPlanned { what });
         }
@@ -147,7 +148,6 @@ impl Story {
 impl Person {
     /// Whether a row says of an operator what was told.
     pub(crate) fn is(&self, role: Role, credential: &Digest, removed: bool) -> bool {
-        (self.role, self.removed) == (role, removed)
-            && self.credential.is_none_or(|told| told == *credential)
+        (self.role, self.removed) == (role, removed) && self.credential.is_none_or(|told| told == *credential)
     }
 }

@@ -20,7 +20,8 @@ const APPROVALS: &str = "SELECT a.id, a.call, a.quorum, a.state, a.expires_at, s
     t.expires_at AS until, r.approval AS revoked FROM approvals a LEFT JOIN seals s ON s.approval = a.id \
     LEFT JOIN standing t ON t.approval = a.id LEFT JOIN revocations r ON r.approval = a.id WHERE a.id > $1 \
     ORDER BY a.id LIMIT $2";
-const ANSWERS: &str = "SELECT approval, operator, verdict, via FROM answers WHERE approval >= $1 AND approval <= $2";
+const ANSWERS: &str =
+    "SELECT approval, operator, verdict, via FROM answers WHERE approval >= $1 AND approval <= $2";
 const OPERATORS: &str = "SELECT name, role, credential, revoked_at FROM operators ORDER BY name";
 
 /// Compares everything that decides what runs.
@@ -62,7 +63,8 @@ async fn calls(connection: &mut AnyConnection, page: i64) -> Result<(), VerifyEr
         for row in &rows {
             let body: Value = serde_json::from_str(&text(row, "body")?).unwrap_or_default();
             let seq: i64 = row.try_get("seq").map_err(StoreError::from)?;
-            let is_told = text(row, "kind")? == "call.planned" && body.get("call") == Some(&json!(text(row, "id")?));
+            let is_told =
+                text(row, "kind")? == "call.planned" && body.get("call") == Some(&json!(text(row, "id")?));
             let optional = |column| -> Result<Value, StoreError> {
                 Ok(json!(row.try_get::<Option<String>, _>(column)?))
             };
@@ -111,7 +113,8 @@ fn approval(row: &AnyRow, story: &Story) -> Result<(), VerifyError> {
     let row_differs = || differs(None, format!("approval {id}"));
     let Some(told) = story.questions.get(&id) else { return Err(row_differs()) };
     let until: Option<i64> = row.try_get("until").map_err(StoreError::from)?;
-    let reach = row.try_get::<Option<String>, _>("scope").map_err(StoreError::from)?.map(|scope| (scope, until));
+    let reach =
+        row.try_get::<Option<String>, _>("scope").map_err(StoreError::from)?.map(|scope| (scope, until));
     let revoked = row.try_get::<Option<String>, _>("revoked").map_err(StoreError::from)?.is_some();
     let expires_at: i64 = row.try_get("expires_at").map_err(StoreError::from)?;
     let same = told.call == json!(text(row, "call")?)

@@ -37,7 +37,9 @@ async fn an_approval_that_no_entry_tells_of_runs_nothing_and_is_found() {
     gate.store.verify(None).await.unwrap();
     forge(&gate, 2).await;
     let size = gate.store.ledger_size().await.unwrap();
-    assert!(matches!(start(&gate, 2).await, Err(StoreError::Unproved { approval: id, .. }) if id == approval(2)));
+    assert!(
+        matches!(start(&gate, 2).await, Err(StoreError::Unproved { approval: id, .. }) if id == approval(2))
+    );
     assert_eq!(gate.store.ledger_size().await.unwrap(), size);
     let row = gate.store.call(&call_id(2)).await.unwrap().unwrap();
     assert_eq!(row.status, CallStatus::Waiting);

@@ -148,8 +148,7 @@ async fn a_call_that_waits_for_people_counts_when_it_starts_and_waits_for_its_tu
     let row = gate.store.call(&call_id(1)).await.unwrap().unwrap();
     let given = gate.store.approval(&approval(1)).await.unwrap().unwrap();
     let basis = Basis { call: &row, approval: &given, operands: None };
-    let start =
-        async |now| gate.store.start_approved_within(basis, json!({}), now, &limit).await.unwrap();
+    let start = async |now| gate.store.start_approved_within(basis, json!({}), now, &limit).await.unwrap();
     assert!(!start(NOW + 2000).await, "another has the minute");
     assert!(start(NOW + MINUTE).await, "the approval was not used up by waiting");
     assert_eq!(take(&gate.store, at(running(3), NOW + MINUTE), &limit).await, wait(0, 60_000));
