@@ -425,7 +425,7 @@ async fn count(
     let spend = Spend { kind, agent: &call.agent, tool: &call.tool, allowances, now: call.asked_at };
     let used_up = spend.take(write).await?;
     match (kind, used_up) {
-        (Kind::Refuse, Some(_)) => count_flood(write, &call.agent, call.asked_at).await?,
+        (Kind::Refuse, Some(_)) => count_flood(write, call).await?,
         (Kind::Refuse, None) => end_flood(write, &call.agent, call.asked_at).await?,
         (Kind::Run, _) => {}
     }

@@ -1,6 +1,6 @@
 //! How often agents call.
 
-use contract::{AgentName, CallStatus, Rate, ToolName};
+use contract::{AgentName, CallStatus, Digest, Rate, ToolName};
 use serde_json::json;
 use store::{Allowance, Basis, NewCall, Recorded, Store, UsedUp};
 use tokio::task::JoinSet;
@@ -133,7 +133,14 @@ async fn a_flood_of_refused_calls_is_counted_and_the_ledger_says_how_many() {
     assert_eq!(take(&gate.store, at(refused(13), NOW + MINUTE), &limit).await, None);
     let body = raw.text("SELECT body FROM ledger WHERE kind = 'agent.flood_over'").await;
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(body, json!({ "agent": "builder", "since": NOW, "calls_not_recorded": 10 }));
+    // Whoever has what was asked can show that it was this.
+    let digest = (3..=12).map(refused).fold(String::new(), |before, call| {
+        Digest::of(format!("{before}\n{}\n{}", call.id, call.request).as_bytes()).to_string()
+    });
+    assert_eq!(
+        body,
+        json!({ "agent": "builder", "since": NOW, "calls_not_recorded": 10, "digest": digest })
+    );
     // And a legitimate call was never in its way.
     assert_eq!(take(&gate.store, running(14), &limit).await, None);
 }
