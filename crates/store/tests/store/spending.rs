@@ -137,10 +137,7 @@ async fn a_flood_of_refused_calls_is_counted_and_the_ledger_says_how_many() {
     let digest = (3..=12).map(refused).fold(String::new(), |before, call| {
         Digest::of(format!("{before}\n{}\n{}", call.id, call.request).as_bytes()).to_string()
     });
-    assert_eq!(
-        body,
-        json!({ "agent": "builder", "since": NOW, "calls_not_recorded": 10, "digest": digest })
-    );
+    assert_eq!(body, json!({ "agent": "builder", "since": NOW, "calls_not_recorded": 10, "digest": digest }));
     // And a legitimate call was never in its way.
     assert_eq!(take(&gate.store, running(14), &limit).await, None);
 }
