@@ -1,7 +1,7 @@
 //! Rows that somebody writes past the gate, with every rule of the database taken away. They have no key, so the signed
 //! ledger does not tell of them: nothing runs by them, and `verify` names them.
 
-use contract::{AgentName, CallStatus, Digest, Operands, SafetyClass, Scope, TaskName, ToolName};
+use contract::{AgentName, CallStatus, Digest, SafetyClass, Scope, TaskName, ToolName};
 use serde_json::json;
 use store::{
     Answer, AnswerError, ApprovalRow, Basis, By, CallRow, Course, Fault, NewCall, NewStanding, RecordError,
@@ -145,7 +145,7 @@ async fn a_call_gets_the_files_that_people_were_shown_or_does_not_run() {
     gate.approved(1).await;
     let call = gate.store.call(&call_id(1)).await.unwrap().unwrap();
     let given = gate.store.approval(&approval(1)).await.unwrap().unwrap();
-    let operands = Some(Operands { bound: Vec::new(), not_bound: Vec::new() }.digest());
+    let operands = Some(Digest::of(b"other files"));
     let basis = Basis { call: &call, approval: &given, operands };
     let started = gate.store.start_approved_within(basis, json!({}), NOW + 2000, &[]).await;
     assert!(matches!(started, Err(StoreError::Unproved { what: "the files are others", .. })), "{started:?}");
