@@ -17,8 +17,9 @@ const CALLS: &str = "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request
     c.decision, c.safety, l.seq, l.kind, l.body FROM calls c JOIN ledger l ON l.seq = c.planned_seq WHERE c.id > $1 \
     ORDER BY c.id LIMIT $2";
 const APPROVALS: &str = "SELECT a.id, a.call, a.quorum, a.state, a.expires_at, s.operands, s.digest, t.scope, \
-    t.expires_at AS until, r.approval AS revoked FROM approvals a LEFT JOIN seals s ON s.approval = a.id \
-    LEFT JOIN standing t ON t.approval = a.id LEFT JOIN revocations r ON r.approval = a.id WHERE a.id > $1 \
+    t.expires_at AS until, r.approval AS revoked, e.approval AS ended FROM approvals a LEFT JOIN seals s ON s.approval = a.id \
+    LEFT JOIN standing t ON t.approval = a.id LEFT JOIN revocations r ON r.approval = a.id \
+    LEFT JOIN standing_ends e ON e.approval = a.id WHERE a.id > $1 \
     ORDER BY a.id LIMIT $2";
 const ANSWERS: &str =
     "SELECT approval, operator, verdict, via FROM answers WHERE approval >= $1 AND approval <= $2";
@@ -115,13 +116,15 @@ fn approval(row: &AnyRow, story: &Story) -> Result<(), VerifyError> {
     let until: Option<i64> = row.try_get("until").map_err(StoreError::from)?;
     let reach =
         row.try_get::<Option<String>, _>("scope").map_err(StoreError::from)?.map(|scope| (scope, until));
-    let revoked = row.try_get::<Option<String>, _>("revoked").map_err(StoreError::from)?.is_some();
+    let has = |column: &str| -> Result<bool, StoreError> {
+        Ok(row.try_get::<Option<String>, _>(column)?.is_some())
+    };
     let expires_at: i64 = row.try_get("expires_at").map_err(StoreError::from)?;
     let same = told.call == json!(text(row, "call")?)
         && told.quorum == u64::from(number(row, "quorum")?)
         && told.expires_at == json!(expires_at)
         && told.reach == reach
-        && told.revoked == revoked
+        && (told.revoked, told.ended) == (has("revoked")?, has("ended")?)
         && is_bound(row, told.operands.as_ref())?;
     if !same {
         return Err(row_differs());

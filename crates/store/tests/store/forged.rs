@@ -228,6 +228,26 @@ async fn a_yes_that_was_taken_back_stays_so_when_the_row_is_gone() {
 }
 
 #[tokio::test]
+async fn a_yes_that_ended_with_its_policy_stays_so_when_the_row_is_gone() {
+    let gate = Gate::open().await;
+    let far = NewStanding { scope: Scope::Agent, expires_at: NOW + 3_600_000 };
+    gate.record(asking(1)).await;
+    gate.store.answer(&approval(1), Answer { standing: Some(far), ..yes("me") }).await.unwrap();
+    let under = Box::new(gate.store.approval(&approval(1)).await.unwrap().unwrap());
+    let place = Digest::of(b"/work");
+    gate.store.end_standing_of_others(place, Digest::of(b"other policy"), NOW + 1500).await.unwrap();
+    without_rules(&gate).await.run("DELETE FROM standing_ends").await.unwrap();
+    let first = running(1);
+    let course = Course::RunUnder { authority: json!({}), under };
+    let again =
+        NewCall { arguments: first.arguments, arguments_json: first.arguments_json, course, ..running(2) };
+    let recorded = gate.store.record_call(again).await;
+    assert!(matches!(recorded, Err(RecordError::Store(StoreError::Unproved { .. }))), "{recorded:?}");
+    let id = approval(1);
+    assert_eq!(fault(&gate).await, format!("the store says something else of approval {id} than the ledger"));
+}
+
+#[tokio::test]
 async fn a_yes_reaches_as_far_as_was_said() {
     let gate = Gate::open().await;
     gate.approved(1).await;

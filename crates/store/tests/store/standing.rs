@@ -116,12 +116,12 @@ async fn a_yes_ends_with_its_policy_and_does_not_come_back_with_it() {
         async |place, policy| gate.store.end_standing_of_others(place, policy, NOW + 2000).await.unwrap();
     assert_eq!(end(place, own).await, 0, "it is the same policy");
     assert_eq!(end(Digest::of(b"elsewhere"), other).await, 0, "it is another workspace");
-    assert_eq!(is_covered(&gate, again(2)).await, Ok(true));
+    assert_eq!(is_covered(&gate, again(&gate, 2).await).await, Ok(true));
     assert_eq!(end(place, other).await, 1);
-    assert_eq!(is_covered(&gate, again(3)).await, Ok(false));
+    assert_eq!(is_covered(&gate, again(&gate, 3).await).await, Ok(false));
     assert_eq!(gate.store.standing(None, NOW + 2000).await.unwrap(), []);
     assert_eq!((end(place, other).await, end(place, own).await), (0, 0), "once");
-    assert_eq!(is_covered(&gate, again(4)).await, Ok(false), "the old policy is in force again");
+    assert_eq!(is_covered(&gate, again(&gate, 4).await).await, Ok(false), "the old policy is in force again");
     let entries = gate.store.latest_event(-1).await.unwrap();
     let ended: Vec<_> = entries.iter().filter(|entry| entry.kind == "approval.ended").collect();
     assert_eq!(ended.len(), 1);
