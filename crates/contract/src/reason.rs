@@ -108,6 +108,8 @@ reasons!(
     Cancelled cancelled = "cancelled",
     /// What was approved is no longer what is there.
     Changed changed = "changed",
+    /// The signed ledger does not tell of the approval as the store has it.
+    Unproved unproved = "unproved",
     /// Somebody else works in the same place right now.
     Busy busy = "busy",
     /// The key was used for another call.

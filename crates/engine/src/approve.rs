@@ -9,7 +9,7 @@ use contract::{
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
 use serde_json::json;
-use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, CallRow, FindError};
+use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, Basis, CallRow, FindError, StoreError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -230,8 +230,9 @@ impl Engine {
         }
         // ATTACK(changed-while-waiting): the yes is one fact among others, and today's policy decides again.
         let bound = self.bound(&approval.id).await?;
+        let operands = bound.as_ref().map(Bound::given);
         let admitted = match self.admit(row.id.clone(), &request) {
-            Ok(admitted) => Admitted { operands: bound.as_ref().map(Bound::given), ..admitted },
+            Ok(admitted) => Admitted { operands, ..admitted },
             Err(reason) => return refuse(reason).await,
         };
         let proposers = self.proposers_about(&approval);
@@ -270,8 +271,15 @@ impl Engine {
         let store = &self.inner.store;
         let _in_hand = self.take_in_hand(&row.id);
         // What people have approved is not refused for coming too often: it waits for its turn.
-        if !store.start_approved_within(&row.id, &approval.id, authority, self.now(), &allowances).await? {
-            return Ok(None);
+        let basis = Basis { call: &row, approval: &approval, operands };
+        match store.start_approved_within(basis, authority, self.now(), &allowances).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            // The receipt names nobody: what the store says of the answers is not to be repeated under a signature.
+            Err(StoreError::Unproved { what, .. }) => {
+                return Ok(Some(self.settle(&case, End::Refused(unproved(what)), None).await));
+            }
+            Err(error) => return Err(error.into()),
         }
         Ok(Some(self.see_run(case, request, grant, Some(approval), in_force, cancel.clone()).await))
     }
@@ -377,6 +385,12 @@ fn is_same(one: &ApprovalRow, other: &ApprovalRow) -> bool {
 
 fn folded(row: ApprovalRow) -> Folded {
     Folded { id: row.id, call: row.call, task: row.task, expires_at: row.expires_at }
+}
+
+/// Why nothing runs by an approval of which the signed ledger tells something else, or nothing.
+pub(crate) fn unproved(what: &str) -> Reason {
+    let why = format!("the signed ledger does not tell of the approval as the store has it: {what}");
+    Reason::unproved(why).with_hint("an operator should look at it with `toolgate ledger verify`")
 }
 
 pub(crate) fn view_of(row: &ApprovalRow) -> ApprovalView {

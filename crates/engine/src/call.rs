@@ -9,12 +9,12 @@ use contract::{
 };
 use policy::{Admitted, Grant, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
-use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Recorded};
+use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, RecordError, Recorded, StoreError};
 use tokio_util::sync::CancellationToken;
 use tools::{InForce, Owner, Ran, Tool};
 use tracing::{Instrument, debug_span};
 
-use crate::approve::view_of;
+use crate::approve::{unproved, view_of};
 use crate::batch::{caught, note_panic};
 use crate::crash::{is_seeded, reach};
 use crate::engine::Engine;
@@ -22,6 +22,7 @@ use crate::error::{EngineError, chain, written};
 use crate::rates::with_limit;
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};
+use crate::standing::Ruled;
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
 const LOOK_AGAIN: Duration = Duration::from_millis(150);
@@ -68,8 +69,8 @@ impl Engine {
         if let Some(row) = self.same_that_waits(case).instrument(debug_span!("join")).await? {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
-        let (Ruling { verdict, trace }, seal) =
-            self.rule(request, &admitted).instrument(debug_span!("decide")).await?;
+        let ruled = self.rule(request, &admitted).instrument(debug_span!("decide")).await?;
+        let Ruled { ruling: Ruling { verdict, trace }, seal, standing } = ruled;
         let trace = written("trace", &trace)?;
         let (verdict, trace) = self.hear_before(request, &admitted, verdict, trace).await?;
         reach("decided");
@@ -88,16 +89,23 @@ impl Engine {
                     Ok(in_force) => in_force,
                     Err(reason) => return self.refuse(case, request, reason, trace).await,
                 };
-                let planned = self.new_call(case, request, trace.clone(), claim, run_with(&grant)?);
+                let under = under(&grant, standing)?;
+                let planned =
+                    self.new_call(case, request, trace.clone(), claim, run_with(&grant, under.clone())?);
                 if is_seeded("acts_without_any_record") {
                     return Ok(self
                         .see_run(case.clone(), request.clone(), grant, None, in_force, cancel)
                         .await);
                 }
                 let limits = self.limits_on_running(&case.tool);
-                let under = self.standing_of(&grant).await?;
                 let recorded = store.record_within(planned, &limits.allowances);
-                match recorded.instrument(debug_span!("record")).await? {
+                let recorded = match recorded.instrument(debug_span!("record")).await {
+                    Err(RecordError::Store(StoreError::Unproved { what, .. })) => {
+                        return self.refuse(case, request, unproved(what), trace).await;
+                    }
+                    recorded => recorded?,
+                };
+                match recorded {
                     Recorded::New { .. } => {
                         Ok(self.see_run(case.clone(), request.clone(), grant, under, in_force, cancel).await)
                     }
@@ -512,12 +520,18 @@ fn size_of(request: &Request) -> u64 {
 }
 
 /// A run, under the earlier yes that its grant names, if it names one.
-fn run_with(grant: &Grant) -> Result<Course, EngineError> {
+fn run_with(grant: &Grant, under: Option<ApprovalRow>) -> Result<Course, EngineError> {
     let authority = written("grant", grant.authority())?;
-    Ok(match grant.authority().approval.clone() {
+    Ok(match under {
         None => Course::Run { authority },
-        Some(standing) => Course::RunUnder { authority, standing },
+        Some(under) => Course::RunUnder { authority, under: Box::new(under) },
     })
+}
+
+/// The earlier yes that a grant names, if it names one, as it was read when the call was decided by it.
+fn under(grant: &Grant, standing: Vec<ApprovalRow>) -> Result<Option<ApprovalRow>, EngineError> {
+    let Some(id) = &grant.authority().approval else { return Ok(None) };
+    standing.into_iter().find(|row| row.id == *id).map(Some).ok_or(EngineError::Missing)
 }
 
 pub(crate) fn failed(reason: Reason) -> Ran {

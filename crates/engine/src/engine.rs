@@ -130,8 +130,9 @@ impl Engine {
                 safety: contract.definition().safety,
                 egress: contract.definition().egress,
                 status: row.status,
-                trust: row.trust,
-                requires_approval: row.requires_approval,
+                // The table can make a tool stricter than its contract, and never less: whoever writes it has no key.
+                trust: contract.trust(),
+                requires_approval: row.requires_approval || ToolRow::of(contract).requires_approval,
                 limits: limits_of(contract, &options.timeouts),
             };
             listed.push(Listed { tool, facts });

@@ -48,7 +48,7 @@ impl Engine {
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };
-        let (ruling, _) = self.rule(request, &admitted).await?;
+        let ruling = self.rule(request, &admitted).await?.ruling;
         let mut explanation =
             Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
         match ruling.verdict {

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
-use policy::{Admitted, Grant, Question, Ruling, Standing, Verdict, decide};
+use policy::{Admitted, Question, Ruling, Standing, Verdict, decide};
 use serde::Serialize;
 use serde_json::json;
 use store::{
@@ -88,6 +88,17 @@ pub enum RevokeRefused {
     Engine(#[from] EngineError),
 }
 
+/// What was decided about a call that nobody was asked about yet.
+pub(crate) struct Ruled {
+    /// The decision.
+    pub(crate) ruling: Ruling,
+    /// The files that the call names, where an earlier yes may cover it.
+    pub(crate) seal: Option<Seal>,
+    /// The earlier answers that were looked at. It is these that are proved when the call begins, not what the store says
+    /// by then.
+    pub(crate) standing: Vec<ApprovalRow>,
+}
+
 impl Engine {
     /// Ends every yes for more than one call that was given under another policy where an agent works, before the first
     /// call there is decided by this one.
@@ -153,26 +164,23 @@ impl Engine {
 
     /// Decides a call that nobody was asked about yet. An earlier yes is looked for only where people would be asked; with
     /// it comes a seal of the files that the call names, which is put in force when it runs.
-    pub(crate) async fn rule(
-        &self,
-        request: &Request,
-        call: &Admitted,
-    ) -> Result<(Ruling, Option<Seal>), EngineError> {
+    pub(crate) async fn rule(&self, request: &Request, call: &Admitted) -> Result<Ruled, EngineError> {
         let mut facts = self.facts(request, None).await?;
         let ruling = decide(call, &facts, &self.inner.policy);
         if !matches!(ruling.verdict, Verdict::Ask(_)) {
-            return Ok((ruling, None));
+            return Ok(Ruled { ruling, seal: None, standing: Vec::new() });
         }
-        facts.standing = self.standing_for(call, request, facts.now).await?;
+        let standing = self.standing_for(call, request, facts.now).await?;
+        facts.standing = standing.iter().cloned().filter_map(as_fact).collect();
         if facts.standing.is_empty() {
-            return Ok((ruling, None));
+            return Ok(Ruled { ruling, seal: None, standing });
         }
         // What cannot be bound is covered by nothing, and the question says why.
-        let Ok(seal) = self.bind(request).await else { return Ok((ruling, None)) };
+        let Ok(seal) = self.bind(request).await else { return Ok(Ruled { ruling, seal: None, standing }) };
         let operands = seal.as_ref().map(|seal| seal.operands.digest());
         facts.content = content_of(seal.as_ref());
         let call = Admitted { operands, ..call.clone() };
-        Ok((decide(&call, &facts, &self.inner.policy), seal))
+        Ok(Ruled { ruling: decide(&call, &facts, &self.inner.policy), seal, standing })
     }
 
     /// Puts in force what was sealed for a call under an earlier yes, once nobody else works in its workspace.
@@ -205,22 +213,14 @@ impl Engine {
         call: &Admitted,
         request: &Request,
         now: i64,
-    ) -> Result<Vec<Standing>, EngineError> {
+    ) -> Result<Vec<ApprovalRow>, EngineError> {
         let rows = self.inner.store.standing(Some(&call.agent), now).await?;
         // ATTACK(two-proposers): nobody's earlier yes covers what they want themselves.
         let proposers = self.proposers_of(request);
         let covers = |row: &ApprovalRow| {
             row.tool == call.tool.name && !row.approvers.iter().any(|name| proposers.contains(name))
         };
-        Ok(rows.into_iter().filter(covers).filter_map(as_fact).collect())
-    }
-
-    /// The yes under which a grant was made, if it was an earlier one.
-    pub(crate) async fn standing_of(&self, grant: &Grant) -> Result<Option<ApprovalRow>, EngineError> {
-        match &grant.authority().approval {
-            Some(id) => Ok(self.inner.store.approval(id).await?),
-            None => Ok(None),
-        }
+        Ok(rows.into_iter().filter(covers).collect())
     }
 
     /// A question, with everything that it is about.

@@ -15,14 +15,13 @@ use crate::error::StoreError;
 use crate::evidence::{ANSWERED, link};
 use crate::keys::Keys;
 use crate::open::Store;
-use crate::operators::{Role, role_of};
 use crate::private::{Asked, asked};
 use crate::questions::{About, about, reached};
 use crate::read::{digest, number, parsed, parsed_if_any};
 use crate::standing::{NewStanding, RevocationRow, StandingRow, grant, revocation_row, standing_row};
 
 /// How long an approval may be used after it was given.
-const USABLE_MS: i64 = 60 * 60 * 1000;
+pub(crate) const USABLE_MS: i64 = 60 * 60 * 1000;
 
 /// The fewest digits by which an approval is found.
 const SHORTEST_PREFIX: usize = 4;
@@ -41,7 +40,7 @@ macro_rules! select_approvals {
     ($rest:literal, $longest:expr) => {
         concat!(
             "SELECT a.id, a.call, a.why, a.quorum, a.state, a.asked_at, a.expires_at, a.decided_at, a.usable_until, \
-             a.reason, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.purpose, \
+             a.reason, c.planned_seq, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.purpose, \
              k.wrapped, CASE WHEN length(p.sealed) <= ",
             $longest,
             " THEN p.sealed END AS sealed, q.workspace, q.place, q.action, q.safety, q.egress, q.profile, q.content, \
@@ -193,6 +192,9 @@ pub struct ApprovalRow {
     pub standing: Option<StandingRow>,
     /// By whom the yes was taken back, if it was.
     pub revoked: Option<RevocationRow>,
+    /// The ledger entry that tells of the call; the one after it tells of the question.
+    #[serde(skip)]
+    pub planned_seq: i64,
 }
 
 /// What one person answered.
@@ -398,8 +400,7 @@ impl Store {
         if row.expires_at <= answer.now {
             return Err(AnswerError::Expired);
         }
-        let role = role_of(write.connection(), &answer.by).await?;
-        if role.is_none_or(|role| role < Role::Approver) {
+        if !write.roster().await?.may_answer(&answer.by) {
             return Err(AnswerError::NotAllowed { by: answer.by });
         }
         // ATTACK(proposer-approves)
@@ -596,5 +597,6 @@ fn approval_row(row: &AnyRow, keys: &Keys) -> Result<ApprovalRow, StoreError> {
         escalated_to: Vec::new(),
         standing: standing_row(row)?,
         revoked: revocation_row(row)?,
+        planned_seq: row.try_get("planned_seq")?,
     })
 }

@@ -15,10 +15,12 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
+use crate::approvals::ApprovalRow;
 use crate::error::StoreError;
-use crate::evidence::is_proved;
+use crate::evidence::{Basis, prove_once};
 use crate::join::count_open;
 use crate::keys::Keys;
+use crate::ledger::List;
 use crate::open::Store;
 use crate::owners::own_gate;
 use crate::private::{Names, committed_authority, keep_asked, revealed_call};
@@ -120,8 +122,8 @@ pub enum Course {
     RunUnder {
         /// With this authority.
         authority: Value,
-        /// Under this yes.
-        standing: ApprovalId,
+        /// Under this yes, as it was read when the call was decided by it.
+        under: Box<ApprovalRow>,
     },
     /// People are asked first.
     Ask(NewApproval),
@@ -285,8 +287,8 @@ impl Store {
                 return Ok(Recorded::TooManyQuestions { open });
             }
         }
-        if let Course::RunUnder { standing, .. } = &call.course
-            && !is_usable(&mut write, standing, call.asked_at).await?
+        if let Course::RunUnder { under, .. } = &call.course
+            && !is_usable(&mut write, under, call.asked_at).await?
         {
             return Ok(Recorded::NotCovered);
         }
@@ -336,18 +338,23 @@ impl Store {
         authority: Value,
         now: i64,
     ) -> Result<bool, StoreError> {
-        self.start_approved_within(call, approval, authority, now, &[]).await
+        let (Some(call), Some(approval)) = (self.call(call).await?, self.approval(approval).await?) else {
+            return Ok(false);
+        };
+        let operands = self.operands(&approval.id).await?.map(|operands| operands.digest());
+        let basis = Basis { call: &call, approval: &approval, operands };
+        self.start_approved_within(basis, authority, now, &[]).await
     }
 
     /// The same for an agent that may not call more often than this: false also until its turn comes.
     pub async fn start_approved_within(
         &self,
-        call: &CallId,
-        approval: &ApprovalId,
+        basis: Basis<'_>,
         authority: Value,
         now: i64,
         allowances: &[Allowance],
     ) -> Result<bool, StoreError> {
+        let (call, approval) = (&basis.call.id, &basis.approval.id);
         let mut write = self.write().await?;
         let using = sqlx::query(USE_APPROVAL).bind(approval.as_str()).bind(call.as_str()).bind(now);
         if using.execute(write.connection()).await?.rows_affected() != 1 {
@@ -359,10 +366,7 @@ impl Store {
             // The caller took it back; what was approved stays unused.
             return Ok(false);
         }
-        // INVARIANT(told): rows can be forged; what the signed ledger tells cannot.
-        if !is_proved(write.connection(), approval).await? {
-            return Err(StoreError::Unproved { approval: approval.clone() });
-        }
+        Box::pin(prove_once(&mut write, &basis, now)).await?;
         let Some(row) = read_call(write.connection(), call).await? else { return Ok(false) };
         let spend = Spend { kind: Kind::Run, agent: &row.agent, tool: &row.tool, allowances, now };
         if spend.take(&mut write).await?.is_some() {
@@ -370,7 +374,8 @@ impl Store {
         }
         let authority = committed_authority(authority, &row.arguments);
         let body = json!({ "call": call, "approval": approval, "authority": authority });
-        write.append(now, "call.started", body).await?;
+        // The yes is used up: in the list of answers, so that it cannot be used again.
+        write.append_to(List::Answers, now, "call.started", body).await?;
         write.commit().await?;
         Ok(true)
     }
@@ -420,7 +425,7 @@ async fn count(
     let spend = Spend { kind, agent: &call.agent, tool: &call.tool, allowances, now: call.asked_at };
     let used_up = spend.take(write).await?;
     match (kind, used_up) {
-        (Kind::Refuse, Some(_)) => count_flood(write, &call.agent, call.asked_at).await?,
+        (Kind::Refuse, Some(_)) => count_flood(write, call).await?,
         (Kind::Refuse, None) => end_flood(write, &call.agent, call.asked_at).await?,
         (Kind::Run, _) => {}
     }
@@ -503,10 +508,10 @@ async fn plan(write: &mut Write<'_>, keys: &Keys, call: &NewCall) -> Result<i64,
             let body = json!({ "call": call.id, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
         }
-        Course::RunUnder { authority, standing } => {
-            note_use(write, call, standing).await?;
+        Course::RunUnder { authority, under } => {
+            note_use(write, call, &under.id).await?;
             let authority = committed_authority(authority.clone(), &arguments);
-            let body = json!({ "call": call.id, "approval": standing, "authority": authority });
+            let body = json!({ "call": call.id, "approval": under.id, "authority": authority });
             write.append(call.asked_at, "call.started", body).await?;
         }
         Course::Ask(question) => ask(write, call, &arguments, question).await?,

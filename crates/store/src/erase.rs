@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::calls::{CLAIM_KEPT_MS, read_call};
 use crate::error::StoreError;
 use crate::open::Store;
-use crate::operators::{Role, role_of};
+use crate::operators::Role;
 use crate::place::Database;
 use crate::private::{Kind, secrets_of};
 use crate::read::parsed;
@@ -107,7 +107,7 @@ impl Store {
         now: i64,
     ) -> Result<(), EraseError> {
         let mut write = self.write().await?;
-        if role_of(write.connection(), by).await? != Some(Role::Admin) {
+        if write.roster().await?.role_of(by) != Some(Role::Admin) {
             return Err(EraseError::NotAllowed { by: by.clone() });
         }
         let row = read_call(write.connection(), id).await?;
@@ -137,7 +137,7 @@ impl Store {
         now: i64,
     ) -> Result<Option<Revealed>, RevealError> {
         let mut write = self.write().await?;
-        if role_of(write.connection(), by).await?.is_none_or(|role| role < Role::Approver) {
+        if !write.roster().await?.may_answer(by) {
             return Err(RevealError::NotAllowed { by: by.clone() });
         }
         let Some(secrets) = secrets_of(write.connection(), self.keys(), id).await? else { return Ok(None) };

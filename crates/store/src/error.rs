@@ -46,12 +46,17 @@ pub enum StoreError {
         /// Which value.
         what: &'static str,
     },
-    /// An approval counts answers of which the ledger does not tell: somebody has written them past the gate.
-    #[error("the ledger does not tell of the answers to `{approval}`")]
+    /// An approval, or the call that it is about, is not what the signed ledger tells: somebody has written past the gate.
+    #[error("the signed ledger does not tell of the approval `{approval}` as the store has it: {what}")]
     Unproved {
         /// Which approval.
         approval: ApprovalId,
+        /// What differs.
+        what: &'static str,
     },
+    /// The ledger is shorter than this gate has seen it.
+    #[error("the ledger has lost entries that this gate has seen")]
+    RolledBack,
     /// The ledger ends with entries that this gate's key has not signed: nothing is built on them.
     #[error("the ledger holds entries that were not signed")]
     Unsigned,

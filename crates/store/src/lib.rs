@@ -11,6 +11,7 @@
 
 mod approvals;
 mod calls;
+mod carrying;
 #[cfg(feature = "crash")]
 pub mod crash;
 #[cfg(not(feature = "crash"))]
@@ -27,6 +28,7 @@ mod ledger;
 mod life;
 mod list;
 mod lookup;
+mod meddle;
 mod migrations;
 mod open;
 mod operators;
@@ -36,6 +38,7 @@ mod private;
 mod questions;
 mod read;
 mod reconcile;
+mod records;
 mod registry;
 mod sealing;
 mod seals;
@@ -52,6 +55,7 @@ pub use approvals::{
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
 pub use erase::{EraseError, RevealError, Revealed};
 pub use error::StoreError;
+pub use evidence::Basis;
 pub use join::Joined;
 pub use keys::{Keys, KeysError, PublicKey, PublicKeyError};
 pub use ledger::{

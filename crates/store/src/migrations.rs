@@ -53,6 +53,7 @@ const STEPS: &[Step] = &[
     step!("0005_limits"),
     step!("0006_private"),
     step!("0007_endings"),
+    step!("0008_floods"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";

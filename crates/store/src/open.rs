@@ -14,6 +14,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection, Row, Transaction};
 use thiserror::Error;
 
+use crate::carrying::is_of_earlier_version;
 use crate::durable::Disk;
 use crate::error::{Says, StoreError};
 use crate::faults::Faults;
@@ -22,6 +23,7 @@ use crate::ledger::Tail;
 use crate::life::Life;
 use crate::migrations::{self, Stop};
 use crate::place::{Database, Place, Purpose};
+use crate::records::Proved;
 use crate::sealing::has_plain_text;
 
 /// How long a statement waits for another process.
@@ -48,6 +50,8 @@ pub struct Store {
     keys: Keys,
     /// Where the ledger ended when this process last wrote.
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
+    /// What it has proved of the ledger.
+    pub(crate) proved: Arc<Proved>,
     /// The disk under a file; a server sees to its own.
     pub(crate) disk: Option<Arc<Disk>>,
     life: Arc<Life>,
@@ -167,7 +171,7 @@ impl Store {
         let prepared = prepare(&mut connection, &place, &keys).await;
         // It has done its work; the pools make their own.
         let _ = connection.close().await;
-        let has_plain_text = prepared?;
+        let Earlier { plain_text, people } = prepared?;
         let disk = match &place {
             Place::File(path) => {
                 let disk = Arc::new(Disk::under(path));
@@ -204,12 +208,16 @@ impl Store {
             readers: pool(Purpose::Read, READERS),
             keys,
             tail: Arc::default(),
+            proved: Arc::default(),
             disk,
             life: Arc::new(Life::of(&place, options, patience)),
             faults: Arc::default(),
         };
-        if has_plain_text {
-            let failed = |source| OpenError::Store { place: place.to_string(), source };
+        let failed = |source| OpenError::Store { place: place.to_string(), source };
+        if people {
+            store.carry_operators().await.map_err(failed)?;
+        }
+        if plain_text {
             store.seal_plain_text().await.map_err(failed)?;
         }
         Ok(store)
@@ -259,6 +267,8 @@ impl Store {
 /// What takes away what it should keep, for those who return to an older program, and for tests.
 pub mod danger {
     use super::*;
+    pub use crate::ledger::{Retold, retold};
+    pub use crate::meddle::meddle;
 
     /// Makes one operation of a store fail: the one that has `after` others before it from now on.
     pub fn fail_at(store: &Store, after: u32) {
@@ -322,10 +332,18 @@ async fn connect(
     connected.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(|error| explain(place, error))
 }
 
+/// What earlier versions have left to be done.
+struct Earlier {
+    /// Calls are to be sealed.
+    plain_text: bool,
+    /// The ledger is to tell of the operators anew.
+    people: bool,
+}
+
 /// Brings the schema up to date, and checks the keys. One transaction: of several that start at once, one does it.
 ///
-/// True if calls of earlier versions are still to be sealed.
-async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> Result<bool, OpenError> {
+/// Returns what earlier versions have left to be done.
+async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> Result<Earlier, OpenError> {
     let explain = |error: sqlx::Error| explain(place, error);
     let mut transaction =
         connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
@@ -353,9 +371,10 @@ async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> 
             }
         }
     }
-    let has_plain_text = has_plain_text(&mut transaction).await.map_err(explain)?;
+    let plain_text = has_plain_text(&mut transaction).await.map_err(explain)?;
+    let people = is_of_earlier_version(&mut transaction).await.map_err(explain)?;
     transaction.commit().await.map_err(explain)?;
-    Ok(has_plain_text)
+    Ok(Earlier { plain_text, people })
 }
 
 fn stopped(place: &Place, stop: Stop) -> OpenError {

@@ -1,27 +1,23 @@
 //! The people who decide.
+//!
+//! # Invariants
+//! - Somebody is an operator if the signed ledger tells so, with the credential and the role that it tells. The table
+//!   is for the database's own rules: a row of which no entry tells makes nobody an operator.
 
 use contract::{Digest, OperatorName};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
+use sqlx::Row;
 use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::open::Store;
-use crate::read::{digest, parsed};
 use crate::write::Write;
 
 const ADD: &str = "INSERT INTO operators (name, role, credential, added_at) VALUES ($1, $2, $3, $4)";
 const TAKEN: &str = "SELECT name, credential FROM operators WHERE name = $1 OR credential = $2";
-const ALL: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators ORDER BY name";
-const BY_CREDENTIAL: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators \
-    WHERE credential = $1 AND revoked_at IS NULL";
-const BY_NAME: &str = "SELECT name, role, credential, added_at, revoked_at FROM operators WHERE name = $1";
-const ROLE: &str = "SELECT role FROM operators WHERE name = $1 AND revoked_at IS NULL";
 const REMOVE: &str = "UPDATE operators SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL";
 const ROTATE: &str = "UPDATE operators SET credential = $2 WHERE name = $1 AND revoked_at IS NULL";
-const ADMINS: &str = "SELECT count(*) AS admins FROM operators WHERE role = 'admin' AND revoked_at IS NULL";
 
 /// What an operator may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -150,11 +146,19 @@ impl Store {
     ) -> Result<(), AddOperatorError> {
         let mut write = self.write().await?;
         if let By::Operator(by) = by
-            && role_of(write.connection(), by).await? != Some(Role::Admin)
+            && write.roster().await?.role_of(by) != Some(Role::Admin)
         {
             return Err(AddOperatorError::NotAdmin { by: by.clone() });
         }
         let credential = credential_hash.to_string();
+        // Told, also where the row is gone.
+        let roster = write.roster().await?;
+        if roster.named(name).is_some() {
+            return Err(AddOperatorError::NameTaken { name: name.clone() });
+        }
+        if roster.all().any(|other| other.credential == credential_hash) {
+            return Err(AddOperatorError::CredentialTaken);
+        }
         let taken = sqlx::query(TAKEN).bind(name.as_str()).bind(&credential);
         let taken = taken.fetch_optional(write.connection()).await.map_err(StoreError::from)?;
         if let Some(row) = taken {
@@ -167,7 +171,7 @@ impl Store {
         }
         let add = sqlx::query(ADD).bind(name.as_str()).bind(role.as_str()).bind(credential).bind(now);
         add.execute(write.connection()).await.map_err(StoreError::from)?;
-        let body = json!({ "operator": name, "role": role, "by": by.name() });
+        let body = json!({ "operator": name, "role": role, "credential": credential_hash, "by": by.name() });
         write.append(now, "operator.added", body).await?;
         Ok(write.commit().await?)
     }
@@ -181,8 +185,9 @@ impl Store {
     ) -> Result<(), ChangeOperatorError> {
         let mut write = self.write().await?;
         let role = self.check_change(&mut write, name, by).await?;
-        let admins = sqlx::query(ADMINS).fetch_one(write.connection()).await.map_err(StoreError::from)?;
-        let admins: i64 = admins.try_get("admins").map_err(StoreError::from)?;
+        let roster = write.roster().await?;
+        let admins =
+            roster.all().filter(|operator| roster.role_of(&operator.name) == Some(Role::Admin)).count();
         if role == Role::Admin && admins <= 1 {
             return Err(ChangeOperatorError::LastAdmin { name: name.clone() });
         }
@@ -206,12 +211,15 @@ impl Store {
         self.check_change(&mut write, name, if own { By::Owner } else { by }).await?;
         let credential = credential_hash.to_string();
         let taken = sqlx::query(TAKEN).bind("").bind(&credential).fetch_optional(write.connection()).await;
-        if taken.map_err(StoreError::from)?.is_some() {
+        let told = write.roster().await?;
+        let told = told.all().any(|other| other.credential == credential_hash);
+        if told || taken.map_err(StoreError::from)?.is_some() {
             return Err(ChangeOperatorError::CredentialTaken);
         }
         let rotate = sqlx::query(ROTATE).bind(name.as_str()).bind(credential);
         rotate.execute(write.connection()).await.map_err(StoreError::from)?;
-        write.append(now, "operator.rotated", json!({ "operator": name, "by": by.name() })).await?;
+        let body = json!({ "operator": name, "credential": credential_hash, "by": by.name() });
+        write.append(now, "operator.rotated", body).await?;
         Ok(write.commit().await?)
     }
 
@@ -222,11 +230,11 @@ impl Store {
         by: By<'_>,
     ) -> Result<Role, ChangeOperatorError> {
         if let By::Operator(by) = by
-            && role_of(write.connection(), by).await? != Some(Role::Admin)
+            && write.roster().await?.role_of(by) != Some(Role::Admin)
         {
             return Err(ChangeOperatorError::NotAdmin { by: by.clone() });
         }
-        let role = role_of(write.connection(), name).await?;
+        let role = write.roster().await?.role_of(name);
         role.ok_or_else(|| ChangeOperatorError::Unknown { name: name.clone() })
     }
 
@@ -238,30 +246,21 @@ impl Store {
 
     /// Everybody who is an operator or was one, by name.
     pub async fn all_operators(&self) -> Result<Vec<OperatorRow>, StoreError> {
-        let rows = sqlx::query(ALL).fetch_all(&mut *self.read().await?).await?;
-        rows.iter().map(operator).collect()
+        Ok(self.roster().await?.all().cloned().collect())
     }
 
     /// The operator of a name, if there is or was one.
     pub async fn operator(&self, name: &OperatorName) -> Result<Option<OperatorRow>, StoreError> {
-        let query = sqlx::query(BY_NAME).bind(name.as_str());
-        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(operator).transpose()
+        Ok(self.roster().await?.named(name).cloned())
     }
 
     /// Whose credential has this hash.
     pub async fn operator_by_credential(&self, hash: &Digest) -> Result<Option<OperatorRow>, StoreError> {
-        let query = sqlx::query(BY_CREDENTIAL).bind(hash.to_string());
-        query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(operator).transpose()
+        // ATTACK(forged-operator): by what the signed ledger tells, not by the table.
+        let roster = self.roster().await?;
+        let has_it = |operator: &&OperatorRow| operator.credential == *hash && operator.revoked_at.is_none();
+        Ok(roster.all().find(has_it).cloned())
     }
-}
-
-/// What somebody may do, in a transaction: nothing if they are no operator, or not any more.
-pub(crate) async fn role_of(
-    connection: &mut AnyConnection,
-    name: &OperatorName,
-) -> Result<Option<Role>, StoreError> {
-    let row = sqlx::query(ROLE).bind(name.as_str()).fetch_optional(connection).await?;
-    row.map(|row| parsed(&row, "role", Role::parse)).transpose()
 }
 
 impl By<'_> {
@@ -271,14 +270,4 @@ impl By<'_> {
             By::Operator(name) => Some(name),
         }
     }
-}
-
-fn operator(row: &AnyRow) -> Result<OperatorRow, StoreError> {
-    Ok(OperatorRow {
-        name: parsed(row, "name", |text| OperatorName::parse(text).ok())?,
-        role: parsed(row, "role", Role::parse)?,
-        credential: digest(row, "credential")?,
-        added_at: row.try_get("added_at")?,
-        revoked_at: row.try_get("revoked_at")?,
-    })
 }

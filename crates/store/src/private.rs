@@ -80,7 +80,7 @@ impl Names {
         Names { request: secrets.request, arguments: secrets.arguments }
     }
 
-    fn are_of(&self, secrets: &Secrets) -> bool {
+    pub(crate) fn are_of(&self, secrets: &Secrets) -> bool {
         *self == Names::committed(secrets) || *self == Names::plain(secrets)
     }
 }

@@ -12,7 +12,6 @@ use crate::calls::{CallRow, read_call};
 use crate::error::StoreError;
 use crate::ledger::{RECONCILED, sign_receipt};
 use crate::open::Store;
-use crate::operators::{Role, role_of};
 use crate::private::{Kind as Private, Names, committed, keep, secrets_of};
 use crate::settle::{Receipt, check_receipt};
 
@@ -87,8 +86,7 @@ impl Store {
         let call = read_call(write.connection(), &id).await?;
         let call = call.ok_or_else(|| ReconcileError::Unknown { id: id.clone() })?;
         check_unknown(&call)?;
-        let role = role_of(write.connection(), &word.by).await?;
-        if role.is_none_or(|role| role < Role::Approver) {
+        if !write.roster().await?.may_answer(&word.by) {
             return Err(ReconcileError::NotAllowed { by: word.by });
         }
         let status = counts_as(word.found);

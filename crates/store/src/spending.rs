@@ -8,10 +8,11 @@
 //! - A limit that changes counts what was before it: nothing is kept per limit, so no reload and no restart clears it.
 //! - A clock that is set back neither empties a window nor holds it shut: what was counted moves back with it.
 
-use contract::{AgentName, OnTheClock, Rate, ToolName};
+use contract::{AgentName, Digest, OnTheClock, Rate, ToolName};
 use serde_json::json;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
+use crate::calls::NewCall;
 use crate::error::StoreError;
 use crate::write::Write;
 
@@ -26,9 +27,9 @@ const ADD: &str = "INSERT INTO spent (agent, kind, number, tool, at) VALUES ($1,
 // Two go for each that comes: what is no longer needed goes by itself, and no call has to wait for it.
 const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number IN \
     (SELECT number FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number LIMIT 2)";
-const FLOOD: &str = "SELECT since, unrecorded FROM floods WHERE agent = $1";
-const BEGIN_FLOOD: &str = "INSERT INTO floods (agent, since, unrecorded) VALUES ($1, $2, 1)";
-const GO_ON: &str = "UPDATE floods SET unrecorded = unrecorded + 1 WHERE agent = $1";
+const FLOOD: &str = "SELECT since, unrecorded, digest FROM floods WHERE agent = $1";
+const BEGIN_FLOOD: &str = "INSERT INTO floods (agent, since, unrecorded, digest) VALUES ($1, $2, 1, $3)";
+const GO_ON: &str = "UPDATE floods SET unrecorded = unrecorded + 1, digest = $2 WHERE agent = $1";
 const END_FLOOD: &str = "DELETE FROM floods WHERE agent = $1";
 
 /// How often an agent may do something.
@@ -163,27 +164,33 @@ fn of_tools(count: usize) -> String {
 }
 
 /// Counts a refused call that is one too many to be recorded; the first of them begins a flood.
-pub(crate) async fn count_flood(
-    write: &mut Write<'_>,
-    agent: &AgentName,
-    now: i64,
-) -> Result<(), StoreError> {
-    let go_on = sqlx::query(GO_ON).bind(agent.as_str());
-    if go_on.execute(write.connection()).await?.rows_affected() > 0 {
+///
+/// Its id and its request go into one digest with those before: whoever has what was asked and answered can show later
+/// that it was this, and nobody can show something else.
+pub(crate) async fn count_flood(write: &mut Write<'_>, call: &NewCall) -> Result<(), StoreError> {
+    let (agent, now) = (&call.agent, call.asked_at);
+    let flood = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection()).await?;
+    let before: String = flood.as_ref().map(|row| row.try_get("digest")).transpose()?.unwrap_or_default();
+    let digest = Digest::of(format!("{before}\n{}\n{}", call.id, call.request).as_bytes()).to_string();
+    if flood.is_some() {
+        let go_on = sqlx::query(GO_ON).bind(agent.as_str()).bind(digest);
+        go_on.execute(write.connection()).await?;
         return Ok(());
     }
-    sqlx::query(BEGIN_FLOOD).bind(agent.as_str()).bind(now).execute(write.connection()).await?;
+    let begin = sqlx::query(BEGIN_FLOOD).bind(agent.as_str()).bind(now).bind(digest);
+    begin.execute(write.connection()).await?;
     write.append(now, "agent.flooding", json!({ "agent": agent })).await?;
     Ok(())
 }
 
-/// Says in the ledger how many calls of a flood were not recorded, when it is over.
+/// Says in the ledger how many calls of a flood were not recorded, and by their digest which, when it is over.
 pub(crate) async fn end_flood(write: &mut Write<'_>, agent: &AgentName, now: i64) -> Result<(), StoreError> {
     let row = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection()).await?;
     let Some(row) = row else { return Ok(()) };
     let (since, unrecorded): (i64, i64) = (row.try_get("since")?, row.try_get("unrecorded")?);
     sqlx::query(END_FLOOD).bind(agent.as_str()).execute(write.connection()).await?;
-    let body = json!({ "agent": agent, "since": since, "calls_not_recorded": unrecorded });
+    let digest: String = row.try_get("digest")?;
+    let body = json!({ "agent": agent, "since": since, "calls_not_recorded": unrecorded, "digest": digest });
     write.append(now, "agent.flood_over", body).await?;
     Ok(())
 }

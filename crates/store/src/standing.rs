@@ -7,7 +7,7 @@
 
 use contract::{AgentName, ApprovalId, Digest, OperatorName, Scope};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 use thiserror::Error;
@@ -15,9 +15,8 @@ use thiserror::Error;
 use crate::approvals::{ApprovalRow, ApprovalState, read_approval, standing_rows};
 use crate::calls::NewCall;
 use crate::error::StoreError;
-use crate::evidence::is_proved;
+use crate::evidence::prove_standing;
 use crate::open::Store;
-use crate::operators::{Role, role_of};
 use crate::read::{parsed, parsed_if_any};
 use crate::write::Write;
 
@@ -25,10 +24,8 @@ const GRANT: &str = "INSERT INTO standing (approval, scope, granted_by, granted_
     VALUES ($1, $2, $3, $4, $5)";
 const REVOKE: &str =
     "INSERT INTO revocations (approval, operator, reason, revoked_at) VALUES ($1, $2, $3, $4)";
-const USABLE: &str = "SELECT s.scope, s.expires_at, l.body FROM standing s \
-    JOIN operators o ON o.name = s.granted_by \
-    LEFT JOIN answer_entries e ON e.approval = s.approval AND e.operator = s.granted_by \
-    LEFT JOIN ledger l ON l.seq = e.seq WHERE s.approval = $1 AND s.expires_at > $2 AND o.revoked_at IS NULL \
+const USABLE: &str = "SELECT 1 FROM standing s JOIN operators o ON o.name = s.granted_by \
+    WHERE s.approval = $1 AND s.expires_at > $2 AND o.revoked_at IS NULL \
     AND NOT EXISTS (SELECT 1 FROM revocations r WHERE r.approval = s.approval) \
     AND NOT EXISTS (SELECT 1 FROM standing_ends d WHERE d.approval = s.approval)";
 const OF_OTHERS: &str = "SELECT s.approval, a.call FROM standing s JOIN approvals a ON a.id = s.approval \
@@ -124,8 +121,12 @@ impl Store {
         agent: Option<&AgentName>,
         now: i64,
     ) -> Result<Vec<ApprovalRow>, StoreError> {
+        let roster = self.roster().await?;
         let mut read = self.snapshot().await?;
-        standing_rows(&mut read, self.keys(), agent, now).await
+        let mut rows = standing_rows(&mut read, self.keys(), agent, now).await?;
+        // Of what was said before people were on record as they are now, nothing can be proved: it is asked anew.
+        rows.retain(|row| roster.began().is_some_and(|began| row.planned_seq > began));
+        Ok(rows)
     }
 
     /// Ends every yes for more than one call that was given in a workspace under another policy than the one by which
@@ -166,7 +167,7 @@ impl Store {
         if row.state != ApprovalState::Approved && row.standing.is_none() {
             return Err(RevokeError::Nothing { state: row.state });
         }
-        if role_of(write.connection(), &by).await?.is_none_or(|role| role < Role::Approver) {
+        if !write.roster().await?.may_answer(&by) {
             return Err(RevokeError::NotAllowed { by });
         }
         let revoke =
@@ -202,25 +203,15 @@ pub(crate) async fn grant(
 /// Whether a yes still reaches a call that is about to be recorded.
 pub(crate) async fn is_usable(
     write: &mut Write<'_>,
-    approval: &ApprovalId,
+    under: &ApprovalRow,
     now: i64,
 ) -> Result<bool, StoreError> {
-    let query = sqlx::query(USABLE).bind(approval.as_str()).bind(now);
-    let Some(row) = query.fetch_optional(write.connection()).await? else { return Ok(false) };
-    // INVARIANT(told): rows can be forged; what the signed ledger tells cannot.
-    if !is_told(&row)? || !is_proved(write.connection(), approval).await? {
-        return Err(StoreError::Unproved { approval: approval.clone() });
+    let query = sqlx::query(USABLE).bind(under.id.as_str()).bind(now);
+    if query.fetch_optional(write.connection()).await?.is_none() {
+        return Ok(false);
     }
+    Box::pin(prove_standing(write, under, now)).await?;
     Ok(true)
-}
-
-/// Whether the entry that tells of the yes says how far it reaches, just so.
-fn is_told(row: &AnyRow) -> Result<bool, StoreError> {
-    let (scope, until): (&str, i64) = (row.try_get("scope")?, row.try_get("expires_at")?);
-    let Some(body) = row.try_get::<Option<&str>, _>("body")? else { return Ok(false) };
-    let Ok(body) = serde_json::from_str::<Value>(body) else { return Ok(false) };
-    Ok(body.get("scope").and_then(Value::as_str) == Some(scope)
-        && body.get("until").and_then(Value::as_i64) == Some(until))
 }
 
 /// Records that a call begins under an earlier yes, in the transaction that begins it.

@@ -12,10 +12,11 @@ use tokio::time::timeout;
 
 use crate::crash::About;
 use crate::error::{StoreError, leaves_doubt};
-use crate::ledger::{Hash, Tail, stands};
+use crate::ledger::{Hash, List, Tail, stands};
 use crate::migrations::begin;
 use crate::open::Store;
 use crate::place::Database;
+use crate::records::{Records, Roster};
 
 /// Several gates on one database write in turn: the lock belongs to the table, so each schema has its own.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4398046511104 + 'ledger'::regclass::oid::bigint)";
@@ -101,24 +102,55 @@ impl Write<'_> {
         &mut self.transaction
     }
 
+    /// What the signed ledger tells, as it is in this transaction.
+    pub(crate) async fn records(&mut self) -> Result<Records<'_>, StoreError> {
+        let tail = self.loaded().await?;
+        let tail = self.tail.insert(tail);
+        Ok(Records { connection: &mut self.transaction, tail, proved: &self.store.proved })
+    }
+
+    /// Who the operators are, as the signed ledger tells.
+    pub(crate) async fn roster(&mut self) -> Result<Arc<Roster>, StoreError> {
+        Box::pin(self.records().await?.roster()).await
+    }
+
     /// Appends to the ledger; returns the entry's place.
     pub(crate) async fn append(&mut self, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
+        self.append_to(List::of(kind), time, kind, body).await
+    }
+
+    /// The same for an entry that belongs to a list, although not all of its kind do.
+    pub(crate) async fn append_to(
+        &mut self,
+        list: impl Into<Option<List>>,
+        time: i64,
+        kind: &str,
+        body: Value,
+    ) -> Result<i64, StoreError> {
         self.store.faults.check()?;
         let key = self.store.keys().public();
-        let (own, remembered) = (self.tail.take(), self.store.remembered());
+        let (mut tail, list) = (self.loaded().await?, list.into());
         let transaction = &mut self.transaction;
         let appending = Box::pin(async move {
-            let mut tail = match own {
-                Some(tail) => tail,
-                None => Tail::load(transaction, remembered, key).await?,
-            };
-            let seq = tail.append(transaction, key, time, kind, body).await?;
+            let seq = tail.append(transaction, key, time, kind, list, body).await?;
             Ok((tail, seq))
         });
         let (tail, seq) = self.store.answered(self.store.patience.saturating_mul(LONGEST), appending).await?;
         self.tail = Some(tail);
         self.about.note(kind);
         Ok(seq)
+    }
+
+    /// Where the ledger ends, taken or read.
+    async fn loaded(&mut self) -> Result<Tail, StoreError> {
+        match self.tail.take() {
+            Some(tail) => Ok(tail),
+            None => {
+                let key = self.store.keys().public();
+                let loading = Box::pin(Tail::load(&mut self.transaction, self.store.remembered(), key));
+                self.store.answered(self.store.patience.saturating_mul(LONGEST), loading).await
+            }
+        }
     }
 
     /// Makes everything durable.
@@ -153,7 +185,7 @@ impl Write<'_> {
         }
         self.about.reach("before-sync");
         if let Some(tail) = self.tail {
-            self.store.remember(tail);
+            self.store.remember(tail.signed());
         }
         // The next one may write while this one waits for the disk.
         drop(self.turn);
@@ -167,12 +199,16 @@ impl Write<'_> {
 }
 
 impl Store {
-    fn remembered(&self) -> Option<Tail> {
+    pub(crate) fn remembered(&self) -> Option<Tail> {
         // Whoever panicked with it in hand has left it whole; and it is checked before it is used.
         self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, tail: Tail) {
-        *self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(tail);
+    pub(crate) fn remember(&self, tail: Tail) {
+        let mut remembered = self.tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Whoever read it before others wrote comes too late.
+        if remembered.as_ref().is_none_or(|known| known.size() <= tail.size()) {
+            *remembered = Some(tail);
+        }
     }
 }

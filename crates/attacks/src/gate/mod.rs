@@ -16,6 +16,7 @@ pub(crate) mod payment;
 mod people;
 mod private;
 mod reading;
+mod records;
 mod rules;
 mod seal_races;
 mod seal_words;
@@ -52,5 +53,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("rules", rules::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
+        ("records", records::cases()),
     ]
 }

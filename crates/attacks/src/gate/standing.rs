@@ -201,7 +201,7 @@ pub(super) fn reply(gate: &Gate<'_>, id: &str, scope: Scope, until: Option<i64>)
     Ok(())
 }
 
-fn revoke(gate: &Gate<'_>, id: &str) -> Try<()> {
+pub(super) fn revoke(gate: &Gate<'_>, id: &str) -> Try<()> {
     let credential = gate.operator()?;
     runtime()?.block_on(gate.engine.revoke(id, None, &credential))?;
     Ok(())

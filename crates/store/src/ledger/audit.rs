@@ -10,9 +10,9 @@ use super::chain::split;
 use super::export::{ExportError, Header, Line};
 use super::note::Checkpoint;
 use super::proof::{entry_of, sign, size};
+use super::tables::compare;
 use super::verify::{Fault, Kept, Verified, Verifier, VerifyError};
 use crate::error::StoreError;
-use crate::evidence::first_unproved;
 use crate::keys::PublicKey;
 use crate::open::Store;
 
@@ -36,7 +36,8 @@ const FILED: &str = "SELECT r.seq, r.call, l.body FROM ( \
     JOIN ledger l ON l.seq = r.seq WHERE r.seq >= $1 ORDER BY r.seq LIMIT $2";
 
 impl Store {
-    /// Goes through the whole ledger and recomputes everything: hashes, chain, tree, receipts, checkpoints.
+    /// Goes through the whole ledger and recomputes everything: hashes, chain, tree, receipts, checkpoints. Then compares
+    /// the tables of people, calls and approvals with what it tells.
     ///
     /// A checkpoint that was kept elsewhere also shows whether the ledger was cut or replaced as a whole.
     pub async fn verify(&self, checkpoint: Option<&str>) -> Result<Verified, VerifyError> {
@@ -80,17 +81,16 @@ impl Store {
             return Err(VerifyError::broken(seq, Fault::Missing));
         }
         self.check_filing(&mut read).await?;
-        if let Some(approval) = first_unproved(&mut read, PAGE).await? {
-            return Err(VerifyError::broken(None, Fault::Unproved { approval }));
-        }
-        let verified = verifier.finish()?;
+        let (verified, story) = verifier.finish()?;
         match head {
-            None if verified.entries > 0 => Err(VerifyError::broken(None, Fault::HeadMissing)),
+            None if verified.entries > 0 => return Err(VerifyError::broken(None, Fault::HeadMissing)),
             Some(head) if head.size < verified.entries => {
-                Err(VerifyError::broken(i64::try_from(head.size).ok(), Fault::Unsigned))
+                return Err(VerifyError::broken(i64::try_from(head.size).ok(), Fault::Unsigned));
             }
-            _ => Ok(verified),
+            _ => {}
         }
+        compare(&mut read, &story, PAGE).await?;
+        Ok(verified)
     }
 
     async fn orphan(&self, connection: &mut AnyConnection) -> Result<Option<i64>, StoreError> {

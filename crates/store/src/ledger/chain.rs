@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use sqlx::{AnyConnection, Row};
 
 use super::entry::{Entry, NOTHING_BEFORE, OPENED};
+use super::lists::{List, Lists};
 use super::note::Checkpoint;
 use super::tree::{Frontier, Hash, Node, perfect};
 use crate::error::StoreError;
@@ -24,6 +25,11 @@ const FIRST_HEAD: &str = "INSERT INTO head (one, size, note) VALUES (1, $1, $2)"
 pub(crate) struct Tail {
     frontier: Frontier,
     last: Hash,
+    lists: Lists,
+    /// Whether the head was signed by a version that knew no lists.
+    is_earlier: bool,
+    /// How many entries were signed when it was read.
+    signed: u64,
 }
 
 impl Tail {
@@ -33,14 +39,22 @@ impl Tail {
         remembered: Option<Tail>,
         key: &PublicKey,
     ) -> Result<Tail, StoreError> {
+        let known = remembered.as_ref().map_or(0, Tail::size);
         let Some(row) = sqlx::query(LAST).fetch_optional(&mut *connection).await? else {
-            return Ok(Tail { frontier: Frontier::default(), last: NOTHING_BEFORE });
+            let empty = Frontier::default();
+            let lists = Lists::default();
+            let tail = Tail { frontier: empty, last: NOTHING_BEFORE, lists, is_earlier: false, signed: 0 };
+            return if known == 0 { Ok(tail) } else { Err(StoreError::RolledBack) };
         };
         let seq: i64 = row.try_get("seq")?;
         let last = split(row.try_get("hashes")?)
             .and_then(|hashes| hashes.first().copied())
             .ok_or(StoreError::Unreadable { what: "ledger hash" })?;
         let size = u64::try_from(seq).unwrap_or_default() + 1;
+        // A head that was signed once is signed for good; it is not the last one for good.
+        if size < known {
+            return Err(StoreError::RolledBack);
+        }
         if let Some(tail) = remembered.filter(|tail| tail.frontier.size() == size && tail.last == last) {
             return Ok(tail);
         }
@@ -48,11 +62,42 @@ impl Tail {
         // INVARIANT(signed): what goes on is signed, so what it goes on from has to be.
         let head = sqlx::query(HEAD).fetch_optional(connection).await?;
         let note: String = head.ok_or(StoreError::Unsigned)?.try_get("note")?;
-        let head = Checkpoint::open(&note, key).map_err(|_| StoreError::Unsigned)?;
-        match head == (Checkpoint { size, root: frontier.root() }) {
-            true => Ok(Tail { frontier, last }),
-            false => Err(StoreError::Unsigned),
+        let (head, lists) = Checkpoint::open_head(&note, key).map_err(|_| StoreError::Unsigned)?;
+        if head != (Checkpoint { size, root: frontier.root() }) {
+            return Err(StoreError::Unsigned);
         }
+        let is_earlier = lists.is_none();
+        Ok(Tail { frontier, last, lists: lists.unwrap_or_default(), is_earlier, signed: size })
+    }
+
+    /// How many entries there are.
+    pub(crate) fn size(&self) -> u64 {
+        self.frontier.size()
+    }
+
+    /// The root over all entries.
+    pub(crate) fn root(&self) -> Hash {
+        self.frontier.root()
+    }
+
+    /// The last entry of a list.
+    pub(crate) fn last_of(&self, list: List) -> Option<i64> {
+        self.lists.last(list)
+    }
+
+    /// Whether an entry was signed already when this was read, so that no transaction takes it back.
+    pub(crate) fn has_signed(&self, seq: i64) -> bool {
+        u64::try_from(seq).is_ok_and(|seq| seq < self.signed)
+    }
+
+    /// Whether the head was signed by a version that knew no lists.
+    pub(crate) fn is_earlier(&self) -> bool {
+        self.is_earlier
+    }
+
+    /// The same, now that all of it is signed and durable.
+    pub(crate) fn signed(self) -> Tail {
+        Tail { signed: self.size(), is_earlier: false, ..self }
     }
 
     /// Appends one entry, and before the very first one that which says whose ledger it is.
@@ -62,11 +107,16 @@ impl Tail {
         key: &PublicKey,
         time: i64,
         kind: &str,
-        body: Value,
+        list: Option<List>,
+        mut body: Value,
     ) -> Result<i64, StoreError> {
         if self.frontier.size() == 0 {
             let opened = json!({ "version": 1, "public_key": key.to_string() });
             self.put(connection, time, OPENED, opened).await?;
+        }
+        if let Some(list) = list {
+            let seq = i64::try_from(self.size()).unwrap_or(i64::MAX);
+            self.lists.push(list, seq, &mut body);
         }
         self.put(connection, time, kind, body).await
     }
@@ -82,7 +132,7 @@ impl Tail {
         let checkpoint = Checkpoint { size: self.frontier.size(), root: self.frontier.root() };
         let size =
             i64::try_from(checkpoint.size).map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
-        let note = checkpoint.sign(keys);
+        let note = checkpoint.sign_head(&self.lists, keys);
         let moved = sqlx::query(MOVE_HEAD).bind(size).bind(&note).execute(&mut *connection).await?;
         if moved.rows_affected() == 0 {
             sqlx::query(FIRST_HEAD).bind(size).bind(note).execute(connection).await?;

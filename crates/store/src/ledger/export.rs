@@ -155,7 +155,7 @@ pub fn verify_export(
         return Err(lines.form("stands after the last checkpoint"));
     }
     verifier.add(signed.clone());
-    let verified = verifier.finish()?;
+    let (verified, _) = verifier.finish()?;
     // More entries than were signed is as wrong as fewer.
     if signed.size != verified.entries || header.size != verified.entries {
         let fault = Fault::Truncated { signed: signed.size.max(header.size), found: verified.entries };

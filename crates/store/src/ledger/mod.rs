@@ -1,6 +1,7 @@
 //! The ledger: one entry per event, chained, in a tree, and signed.
 //!
-//! `entry`, `tree`, `note`, `dsse` and `verify` are pure; `chain`, `proof` and `audit` keep them in the database;
+//! `entry`, `tree`, `note`, `lists`, `dsse`, `story` and `verify` are pure; `chain`, `proof`,
+//! `told`, `tables` and `audit` keep them in the database;
 //! `export` checks a file without one.
 
 mod audit;
@@ -9,8 +10,13 @@ mod dsse;
 mod entry;
 mod event;
 mod export;
+mod lists;
 mod note;
 mod proof;
+mod retell;
+mod story;
+mod tables;
+mod told;
 mod tree;
 mod verify;
 
@@ -20,9 +26,12 @@ pub use event::EventError;
 pub use export::{ExportError, verify_export};
 pub use note::{Checkpoint, NoteError};
 pub use proof::{ConsistencyProof, InclusionProof, ProofError};
+pub use retell::{Retold, retold};
 pub use verify::{Broken, Fault, Verified, VerifyError};
 
 pub(crate) use chain::{Tail, stands};
 pub(crate) use dsse::sign as sign_receipt;
 pub(crate) use entry::{RECONCILED, SETTLED};
+pub(crate) use lists::{List, has_lists};
+pub(crate) use told::{Told, told};
 pub(crate) use tree::Hash;

@@ -6,6 +6,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 use thiserror::Error;
 
+use super::lists::Lists;
 use super::tree::Hash;
 use crate::keys::{Keys, PublicKey};
 
@@ -54,8 +55,17 @@ impl Checkpoint {
 
     /// The signed note.
     pub(crate) fn sign(&self, keys: &Keys) -> String {
+        self.sign_with(keys, "")
+    }
+
+    /// The signed note of a head, which also says where the lists end.
+    pub(crate) fn sign_head(&self, lists: &Lists, keys: &Keys) -> String {
+        self.sign_with(keys, &lists.line())
+    }
+
+    fn sign_with(&self, keys: &Keys, further: &str) -> String {
         let name = keys.public().name();
-        let text = self.text(name);
+        let text = format!("{}{further}", self.text(name));
         let mut signature = keys.public().note_hash().to_vec();
         signature.extend_from_slice(&keys.sign(text.as_bytes()));
         format!("{text}\n{SIGNATURE}{name} {}\n", BASE64_STANDARD.encode(signature))
@@ -63,6 +73,11 @@ impl Checkpoint {
 
     /// Reads a signed note, and checks that the key has signed it. Signatures of others, witnesses say, are left alone.
     pub fn open(note: &str, key: &PublicKey) -> Result<Checkpoint, NoteError> {
+        Checkpoint::open_head(note, key).map(|(checkpoint, _)| checkpoint)
+    }
+
+    /// The same for a head; earlier versions have written heads that say nothing of lists.
+    pub(crate) fn open_head(note: &str, key: &PublicKey) -> Result<(Checkpoint, Option<Lists>), NoteError> {
         let form = |why| NoteError::Form { why };
         if note.len() > MAX_NOTE {
             return Err(form("it is too long"));
@@ -82,7 +97,7 @@ impl Checkpoint {
         let size = lines.next().and_then(decimal).ok_or(form("the second line is not a size"))?;
         let root = lines.next().and_then(|line| BASE64_STANDARD.decode(line).ok());
         let root = root.and_then(|root| root.try_into().ok()).ok_or(form("the third line is not a hash"))?;
-        Ok(Checkpoint { size, root })
+        Ok((Checkpoint { size, root }, Lists::find(lines)))
     }
 }
 

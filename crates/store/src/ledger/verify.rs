@@ -8,6 +8,7 @@ use thiserror::Error;
 use super::dsse::{self, ReceiptError};
 use super::entry::{Entry, NOTHING_BEFORE, OPENED, RECONCILED, SETTLED};
 use super::note::{Checkpoint, NoteError, shown};
+use super::story::Story;
 use super::tree::{Frontier, Hash};
 use crate::error::StoreError;
 use crate::keys::PublicKey;
@@ -101,6 +102,30 @@ pub enum Fault {
         /// Which approval.
         approval: String,
     },
+    /// Somebody is an operator, or answers as one, and no entry tells of them so.
+    #[error("operator `{operator}` is not one of whom the ledger tells, or not so")]
+    Stranger {
+        /// Who.
+        operator: String,
+    },
+    /// A call has ended that nobody has planned.
+    #[error("the call {call} was not planned, or has ended before")]
+    Unplanned {
+        /// Which call.
+        call: String,
+    },
+    /// A receipt is about something else than was planned.
+    #[error("the {what} of the receipt is another than was planned")]
+    NotAsPlanned {
+        /// What differs.
+        what: &'static str,
+    },
+    /// A table says something else than the ledger.
+    #[error("the store says something else of {what} than the ledger")]
+    Differs {
+        /// Of what.
+        what: String,
+    },
     /// The signed root over all entries is not there.
     #[error("the signed head of the ledger is missing")]
     HeadMissing,
@@ -153,12 +178,14 @@ pub(crate) struct Verifier<'a> {
     frontier: Frontier,
     before: Hash,
     receipts: u64,
+    story: Story,
 }
 
 impl Verifier<'_> {
     pub(crate) fn new(key: &PublicKey, mut checkpoints: Vec<Checkpoint>) -> Verifier<'_> {
         checkpoints.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.size));
-        Verifier { key, checkpoints, frontier: Frontier::default(), before: NOTHING_BEFORE, receipts: 0 }
+        let (frontier, story) = (Frontier::default(), Story::default());
+        Verifier { key, checkpoints, frontier, before: NOTHING_BEFORE, receipts: 0, story }
     }
 
     /// One more checkpoint to meet.
@@ -201,11 +228,15 @@ impl Verifier<'_> {
         if let Some(fault) = self.receipt_fault(kept) {
             return broken(place, fault);
         }
+        if let Some(fault) = self.story.hear(entry) {
+            return broken(place, fault);
+        }
         self.before = leaf;
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<Verified, Broken> {
+    /// That all of it is right, and what it tells.
+    pub(crate) fn finish(mut self) -> Result<(Verified, Story), Broken> {
         self.check_signed_roots()?;
         let entries = self.size();
         // All smaller ones were met on the way.
@@ -213,7 +244,8 @@ impl Verifier<'_> {
             let fault = Fault::Truncated { signed: checkpoint.size, found: entries };
             return Err(Broken { seq: i64::try_from(entries).ok(), fault });
         }
-        Ok(Verified { entries, receipts: self.receipts, root: shown(&self.frontier.root()) })
+        let root = shown(&self.frontier.root());
+        Ok((Verified { entries, receipts: self.receipts, root }, self.story))
     }
 
     fn check_signed_roots(&mut self) -> Result<(), Broken> {

@@ -233,6 +233,7 @@ async fn a_cut_ledger_is_found_against_a_checkpoint_that_was_kept_elsewhere() {
     // Cut clean: nothing is left that could tell.
     raw.run(&format!("DELETE FROM ledger WHERE seq >= {}", size - 2)).await.unwrap();
     raw.run(&format!("DELETE FROM calls WHERE id = '{}'", call_id(4))).await.unwrap();
+    raw.run("DELETE FROM approvals").await.unwrap();
     assert!(matches!(broken(&gate.store, None).await.1, Fault::Truncated { .. }), "the store's own copy");
     raw.run("DELETE FROM checkpoints").await.unwrap();
     assert!(matches!(broken(&gate.store, None).await.1, Fault::Truncated { .. }), "the store's own head");

@@ -6,6 +6,7 @@ mod calls;
 mod clocks;
 mod crowd;
 mod evidence;
+mod forged;
 pub(crate) mod gate;
 mod ledger;
 mod migrations;

@@ -28,8 +28,11 @@ async fn only_an_admin_adds_and_removes_people_and_the_ledger_says_who() {
     assert_eq!(
         last,
         [
-            ("operator.removed", &json!({ "operator": "you", "by": "me" })),
-            ("operator.added", &json!({ "operator": "new", "role": "approver", "by": "me" })),
+            ("operator.removed", &json!({ "operator": "you", "by": "me", "after": 4 })),
+            (
+                "operator.added",
+                &json!({ "operator": "new", "role": "approver", "credential": digest("n"), "by": "me", "after": 3 })
+            ),
         ]
     );
     let names: Vec<String> =

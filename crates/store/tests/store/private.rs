@@ -102,7 +102,8 @@ async fn no_way_that_a_call_can_take_tells_what_was_asked() {
     assert!(gate.store.start_approved(&asked.id, &approval(1), authority.clone(), NOW + 2000).await.unwrap());
     gate.settle(&asked, CallStatus::Completed).await;
     // Under that yes, which is good for the same arguments and no others.
-    let course = Course::RunUnder { authority: authority.clone(), standing: approval(1) };
+    let under = Box::new(gate.store.approval(&approval(1)).await.unwrap().unwrap());
+    let course = Course::RunUnder { authority: authority.clone(), under };
     let under = NewCall { asked_at: NOW + 3000, course: course.clone(), ..secret(2) };
     gate.record(under.clone()).await;
     let other = NewCall { asked_at: NOW + 3000, course, ..running(3) };

@@ -51,10 +51,18 @@ async fn old() -> Old {
         Reconciliation { call: call_id(3), body, result: json!({ "content": "found" }), now: NOW + 9000 };
     gate.store.reconcile(word).await.unwrap();
     gate.record(refused(4)).await;
+    // Earlier versions named calls by plain digests, told nothing of credentials, and kept no lists.
+    let mut names = Vec::new();
+    for call in [ended(), asking(2), lost(), refused(4)] {
+        for (column, digest) in [("request", call.request), ("arguments", call.arguments)] {
+            let sql = format!("SELECT {column} FROM calls WHERE id = '{}'", call.id);
+            names.push((gate.raw().await.text(&sql).await, digest.to_string()));
+        }
+    }
+    let mut plain = as_before(&gate.store, &names).await;
     gate.store.close().await;
     danger::revert(&gate.url, 5).await.unwrap();
 
-    let mut plain = Vec::new();
     for call in [ended(), asking(2), lost(), refused(4)] {
         let text = if call.id == call_id(4) { "" } else { &call.arguments_json };
         plain.push(format!(
@@ -81,8 +89,33 @@ async fn old() -> Old {
     Old { home, url, keys: store.keys().clone() }
 }
 
+/// What makes the ledger one of an earlier version.
+pub(crate) async fn as_before(store: &Store, names: &[(String, String)]) -> Vec<String> {
+    let edit = |_: &str, mut body: serde_json::Value| {
+        for key in ["after", "credential"] {
+            body.as_object_mut().unwrap().remove(key);
+        }
+        let text = names.iter().fold(body.to_string(), |text, (name, plain)| text.replace(name, plain));
+        serde_json::from_str(&text).unwrap()
+    };
+    let (entries, head) = danger::retold(store, edit).await.unwrap();
+    let mut changes = vec!["DELETE FROM checkpoints".to_owned(), format!("UPDATE head SET note = '{head}'")];
+    for danger::Retold { seq, body, prev, hashes, envelope } in entries {
+        let (prev, hashes) = (bytes_in_sql(&prev), bytes_in_sql(&hashes));
+        changes.push(format!(
+            "UPDATE ledger SET body = '{}', prev = {prev}, hashes = {hashes} WHERE seq = {seq}",
+            body.replace('\'', "''")
+        ));
+        let Some(envelope) = envelope else { continue };
+        for table in ["receipts", "reconciliations"] {
+            changes.push(format!("UPDATE {table} SET envelope = '{envelope}' WHERE seq = {seq}"));
+        }
+    }
+    changes
+}
+
 /// Changes what the database itself would not let anybody change; its rules are as before afterwards.
-async fn without_rules(raw: &mut Raw, changes: &[String]) {
+pub(crate) async fn without_rules(raw: &mut Raw, changes: &[String]) {
     let rules = match crate::DATABASE {
         Database::Sqlite => raw.texts("SELECT sql FROM sqlite_schema WHERE type = 'trigger'").await,
         Database::Postgres => {

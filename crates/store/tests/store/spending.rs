@@ -1,8 +1,8 @@
 //! How often agents call.
 
-use contract::{AgentName, CallStatus, Rate, ToolName};
+use contract::{AgentName, CallStatus, Digest, Rate, ToolName};
 use serde_json::json;
-use store::{Allowance, NewCall, Recorded, Store, UsedUp};
+use store::{Allowance, Basis, NewCall, Recorded, Store, UsedUp};
 use tokio::task::JoinSet;
 
 use crate::gate::{self, Gate, NOW, approval, call_id, yes};
@@ -133,7 +133,11 @@ async fn a_flood_of_refused_calls_is_counted_and_the_ledger_says_how_many() {
     assert_eq!(take(&gate.store, at(refused(13), NOW + MINUTE), &limit).await, None);
     let body = raw.text("SELECT body FROM ledger WHERE kind = 'agent.flood_over'").await;
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(body, json!({ "agent": "builder", "since": NOW, "calls_not_recorded": 10 }));
+    // Whoever has what was asked can show that it was this.
+    let digest = (3..=12).map(refused).fold(String::new(), |before, call| {
+        Digest::of(format!("{before}\n{}\n{}", call.id, call.request).as_bytes()).to_string()
+    });
+    assert_eq!(body, json!({ "agent": "builder", "since": NOW, "calls_not_recorded": 10, "digest": digest }));
     // And a legitimate call was never in its way.
     assert_eq!(take(&gate.store, running(14), &limit).await, None);
 }
@@ -145,9 +149,10 @@ async fn a_call_that_waits_for_people_counts_when_it_starts_and_waits_for_its_tu
     assert_eq!(take(&gate.store, asking(1), &limit).await, None);
     assert_eq!(take(&gate.store, running(2), &limit).await, None, "asking has used up nothing");
     gate.store.answer(&approval(1), yes("me")).await.unwrap();
-    let start = async |now| {
-        gate.store.start_approved_within(&call_id(1), &approval(1), json!({}), now, &limit).await.unwrap()
-    };
+    let row = gate.store.call(&call_id(1)).await.unwrap().unwrap();
+    let given = gate.store.approval(&approval(1)).await.unwrap().unwrap();
+    let basis = Basis { call: &row, approval: &given, operands: None };
+    let start = async |now| gate.store.start_approved_within(basis, json!({}), now, &limit).await.unwrap();
     assert!(!start(NOW + 2000).await, "another has the minute");
     assert!(start(NOW + MINUTE).await, "the approval was not used up by waiting");
     assert_eq!(take(&gate.store, at(running(3), NOW + MINUTE), &limit).await, wait(0, 60_000));

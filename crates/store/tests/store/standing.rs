@@ -31,9 +31,10 @@ async fn with(scope: Scope) -> Gate {
 }
 
 /// The same call again, under the yes that was given to the first.
-fn again(number: u8) -> NewCall {
+async fn again(gate: &Gate, number: u8) -> NewCall {
     let first = running(1);
-    let course = Course::RunUnder { authority: json!({}), standing: approval(1) };
+    let under = Box::new(gate.store.approval(&approval(1)).await.unwrap().unwrap());
+    let course = Course::RunUnder { authority: json!({}), under };
     NewCall { arguments: first.arguments, arguments_json: first.arguments_json, course, ..running(number) }
 }
 
@@ -49,8 +50,8 @@ async fn is_covered(gate: &Gate, call: NewCall) -> Result<bool, String> {
 #[tokio::test]
 async fn a_yes_for_more_runs_what_it_covers_and_each_use_is_in_the_ledger() {
     let gate = with(Scope::Agent).await;
-    assert_eq!(is_covered(&gate, again(2)).await, Ok(true));
-    assert_eq!(is_covered(&gate, again(3)).await, Ok(true));
+    assert_eq!(is_covered(&gate, again(&gate, 2).await).await, Ok(true));
+    assert_eq!(is_covered(&gate, again(&gate, 3).await).await, Ok(true));
     let entries = gate.store.latest_event(-1).await.unwrap();
     let uses: Vec<_> = entries.iter().filter(|entry| entry.kind == "approval.used").collect();
     assert_eq!(uses.len(), 2);
@@ -87,7 +88,7 @@ async fn the_database_itself_starts_nothing_that_a_yes_does_not_cover() {
     for scope in [Scope::Task, Scope::Agent, Scope::Type] {
         let gate = with(scope).await;
         for (number, (what, change)) in (2..).zip(changes) {
-            let mut call = again(number);
+            let mut call = again(&gate, number).await;
             change(&mut call, other);
             let covered = matches!(
                 (scope, what),
@@ -101,7 +102,7 @@ async fn the_database_itself_starts_nothing_that_a_yes_does_not_cover() {
                 }
             }
         }
-        let late = NewCall { asked_at: UNTIL, ..again(9) };
+        let late = NewCall { asked_at: UNTIL, ..again(&gate, 9).await };
         assert_eq!(is_covered(&gate, late).await, Ok(false), "{scope}");
     }
 }
@@ -115,12 +116,12 @@ async fn a_yes_ends_with_its_policy_and_does_not_come_back_with_it() {
         async |place, policy| gate.store.end_standing_of_others(place, policy, NOW + 2000).await.unwrap();
     assert_eq!(end(place, own).await, 0, "it is the same policy");
     assert_eq!(end(Digest::of(b"elsewhere"), other).await, 0, "it is another workspace");
-    assert_eq!(is_covered(&gate, again(2)).await, Ok(true));
+    assert_eq!(is_covered(&gate, again(&gate, 2).await).await, Ok(true));
     assert_eq!(end(place, other).await, 1);
-    assert_eq!(is_covered(&gate, again(3)).await, Ok(false));
+    assert_eq!(is_covered(&gate, again(&gate, 3).await).await, Ok(false));
     assert_eq!(gate.store.standing(None, NOW + 2000).await.unwrap(), []);
     assert_eq!((end(place, other).await, end(place, own).await), (0, 0), "once");
-    assert_eq!(is_covered(&gate, again(4)).await, Ok(false), "the old policy is in force again");
+    assert_eq!(is_covered(&gate, again(&gate, 4).await).await, Ok(false), "the old policy is in force again");
     let entries = gate.store.latest_event(-1).await.unwrap();
     let ended: Vec<_> = entries.iter().filter(|entry| entry.kind == "approval.ended").collect();
     assert_eq!(ended.len(), 1);
@@ -151,7 +152,7 @@ async fn what_was_taken_back_starts_nothing_and_cannot_be_given_back() {
     assert!(matches!(error, RevokeError::NotAllowed { .. }), "{error}");
     let row = gate.store.revoke(&approval(1), revocation("you")).await.unwrap();
     assert_eq!(row.revoked.unwrap().by, operator("you"));
-    assert_eq!(is_covered(&gate, again(2)).await, Ok(false));
+    assert_eq!(is_covered(&gate, again(&gate, 2).await).await, Ok(false));
     assert_eq!(gate.store.standing(None, NOW + 2000).await.unwrap(), []);
     // Nor does the call itself that it answered.
     assert!(!gate.store.start_approved(&call_id(1), &approval(1), json!({}), NOW + 2001).await.unwrap());
@@ -206,9 +207,9 @@ async fn a_yes_ends_with_the_authority_of_whoever_gave_it() {
     gate.record(asking(1)).await;
     let by_you = store::Answer { by: operator("you"), ..standing(Scope::Type) };
     gate.store.answer(&approval(1), by_you).await.unwrap();
-    assert_eq!(is_covered(&gate, again(2)).await, Ok(true));
+    assert_eq!(is_covered(&gate, again(&gate, 2).await).await, Ok(true));
     gate.store.remove_operator(&operator("you"), By::Operator(&operator("me")), NOW).await.unwrap();
-    assert_eq!(is_covered(&gate, again(3)).await, Ok(false));
+    assert_eq!(is_covered(&gate, again(&gate, 3).await).await, Ok(false));
     assert_eq!(gate.store.standing(None, NOW).await.unwrap(), []);
 }
 
@@ -259,7 +260,8 @@ async fn revoking_and_using_at_once_never_starts_a_call_after_the_revocation() {
     let mut calls = tokio::task::JoinSet::new();
     for number in 2..40 {
         let store = if number % 2 == 0 { gate.store.clone() } else { other.clone() };
-        calls.spawn(async move { store.record_call(again(number)).await.unwrap() });
+        let call = again(&gate, number).await;
+        calls.spawn(async move { store.record_call(call).await.unwrap() });
     }
     gate.store.revoke(&approval(1), revocation("me")).await.unwrap();
     let size = gate.store.ledger_size().await.unwrap();
@@ -280,7 +282,7 @@ async fn approving_and_revoking_at_once_leaves_nothing_that_was_taken_back() {
         let revoked = tokio::spawn(async move { revoking.revoke(&approval(1), revocation("you")).await });
         let (approved, revoked) = (approved.await.unwrap(), revoked.await.unwrap());
         assert!(approved.is_ok());
-        assert_eq!(is_covered(&gate, again(2)).await, Ok(revoked.is_err()));
+        assert_eq!(is_covered(&gate, again(&gate, 2).await).await, Ok(revoked.is_err()));
     }
 }
 

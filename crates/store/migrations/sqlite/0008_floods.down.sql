@@ -1,0 +1,2 @@
+-- Forgets what floods that go on were made of.
+ALTER TABLE floods DROP COLUMN digest;

@@ -1,0 +1,172 @@
+//! What the signed ledger tells of people and their answers: all that anything is decided by.
+//!
+//! Tables say the same, and are quicker to search; but whoever reaches the database can write them. So who is an operator
+//! is read from here alone, and what a table says of an answer counts only as far as it is told here.
+//!
+//! # Invariants
+//! - Every entry was proved to be in a ledger that this gate's key has signed, in the transaction that acts on it or in an
+//!   earlier one of this process.
+//! - What a list does not hold was not said: its end is signed, and each entry names the one before.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use contract::{Digest, OperatorName};
+use sqlx::AnyConnection;
+
+use crate::error::StoreError;
+use crate::ledger::{List, Tail, Told, told};
+use crate::open::Store;
+use crate::operators::{OperatorRow, Role};
+
+/// How many entries are remembered.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// What this process has proved already.
+#[derive(Debug, Default)]
+pub(crate) struct Proved {
+    entries: Mutex<BTreeMap<i64, Arc<Told>>>,
+    roster: Mutex<Option<(Option<i64>, Arc<Roster>)>>,
+}
+
+/// The ledger as it is at one moment, for those who act on it.
+pub(crate) struct Records<'a> {
+    pub(crate) connection: &'a mut AnyConnection,
+    pub(crate) tail: &'a Tail,
+    pub(crate) proved: &'a Proved,
+}
+
+/// Everybody who is an operator or was one, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Roster {
+    people: BTreeMap<OperatorName, OperatorRow>,
+    began: Option<i64>,
+}
+
+impl Records<'_> {
+    /// The entry at a place. Nothing if it is not the one that was signed.
+    pub(crate) async fn entry(&mut self, seq: i64) -> Result<Option<Told>, StoreError> {
+        told(self.connection, self.tail, seq).await
+    }
+
+    /// The entries of a list after a place, newest first. Nothing if one of them is not what was signed.
+    pub(crate) async fn list(
+        &mut self,
+        list: List,
+        after: i64,
+    ) -> Result<Option<Vec<Arc<Told>>>, StoreError> {
+        let mut found = Vec::new();
+        let mut next = self.tail.last_of(list);
+        while let Some(seq) = next.filter(|seq| *seq > after) {
+            let Some(entry) = self.listed(seq).await? else { return Ok(None) };
+            let Some(before) = entry.after() else { return Ok(None) };
+            found.push(entry);
+            // Signed by this very gate; but a circle would never end.
+            next = before.filter(|before| *before < seq);
+        }
+        Ok(Some(found))
+    }
+
+    /// Everybody who is an operator, or was one.
+    pub(crate) async fn roster(&mut self) -> Result<Arc<Roster>, StoreError> {
+        let last = self.tail.last_of(List::People);
+        let known = lock(&self.proved.roster).clone();
+        if let Some((_, roster)) = known.filter(|(at, _)| *at == last) {
+            return Ok(roster);
+        }
+        let entries = self.list(List::People, -1).await?.ok_or(StoreError::Unsigned)?;
+        let mut roster = Roster::default();
+        for entry in entries.iter().rev() {
+            roster.hear(entry).ok_or(StoreError::Unreadable { what: "entry about an operator" })?;
+        }
+        let roster = Arc::new(roster);
+        if last.is_none_or(|last| self.tail.has_signed(last)) {
+            *lock(&self.proved.roster) = Some((last, Arc::clone(&roster)));
+        }
+        Ok(roster)
+    }
+
+    async fn listed(&mut self, seq: i64) -> Result<Option<Arc<Told>>, StoreError> {
+        if let Some(known) = lock(&self.proved.entries).get(&seq) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(entry) = self.entry(seq).await?.map(Arc::new) else { return Ok(None) };
+        // What is not signed yet may be taken back, and another entry stand in its place.
+        if self.tail.has_signed(seq) {
+            let mut entries = lock(&self.proved.entries);
+            if entries.len() >= MOST_REMEMBERED {
+                entries.clear();
+            }
+            entries.insert(seq, Arc::clone(&entry));
+        }
+        Ok(Some(entry))
+    }
+}
+
+impl Roster {
+    /// Takes in an entry; nothing if it is not about an operator who is known.
+    pub(crate) fn hear(&mut self, entry: &Told) -> Option<()> {
+        let name = OperatorName::parse(entry.text("operator")?).ok()?;
+        let credential = || entry.text("credential").and_then(Digest::parse);
+        match entry.kind.as_str() {
+            "operator.added" | "operator.carried" => {
+                let role = Role::parse(entry.text("role")?)?;
+                let number = |key: &str| entry.body.get(key).and_then(serde_json::Value::as_i64);
+                let added_at = number("added_at").unwrap_or(entry.time);
+                let revoked_at = number("removed_at");
+                let credential = credential()?;
+                let row = OperatorRow { name: name.clone(), role, credential, added_at, revoked_at };
+                self.people.insert(name, row);
+            }
+            "operator.rotated" => self.people.get_mut(&name)?.credential = credential()?,
+            "operator.removed" => self.people.get_mut(&name)?.revoked_at = Some(entry.time),
+            _ => return None,
+        }
+        self.began = self.began.or(Some(entry.seq));
+        Some(())
+    }
+
+    /// Everybody, by name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &OperatorRow> {
+        self.people.values()
+    }
+
+    /// Whoever has a name, or had it.
+    pub(crate) fn named(&self, name: &OperatorName) -> Option<&OperatorRow> {
+        self.people.get(name)
+    }
+
+    /// The first entry about any of them.
+    pub(crate) fn began(&self) -> Option<i64> {
+        self.began
+    }
+
+    /// What somebody may do: nothing if they are no operator, or not any more.
+    pub(crate) fn role_of(&self, name: &OperatorName) -> Option<Role> {
+        self.named(name).filter(|operator| operator.revoked_at.is_none()).map(|operator| operator.role)
+    }
+
+    /// Whether somebody's answers count.
+    pub(crate) fn may_answer(&self, name: &OperatorName) -> bool {
+        self.role_of(name).is_some_and(|role| role >= Role::Approver)
+    }
+}
+
+impl Store {
+    /// Who the operators are, as the ledger is now.
+    pub(crate) async fn roster(&self) -> Result<Arc<Roster>, StoreError> {
+        // Before the view is taken: what is remembered is not newer than it.
+        let remembered = self.remembered();
+        let mut read = self.snapshot().await?;
+        let tail = Tail::load(&mut read, remembered, self.keys().public()).await?;
+        let mut records = Records { connection: &mut read, tail: &tail, proved: &self.proved };
+        let roster = records.roster().await?;
+        self.remember(tail);
+        Ok(roster)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Whoever panicked with it in hand has left it whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
