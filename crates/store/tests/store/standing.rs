@@ -125,7 +125,9 @@ async fn a_yes_ends_with_its_policy_and_does_not_come_back_with_it() {
     let entries = gate.store.latest_event(-1).await.unwrap();
     let ended: Vec<_> = entries.iter().filter(|entry| entry.kind == "approval.ended").collect();
     assert_eq!(ended.len(), 1);
-    assert_eq!(ended[0].body, json!({ "approval": approval(1), "call": call_id(1), "policy": other }));
+    let answered = entries.iter().find(|entry| entry.kind == "approval.answered").unwrap().seq;
+    let told = json!({ "approval": approval(1), "call": call_id(1), "policy": other, "after": answered });
+    assert_eq!(ended[0].body, told);
     gate.store.verify(None).await.unwrap();
 
     // Nor around this code: the database itself starts nothing under it, and keeps that it has ended.
