@@ -138,7 +138,9 @@ async fn what_only_reads_gives_its_claim_back_when_its_gate_died() {
     gate.record(call.clone()).await;
     let of = owner(&gate.store, 1).await;
     let (_home, other) = die(gate).await;
-    other.lose(&of, NOW).await.unwrap();
+    // A server needs a moment to notice; whoever asks for its fate waits for that.
+    assert_eq!(other.fate(Some(&of)).await.unwrap(), Fate::Lost);
+    assert!(other.lose(&of, NOW).await.unwrap());
     other.settle(interrupted(&call)).await.unwrap();
     let again = NewCall { id: call_id(2), ..call };
     assert!(matches!(other.record_call(again).await.unwrap(), Recorded::New { .. }));
