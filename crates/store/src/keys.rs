@@ -72,6 +72,12 @@ pub enum KeysError {
         /// Which file.
         path: PathBuf,
     },
+    /// It was there, and is no more.
+    #[error("the signing key `{}` is gone: put it back from where it is kept safe; what it has signed needs it", path.display())]
+    Gone {
+        /// Which file.
+        path: PathBuf,
+    },
     /// There is no randomness.
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
@@ -83,6 +89,11 @@ impl Keys {
         let private = folder.join(PRIVATE_FILE);
         let signing = match load(&private)? {
             Some(signing) => signing,
+            // A new one beside what the old one has signed would be good for nothing, and stand in its way.
+            None if folder.join(PUBLIC_FILE).exists() => {
+                // Whoever makes them at this moment makes this one first.
+                load(&private)?.ok_or_else(|| KeysError::Gone { path: private.clone() })?
+            }
             None => {
                 create(folder, &private)?;
                 load(&private)?.ok_or_else(|| KeysError::NotAKey { path: private.clone() })?
@@ -305,6 +316,15 @@ mod tests {
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_not_replaced() {
+        let home = folder();
+        Keys::load_or_create(home.path()).unwrap();
+        fs::remove_file(home.path().join(PRIVATE_FILE)).unwrap();
+        assert!(matches!(Keys::load_or_create(home.path()), Err(KeysError::Gone { .. })));
+        assert!(!home.path().join(PRIVATE_FILE).exists());
     }
 
     #[test]

@@ -142,7 +142,9 @@ pub enum OpenError {
         found: String,
     },
     /// What it keeps private was sealed with another key.
-    #[error("what `{place}` keeps private was sealed with another wrapping key than this one")]
+    #[error(
+        "what `{place}` keeps private was sealed with another wrapping key than this one: put the old `wrapping.key` back"
+    )]
     OtherWrappingKey {
         /// Where.
         place: String,

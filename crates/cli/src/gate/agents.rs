@@ -37,7 +37,7 @@ enum Command {
 }
 
 pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
-    let opened = arguments.gate.open().await?;
+    let opened = arguments.gate.open_for_people().await?;
     let agents = &opened.engine.settings().agents;
     match &arguments.command {
         Command::List if arguments.gate.json => {

@@ -105,7 +105,7 @@ enum ScopeWord {
 
 pub(crate) async fn approve(arguments: ApproveArguments) -> Result<i32, Trouble> {
     let ApproveArguments { id, scope, until, person, gate } = arguments;
-    let opened = gate.open().await?;
+    let opened = gate.open_for_people().await?;
     let until = until.map(|text| moment(&text, opened.engine.now())).transpose()?;
     let reply = Reply { vote: Vote::Approve, reason: None, reach: Reach { scope: scope.into(), until } };
     let credential = person.credential(&opened).await?;
@@ -114,7 +114,7 @@ pub(crate) async fn approve(arguments: ApproveArguments) -> Result<i32, Trouble>
 
 pub(crate) async fn deny(arguments: DenyArguments) -> Result<i32, Trouble> {
     let DenyArguments { id, reason, person, gate } = arguments;
-    let opened = gate.open().await?;
+    let opened = gate.open_for_people().await?;
     let reply = Reply { vote: Vote::Reject, reason, reach: Reach::ONCE };
     let credential = person.credential(&opened).await?;
     decide(&opened, &id, &reply, &credential, "cli", gate.json).await
@@ -126,7 +126,7 @@ pub(crate) async fn answer(arguments: AnswerArguments) -> Result<i32, Trouble> {
         Said::Approve { ids } => (ids, Vote::Approve, None),
         Said::Deny { id, reason } => (vec![id], Vote::Reject, reason),
     };
-    let opened = gate.open().await?;
+    let opened = gate.open_for_people().await?;
     let credential = person.credential(&opened).await?;
     decide(&opened, &ids, &Reply { vote, reason, reach: Reach::ONCE }, &credential, "chat", gate.json).await
 }
@@ -175,7 +175,7 @@ fn tell(row: &ApprovalRow, vote: Vote) {
 
 pub(crate) async fn revoke(arguments: RevokeArguments) -> Result<i32, Trouble> {
     let RevokeArguments { id, reason, person, gate } = arguments;
-    let opened = gate.open().await?;
+    let opened = gate.open_for_people().await?;
     let credential = person.credential(&opened).await?;
     let revoked = opened.engine.revoke(id.trim_end_matches('…'), reason, &credential).await;
     let row = revoked.map_err(|error| match error {

@@ -28,7 +28,7 @@ pub(crate) struct ApprovalsArguments {
 }
 
 pub(crate) async fn approvals(arguments: ApprovalsArguments) -> Result<i32, Trouble> {
-    let opened = arguments.gate.open().await?;
+    let opened = arguments.gate.open_for_people().await?;
     let json = arguments.gate.json;
     if arguments.standing {
         return standing(&opened, json).await;

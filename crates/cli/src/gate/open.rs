@@ -43,6 +43,9 @@ pub(crate) struct Opened {
     pub(crate) listen: std::net::SocketAddr,
 }
 
+/// Where no agent works, for people who stand where none may.
+const ASIDE: &str = "/usr";
+
 impl Gate {
     /// Opens the gate for the current directory.
     pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
@@ -50,6 +53,19 @@ impl Gate {
         let (meaning, config) = self.meaning()?;
         let store = self.store_url(&home, &meaning)?;
         let workspace = std::env::current_dir().context("there is no current directory")?;
+        open_with(&home, &workspace, meaning, store, config).await
+    }
+
+    /// The same for people who decide or look, wherever they are: nothing is run in the directory they stand in, so it may
+    /// be one that no agent could have.
+    pub(crate) async fn open_for_people(&self) -> Result<Opened, Trouble> {
+        let home = home()?;
+        let (meaning, config) = self.meaning()?;
+        let store = self.store_url(&home, &meaning)?;
+        let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
+        let workspace = here
+            .filter(|here| keep_apart(&home, here, &meaning, &store, config.as_deref()).is_ok())
+            .unwrap_or_else(|| PathBuf::from(ASIDE));
         open_with(&home, &workspace, meaning, store, config).await
     }
 
@@ -61,7 +77,7 @@ impl Gate {
             return Err(Trouble::from(error)
                 .with_hint("the first call makes one; --store and TOOLGATE_HOME name others"));
         }
-        self.open().await
+        self.open_for_people().await
     }
 
     /// Where the configuration has the gate listen.

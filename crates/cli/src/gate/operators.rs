@@ -94,7 +94,7 @@ enum RoleWord {
 }
 
 pub(crate) async fn operators(arguments: OperatorsArguments) -> Result<i32, Trouble> {
-    let opened = arguments.gate.open().await?;
+    let opened = arguments.gate.open_for_people().await?;
     let json = arguments.gate.json;
     match arguments.command {
         Command::List { all } => list(&opened, all, json).await?,

@@ -17,6 +17,27 @@ fn add(place: &Place, name: &str, role: &str) -> String {
 }
 
 #[test]
+fn people_decide_and_look_wherever_they_stand_and_agents_work_in_projects() {
+    let Some(place) = Place::new() else { return };
+    let (_, waiting) = place.call("shell", CLEAN);
+    let id = text(&waiting, "/approval/id");
+    let in_root = |arguments: &[&str]| {
+        crate::toolgate::finish(crate::toolgate::start(place.command(arguments).current_dir("/")))
+    };
+    for arguments in
+        [&["approvals"][..], &["calls"], &["ledger", "verify"], &["operators", "list"], &["agents", "list"]]
+    {
+        let ran = in_root(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    }
+    let approved = in_root(&["approve", &id]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+    let called = in_root(&["call", "fs.list", "{}"]);
+    assert!(called.code == Some(2) && called.stderr.contains("the workspace is `/`"), "{called:?}");
+    assert_eq!(place.call("shell", CLEAN).0, Some(0), "it runs where it was asked for");
+}
+
+#[test]
 fn a_credential_is_shown_once_and_kept_nowhere() {
     let Some(place) = Place::new() else { return };
     let added = place.toolgate(&["operators", "add", "alice", "--role", "approver"]);
