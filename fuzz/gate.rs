@@ -72,5 +72,13 @@ pub(crate) fn agent_name(name: &str) -> AgentName {
 /// A request as every way in makes one.
 pub(crate) fn request(agent: &str, tool: &str, arguments: Canonical) -> Request {
     let purpose = Request::purpose_of(None, &arguments);
-    Request { agent: agent_name(agent), task: None, tool: tool.to_owned(), arguments, key: None, purpose }
+    Request {
+        agent: agent_name(agent),
+        task: None,
+        tool: tool.to_owned(),
+        arguments,
+        key: None,
+        purpose,
+        proposer: None,
+    }
 }
