@@ -70,6 +70,12 @@ const MOST_WORDS: usize = 2048;
 /// As long as the path of a file can be.
 const LONGEST_PATH: usize = 4096;
 
+/// As much text as is looked at for words: what stands after each of many marks is long many times over.
+const MOST_TEXT: usize = MOST_WORDS * LONGEST_PATH;
+
+/// As many paths elsewhere as are told of.
+const MOST_ELSEWHERE: usize = 256;
+
 /// As many options as are written together.
 const MOST_LETTERS: usize = 32;
 
@@ -114,13 +120,13 @@ pub(crate) fn words_of(
         what: shown(&stage.command),
         why: "what it reads by itself: libraries, settings, and files that other files name".to_owned(),
     });
-    let elsewhere = found.elsewhere.into_iter().map(|what| NotBound {
-        what,
+    let elsewhere = found.elsewhere.iter().map(|path| NotBound {
+        what: shown(path),
         why: "not a path of the workspace, nor of the system's software".to_owned(),
     });
     let left_out = found.unseen.then(|| NotBound {
-        what: format!("words after the first {MOST_WORDS}"),
-        why: "too many to be looked at".to_owned(),
+        what: "further words".to_owned(),
+        why: "too many, or too long, to be looked at".to_owned(),
     });
     let not_bound = left_out.into_iter().chain(elsewhere).chain(reads).collect();
     let words = found.order.into_iter().filter_map(|text| {
@@ -135,13 +141,15 @@ struct Found<'a> {
     words: BTreeMap<String, Binding>,
     order: Vec<String>,
     elsewhere: BTreeSet<String>,
+    /// How much text was looked at.
+    looked_at: usize,
     unseen: bool,
 }
 
 impl Default for Found<'_> {
     fn default() -> Self {
         let (words, order, elsewhere) = Default::default();
-        Found { root: Path::new("/"), words, order, elsewhere, unseen: false }
+        Found { root: Path::new("/"), words, order, elsewhere, looked_at: 0, unseen: false }
     }
 }
 
@@ -149,8 +157,14 @@ impl Found<'_> {
     /// Adds everything that an argument or the value of a variable may name.
     fn add_forms(&mut self, word: &str, how: Binding, modules: &[&str]) {
         for form in forms_of(word) {
+            // A megabyte of marks is not looked at from each of them to its end.
+            self.looked_at += form.len();
+            self.unseen |= self.looked_at > MOST_TEXT;
             if self.unseen {
                 return;
+            }
+            if form.len() > LONGEST_PATH {
+                continue;
             }
             self.add(form, how);
             self.add_unasked(last_part(form), how);
@@ -200,16 +214,24 @@ impl Found<'_> {
             Ok(rest) => {
                 // By links on its way it may lead elsewhere than it reads.
                 if climbs {
-                    self.elsewhere.insert(shown(text));
+                    self.add_elsewhere(text);
                 }
                 Some(format!("/{}", rest.to_string_lossy()))
             }
             Err(_) => {
                 if !is_system {
-                    self.elsewhere.insert(shown(text));
+                    self.add_elsewhere(text);
                 }
                 None
             }
+        }
+    }
+
+    fn add_elsewhere(&mut self, path: &str) {
+        if self.elsewhere.len() < MOST_ELSEWHERE {
+            self.elsewhere.insert(path.to_owned());
+        } else {
+            self.unseen |= !self.elsewhere.contains(path);
         }
     }
 }
@@ -254,13 +276,17 @@ fn forms_of(word: &str) -> impl Iterator<Item = &str> {
     let starts = word.char_indices().filter(|(_, c)| is_mark(*c)).map(|(at, c)| at + c.len_utf8());
     [0].into_iter().chain(starts).flat_map(move |start| {
         let rest = word.get(start..).unwrap_or_default();
-        let to_a_break = rest.find(is_break).and_then(|end| rest.get(..end));
-        let to_a_mark = rest.find(is_mark).and_then(|end| rest.get(..end));
+        // No further than a path can be, and so much more that it is seen to be none.
+        let near =
+            rest.get(..rest.floor_char_boundary(LONGEST_PATH + char::MAX.len_utf8())).unwrap_or_default();
+        let to_the_end = (near.len() == rest.len()).then_some(rest);
+        let to_a_break = near.split(is_break).next().unwrap_or_default();
+        let to_a_mark = to_a_break.split(is_mark).next().unwrap_or_default();
         let is_short = rest.starts_with('-') && !rest.starts_with("--");
         let letters = if is_short { MOST_LETTERS } else { 0 };
-        let run = to_a_break.unwrap_or(rest);
-        let clustered = run.char_indices().skip(2).take(letters).filter_map(move |(at, _)| run.get(at..));
-        [Some(rest), to_a_break, to_a_mark].into_iter().flatten().chain(clustered)
+        let clustered =
+            to_a_break.char_indices().skip(2).take(letters).filter_map(move |(at, _)| to_a_break.get(at..));
+        to_the_end.into_iter().chain([to_a_break, to_a_mark]).chain(clustered)
     })
 }
 
@@ -360,7 +386,22 @@ mod tests {
         let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w"));
         assert_eq!((found.words.len(), found.unseen), (MOST_WORDS, true));
         assert_eq!(found.words[0].text, "zz.sh");
-        assert_eq!(found.not_bound[0].what, "words after the first 2048");
+        assert_eq!(found.not_bound[0].what, "further words");
+    }
+
+    #[test]
+    fn a_megabyte_of_words_is_looked_at_no_longer_than_a_little() {
+        // Whoever looked at each of them to its end, or kept each, would still be at it.
+        for piece in ["a:", "/x ", "/usr/x ", "-", "=", "\"a", "../"] {
+            for command in ["python3", "tool"] {
+                let text = piece.repeat((1 << 20) / piece.len());
+                let stages = [stage(&[command, "-c", &text])];
+                let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w"));
+                let kept: usize = found.words.iter().map(|word| word.text.len()).sum();
+                assert!(kept <= MOST_WORDS * LONGEST_PATH, "{piece:?}: {kept}");
+                assert!(found.not_bound.len() <= MOST_WORDS + 2, "{piece:?}: {}", found.not_bound.len());
+            }
+        }
     }
 
     #[test]
