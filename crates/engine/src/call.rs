@@ -344,7 +344,7 @@ impl Engine {
             let end = match engine.begin(&of_task, &grant, asked.as_ref()).await {
                 Ok(()) => {
                     let ran = engine.run(&request, grant, in_force, own).await;
-                    End::Ran(Box::new(engine.hear_after(&of_task.id, ran).await))
+                    End::Ran(Box::new(engine.hear_after(&of_task, ran).await))
                 }
                 Err(reason) => End::NotRun(reason),
             };

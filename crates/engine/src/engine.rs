@@ -15,6 +15,7 @@ use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
 use crate::clock::{Clock, Steady};
+use crate::command_hook::command_hooks;
 use crate::error::{EngineError, chain};
 use crate::hooks::Hook;
 use crate::operator::CredentialError;
@@ -93,6 +94,9 @@ pub(crate) struct Inner {
     workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
+    /// Those that the settings name.
+    pub(crate) configured_hooks: Vec<Arc<dyn Hook>>,
+    /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Calls that this process sees through, each with the way to stop it.
     owned: Mutex<HashMap<CallId, CancellationToken>>,
@@ -137,6 +141,7 @@ impl Engine {
             };
             listed.push(Listed { tool, facts });
         }
+        let configured_hooks = command_hooks(&options.settings, &options.surroundings);
         let inner = Inner {
             store,
             policy: Policy::of(options.settings).map_err(OpenError::Settings)?,
@@ -146,6 +151,7 @@ impl Engine {
             workspaces: options.workspaces,
             clock,
             local_operator,
+            configured_hooks,
             hooks: OnceLock::new(),
             owned: Mutex::default(),
             in_hand: Mutex::default(),

@@ -1,12 +1,13 @@
 //! Hooks: code of the operator's own that is heard before a call runs and after it has.
 //!
+//! Knows nothing of programs: those that a configuration names are hooks like others ([`crate::command_hook`]).
+//!
 //! # Invariants
 //! - A hook only makes stricter: before a call it asks or denies, after one it remarks or withholds. There is no word for
 //!   "allow", and one that has nothing to say changes nothing.
 //! - A hook that fails, panics or takes too long has said no; the ledger has it as the reason.
 //! - What was denied already is not asked about: no hook hears of it.
 
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +18,11 @@ use serde_json::Value;
 use thiserror::Error;
 use tools::Ran;
 
+use crate::batch::caught;
 use crate::engine::Engine;
 use crate::error::{EngineError, written};
 use crate::request::Request;
+use crate::settle::Case;
 
 /// How long a hook may take.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -42,6 +45,19 @@ pub struct Proposed {
     pub action: Action,
     /// With which arguments.
     pub arguments: Canonical,
+}
+
+/// Which call a hook is asked about after it has run.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Which call.
+    pub call: CallId,
+    /// Who asked.
+    pub agent: AgentName,
+    /// For which task.
+    pub task: Option<TaskName>,
+    /// Which tool, by its true name.
+    pub tool: ToolName,
 }
 
 /// What a hook says before a call.
@@ -88,19 +104,20 @@ pub trait Hook: Send + Sync {
     }
 
     /// Looks at what a call gave, before it is cleaned.
-    fn after<'a>(&'a self, _call: &'a CallId, _output: &'a Output) -> Hearing<'a, Remark> {
+    fn after<'a>(&'a self, _call: &'a Finished, _output: &'a Output) -> Hearing<'a, Remark> {
         Box::pin(async { Ok(Remark::None) })
     }
 }
 
 impl Engine {
-    /// Sets the hooks of this engine, once, before its first call. False if there are some already.
+    /// Sets the hooks of this engine, besides those that its settings name, once, before its first call. False if there
+    /// are some already.
     pub fn set_hooks(&self, hooks: Vec<Arc<dyn Hook>>) -> bool {
         self.inner.hooks.set(hooks).is_ok()
     }
 
-    fn hooks(&self) -> &[Arc<dyn Hook>] {
-        self.inner.hooks.get().map(Vec::as_slice).unwrap_or_default()
+    fn hooks(&self) -> impl Iterator<Item = &Arc<dyn Hook>> {
+        self.inner.configured_hooks.iter().chain(self.inner.hooks.get().into_iter().flatten())
     }
 
     /// A verdict after the hooks had their say, and the trace with it.
@@ -111,7 +128,7 @@ impl Engine {
         mut verdict: Verdict,
         mut trace: Value,
     ) -> Result<(Verdict, Value), EngineError> {
-        if self.hooks().is_empty() || matches!(verdict, Verdict::Deny(_)) {
+        if self.hooks().next().is_none() || matches!(verdict, Verdict::Deny(_)) {
             return Ok((verdict, trace));
         }
         let proposed = Proposed {
@@ -123,53 +140,68 @@ impl Engine {
             arguments: request.arguments.clone(),
         };
         for hook in self.hooks() {
-            let (says, why) = match heard(hook.before(&proposed)).await {
-                Ok(Objection::None) => ("-", format!("hook `{}` has nothing against it", hook.name())),
-                Ok(Objection::Ask(why)) => ("ask", format!("hook `{}`: {}", hook.name(), short(&why))),
-                Ok(Objection::Deny(why)) => ("deny", format!("hook `{}`: {}", hook.name(), short(&why))),
+            let name = hook.name();
+            let reason = match heard(name, || hook.before(&proposed)).await {
+                Ok(Objection::None) => {
+                    tell(&mut trace, "-", format!("hook `{name}` has nothing against it"))?;
+                    continue;
+                }
+                Ok(Objection::Ask(why)) => {
+                    let why = format!("hook `{name}`: {}", short(&why));
+                    tell(&mut trace, "ask", why.clone())?;
+                    verdict = self.asked_too(verdict, why);
+                    continue;
+                }
+                Ok(Objection::Deny(why)) => {
+                    Reason::denied_by_hook(format!("hook `{name}`: {}", short(&why)))
+                }
                 // ATTACK(failing-hook): no answer is a no.
-                Err(silence) => ("failed", format!("hook `{}` {silence}", hook.name())),
+                Err(silence) => Reason::hook_failed(format!("hook `{name}` {silence}")),
             };
-            let told = if says == "failed" { "deny" } else { says };
-            let step = Step { layer: "hook", says: told, why: why.clone() };
-            if let Value::Array(steps) = &mut trace {
-                steps.push(written("trace", &step)?);
-            }
-            verdict = match (says, verdict) {
-                ("-", verdict) => verdict,
-                ("ask", Verdict::Ask(question)) => Verdict::Ask(Question {
-                    why: question.why.into_iter().chain([why]).collect(),
-                    ..question
-                }),
-                ("ask", _) => Verdict::Ask(Question {
-                    why: vec![why],
-                    quorum: 1,
-                    expires_at: self.now().saturating_add(self.settings().ask_for),
-                }),
-                ("deny", _) => return Ok((Verdict::Deny(Reason::denied_by_hook(why)), trace)),
-                _ => return Ok((Verdict::Deny(Reason::hook_failed(why)), trace)),
-            };
+            tell(&mut trace, "deny", reason.message.clone())?;
+            return Ok((Verdict::Deny(reason), trace));
         }
         Ok((verdict, trace))
     }
 
+    /// The same verdict where people are asked, for this reason too.
+    fn asked_too(&self, verdict: Verdict, why: String) -> Verdict {
+        match verdict {
+            Verdict::Ask(question) => {
+                Verdict::Ask(Question { why: question.why.into_iter().chain([why]).collect(), ..question })
+            }
+            Verdict::Allow(_) => Verdict::Ask(Question {
+                why: vec![why],
+                quorum: 1,
+                expires_at: self.now().saturating_add(self.settings().ask_for),
+            }),
+            denied @ Verdict::Deny(_) => denied,
+        }
+    }
+
     /// What a call gave, after the hooks had their say.
-    pub(crate) async fn hear_after(&self, call: &CallId, mut ran: Ran) -> Ran {
+    pub(crate) async fn hear_after(&self, case: &Case, mut ran: Ran) -> Ran {
+        let finished = Finished {
+            call: case.id.clone(),
+            agent: case.agent.clone(),
+            task: case.task.clone(),
+            tool: case.tool.clone(),
+        };
         for hook in self.hooks() {
-            let reason = match heard(hook.after(call, &ran.output)).await {
+            let name = hook.name();
+            let reason = match heard(name, || hook.after(&finished, &ran.output)).await {
                 Ok(Remark::None) => continue,
                 Ok(Remark::Found(found)) => {
                     let kept = found.iter().take(MOST_REMARKS).map(|remark| short(remark)).collect();
-                    ran.facts.remarks.insert(hook.name().to_owned(), kept);
+                    ran.facts.remarks.insert(name.to_owned(), kept);
                     continue;
                 }
                 Ok(Remark::Withhold(why)) => {
-                    Reason::withheld(format!("hook `{}` withholds the output: {}", hook.name(), short(&why)))
+                    Reason::withheld(format!("hook `{name}` withholds the output: {}", short(&why)))
                 }
-                Err(silence) => Reason::hook_failed(format!(
-                    "hook `{}` {silence}, so the output is withheld",
-                    hook.name()
-                )),
+                Err(silence) => {
+                    Reason::hook_failed(format!("hook `{name}` {silence}, so the output is withheld"))
+                }
             };
             // What the tool did stays done; what it said is passed on to nobody.
             return Ran {
@@ -183,6 +215,14 @@ impl Engine {
     }
 }
 
+/// One more step of a trace.
+fn tell(trace: &mut Value, says: &'static str, why: String) -> Result<(), EngineError> {
+    if let Value::Array(steps) = trace {
+        steps.push(written("trace", &Step { layer: "hook", says, why })?);
+    }
+    Ok(())
+}
+
 /// Why nothing was heard of a hook, in words that leak nothing of what it says of itself.
 #[derive(Clone, Copy, Debug, Error)]
 enum Silence {
@@ -192,24 +232,28 @@ enum Silence {
     TooLong,
 }
 
-async fn heard<T: Send>(hearing: Hearing<'_, T>) -> Result<T, Silence> {
-    let caught = CatchUnwind(AssertUnwindSafe(hearing));
-    match tokio::time::timeout(LONGEST, caught).await {
+/// What a hook says, whatever its own code does.
+async fn heard<'a, T>(name: &str, begin: impl FnOnce() -> Hearing<'a, T>) -> Result<T, Silence> {
+    let Ok(hearing) = caught(begin) else { return Err(Silence::Failed) };
+    match tokio::time::timeout(LONGEST, Caught(hearing)).await {
         Ok(Some(Ok(said))) => Ok(said),
-        Ok(Some(Err(_)) | None) => Err(Silence::Failed),
+        Ok(Some(Err(error))) => {
+            tracing::warn!(hook = name, why = %contract::show_hidden(&error.why), "a hook failed");
+            Err(Silence::Failed)
+        }
+        Ok(None) => Err(Silence::Failed),
         Err(_) => Err(Silence::TooLong),
     }
 }
 
-/// A future whose panic is nothing, and not ours.
-struct CatchUnwind<'a, T>(AssertUnwindSafe<Hearing<'a, T>>);
+/// An answer on its way, whose panic is no answer.
+struct Caught<'a, T>(Hearing<'a, T>);
 
-impl<T> Future for CatchUnwind<'_, T> {
+impl<T> Future for Caught<'_, T> {
     type Output = Option<Result<T, HookError>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        let hearing = &mut self.0.0;
-        match std::panic::catch_unwind(AssertUnwindSafe(|| hearing.as_mut().poll(context))) {
+        match caught(|| self.0.as_mut().poll(context)) {
             Ok(polled) => polled.map(Some),
             Err(_) => std::task::Poll::Ready(None),
         }

@@ -11,6 +11,7 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::hook::HookSettings;
 use crate::level::{Constraints, Overrides};
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
@@ -43,6 +44,9 @@ pub struct Settings {
     pub ask_for: i64,
     /// How people are asked.
     pub asking: Asking,
+    /// Programs that are heard about calls, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<HookSettings>,
 }
 
 impl Default for Settings {
@@ -60,6 +64,7 @@ impl Default for Settings {
             max_arguments: 1024 * 1024,
             ask_for: 300_000,
             asking: Asking::default(),
+            hooks: Vec::new(),
         }
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
 use policy::{
-    Agent, ApprovalRule, Asking, Constraints, FileSettings, RateSettings, Settings, ShellSettings, ToolGlob,
+    Agent, ApprovalRule, Asking, Constraints, FileSettings, HookSettings, RateSettings, Settings, ShellSettings, ToolGlob,
     ToolResources,
 };
 use serde::Serialize;
@@ -230,6 +230,7 @@ struct Shown<'a> {
     refused: &'a BTreeMap<Category, String>,
     shell: &'a ShellSettings,
     files: &'a FileSettings,
+    hooks: &'a [HookSettings],
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
     custom_actions: &'a [String],
@@ -274,6 +275,7 @@ impl<'a> Shown<'a> {
             max_arguments,
             ask_for,
             asking,
+            hooks,
         } = settings;
         let agent = |(name, agent): (&'a AgentName, &'a Agent)| {
             let shown = ShownAgent {
@@ -306,6 +308,7 @@ impl<'a> Shown<'a> {
             refused: unavailable,
             shell,
             files,
+            hooks,
             backends: meaning
                 .backends
                 .iter()

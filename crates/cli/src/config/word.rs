@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use contract::{Autonomy, Category, Level};
-use policy::{FileSystem, Git, Network, Terminal};
+use policy::{FileSystem, Git, HookTime, Network, Terminal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -187,6 +187,10 @@ words! {
     RuleActionWord: RuleAction {
         "approve" => RuleAction::Approve, "deny" => RuleAction::Deny, "prompt" => RuleAction::Prompt,
         "budget" => RuleAction::Budget,
+    }
+    /// When a hook is heard.
+    HookTimeWord: HookTime {
+        "before" => HookTime::Before, "after" => HookTime::After, "both" => HookTime::Both,
     }
     /// How often a budget begins anew.
     PeriodWord: &'static str { "daily" => "daily", "weekly" => "weekly", "monthly" => "monthly" }

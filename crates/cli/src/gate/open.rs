@@ -171,7 +171,9 @@ fn keep_apart(
     let real = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_default();
     let store = store.strip_prefix("sqlite:").map(|file| ("the store", Path::new(file)));
     let config = config.map(|file| ("the configuration", file));
-    let ours = [Some(("Toolgate's home", home)), store, config];
+    // ATTACK(planted-hook): a program that an agent can write would decide about the agent.
+    let hooks = meaning.settings.hooks.iter().map(|hook| ("the hook", hook.command.as_path()));
+    let ours = [Some(("Toolgate's home", home)), store, config].into_iter().flatten().chain(hooks);
     let workspaces: Vec<PathBuf> =
         meaning.workspaces.values().map(|path| real(path)).chain([workspace.to_owned()]).collect();
     if workspaces.iter().any(|workspace| workspace.parent().is_none()) {
@@ -180,7 +182,7 @@ fn keep_apart(
             "start in a project's own directory, or give the agent a `workspace` in toolgate.yaml",
         ));
     }
-    for (what, path) in ours.into_iter().flatten() {
+    for (what, path) in ours {
         for workspace in &workspaces {
             let error = if real(path).starts_with(workspace) || workspace.starts_with(real(home)) {
                 let (path, workspace) = (real(path), workspace.display());
@@ -197,7 +199,7 @@ fn keep_apart(
                 continue;
             };
             return Err(Trouble::from(error)
-                .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store and --config to places outside of it"));
+                .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store, --config and the hooks to places outside of it"));
         }
     }
     Ok(())

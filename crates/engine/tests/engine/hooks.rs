@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use contract::{CallId, CallStatus, Output};
-use engine::{Credential, Hearing, Hook, HookError, Objection, Proposed, Remark};
+use contract::{CallStatus, Output};
+use engine::{Credential, Finished, Hearing, Hook, HookError, Objection, Proposed, Remark};
 use serde_json::json;
 use store::{Vote, verify_receipt};
 
@@ -19,6 +19,7 @@ impl Hook for Minder {
 
     fn before<'a>(&'a self, call: &'a Proposed) -> Hearing<'a, Objection> {
         let what = call.arguments.value()["what"].as_str().unwrap_or_default().to_owned();
+        assert!(what != "trips", "SECRET of the hook, before there is a future");
         Box::pin(async move {
             match what.as_str() {
                 "deny" => Ok(Objection::Deny("not \u{202e}today".to_owned())),
@@ -31,7 +32,8 @@ impl Hook for Minder {
         })
     }
 
-    fn after<'a>(&'a self, _call: &'a CallId, output: &'a Output) -> Hearing<'a, Remark> {
+    fn after<'a>(&'a self, _call: &'a Finished, output: &'a Output) -> Hearing<'a, Remark> {
+        assert!(output.content != "did: trip", "SECRET of the hook, before there is a future");
         Box::pin(async move {
             match output.content.as_str() {
                 "did: remark" => Ok(Remark::Found(vec!["odd".to_owned(); 99])),
@@ -54,8 +56,12 @@ async fn desk() -> Desk {
 #[tokio::test]
 async fn a_hook_can_deny_and_one_that_fails_has_denied() {
     let desk = desk().await;
-    for (what, expected) in [("deny", "denied_by_hook"), ("broken", "hook_failed"), ("falls", "hook_failed")]
-    {
+    for (what, expected) in [
+        ("deny", "denied_by_hook"),
+        ("broken", "hook_failed"),
+        ("falls", "hook_failed"),
+        ("trips", "hook_failed"),
+    ] {
         let result = desk.call("do", json!({ "what": what })).await;
         assert_eq!((result.status, code(&result)), (CallStatus::Refused, expected), "{what}");
         assert!(result.receipt.is_some() && !result.content.contains("SECRET"), "{}", result.content);
@@ -102,7 +108,12 @@ async fn a_hook_can_remark_and_withhold_and_one_that_fails_has_withheld() {
     let envelope = store.receipt(&result.call_id).await.unwrap().unwrap();
     let remarks = verify_receipt(&envelope, store.keys().public()).unwrap().run.unwrap().remarks;
     assert_eq!(remarks["minder"].len(), 32);
-    for (what, expected) in [("withhold", "withheld"), ("break", "hook_failed"), ("fall", "hook_failed")] {
+    for (what, expected) in [
+        ("withhold", "withheld"),
+        ("break", "hook_failed"),
+        ("fall", "hook_failed"),
+        ("trip", "hook_failed"),
+    ] {
         let result = desk.call("do", json!({ "what": what })).await;
         assert_eq!((result.status, code(&result)), (CallStatus::Failed, expected), "{what}");
         assert!(!result.content.contains("did:") && !result.content.contains("SECRET"), "{}", result.content);

@@ -208,7 +208,7 @@ impl Prepared {
 
 /// The end of a run, asked for by one thread and brought about by another.
 #[derive(Default)]
-struct Ending(Mutex<EndingState>);
+pub(crate) struct Ending(Mutex<EndingState>);
 
 #[derive(Default)]
 enum EndingState {
@@ -219,7 +219,7 @@ enum EndingState {
 }
 
 impl Ending {
-    fn begun(&self, hangup: Hangup) {
+    pub(crate) fn begun(&self, hangup: Hangup) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
             EndingState::Ended => hangup.hang_up(),
@@ -235,7 +235,8 @@ impl Ending {
     }
 }
 
-struct EndOnDrop(Arc<Ending>);
+/// Ends a run when nobody waits for it any more.
+pub(crate) struct EndOnDrop(pub(crate) Arc<Ending>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {

@@ -4,6 +4,7 @@
 //! with each other, is [`super::meaning`]'s. Every key can be written `like_this` or `likeThis`.
 
 mod approval;
+mod hook;
 mod sandboxing;
 mod tools;
 mod trust;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
+pub(crate) use hook::HookFile;
 pub(crate) use sandboxing::Sandboxing;
 pub(crate) use tools::{Bash, Filesystem, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
@@ -46,6 +48,9 @@ pub(crate) struct File {
     pub(crate) approval: Given<Approval>,
     /// Limits on how often tools are called, and on how much a call may use.
     pub(crate) policy: Given<PolicyFile>,
+    /// Programs of yours that are heard before a call runs and after it has, in this order: they can have people asked,
+    /// deny, remark and withhold. docs/hooks.md says how. Default: none.
+    pub(crate) hooks: Given<Vec<At<HookFile>>>,
     /// Where records are kept: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, or `env:NAME` for what a variable names. A
     /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
     /// the state folder, `TOOLGATE_HOME`.

@@ -1,6 +1,7 @@
 //! What a configuration means: [`policy::Settings`], and what runs calls, where, for how long.
 //!
-//! Pure but for [`Meaning::settings_in`], which asks the file system where directories really are.
+//! Pure but for `hooks`, whose programs are looked at, and [`Meaning::settings_in`], which asks the file system where
+//! directories really are.
 //!
 //! # Invariants
 //! - Every name in a meaning exists: agents, levels, actions and tools are parsed here or refused.
@@ -8,6 +9,7 @@
 
 mod approval;
 mod backends;
+mod hooks;
 mod limits;
 mod rates;
 mod trust;
@@ -200,6 +202,7 @@ impl Reader {
             max_arguments: self.max_arguments(tree),
             ask_for: self.ask_for(tree),
             asking: self.asking(tree),
+            hooks: self.hooks(tree),
         };
         self.keep_for_later(tree);
         Meaning {
