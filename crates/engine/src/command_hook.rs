@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Output, show_hidden};
+use contract::Output;
 use policy::{HookSettings, HookTime, Settings};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -113,8 +113,9 @@ impl CommandHook {
         let spoken = self.program.ask(&self.at, format!("{question}\n").into_bytes()).await;
         match &spoken {
             Ok(Spoken { stderr, .. }) | Err(ProgramError::Ended { stderr, .. }) if !stderr.is_empty() => {
-                let stderr: String = stderr.chars().take(MOST_COMPLAINED).collect();
-                tracing::warn!(hook = self.settings.name, stderr = %show_hidden(&stderr), "a hook complains");
+                // Escaped: what it complains may be what an agent said, and must not begin a line of its own.
+                let stderr: String = stderr.trim_end().chars().take(MOST_COMPLAINED).collect();
+                tracing::warn!(hook = self.settings.name, ?stderr, "a hook complains");
             }
             _ => {}
         }
@@ -132,9 +133,7 @@ fn understood<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<T>, serde_json
 
 /// Artifacts are shown as text, with what is none replaced.
 fn shown(output: &Output) -> Value {
-    let artifact = |(name, bytes): &(String, Vec<u8>)| {
-        json!({ "name": name, "bytes": bytes.len(), "text": String::from_utf8_lossy(bytes) })
-    };
+    let artifact = |(name, bytes): &(String, Vec<u8>)| json!({ "name": name, "bytes": bytes.len(), "text": String::from_utf8_lossy(bytes) });
     json!({
         "content": output.content,
         "is_error": output.is_error,

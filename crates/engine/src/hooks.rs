@@ -152,9 +152,7 @@ impl Engine {
                     verdict = self.asked_too(verdict, why);
                     continue;
                 }
-                Ok(Objection::Deny(why)) => {
-                    Reason::denied_by_hook(format!("hook `{name}`: {}", short(&why)))
-                }
+                Ok(Objection::Deny(why)) => Reason::denied_by_hook(format!("hook `{name}`: {}", short(&why))),
                 // ATTACK(failing-hook): no answer is a no.
                 Err(silence) => Reason::hook_failed(format!("hook `{name}` {silence}")),
             };
@@ -238,7 +236,7 @@ async fn heard<'a, T>(name: &str, begin: impl FnOnce() -> Hearing<'a, T>) -> Res
     match tokio::time::timeout(LONGEST, Caught(hearing)).await {
         Ok(Some(Ok(said))) => Ok(said),
         Ok(Some(Err(error))) => {
-            tracing::warn!(hook = name, why = %contract::show_hidden(&error.why), "a hook failed");
+            tracing::warn!(hook = name, why = ?error.why, "a hook failed");
             Err(Silence::Failed)
         }
         Ok(None) => Err(Silence::Failed),

@@ -259,7 +259,8 @@ fn examine(path: &Path) -> Result<(Digest, Stamp), UnfitProgram> {
     }
     check_owner(path, &status, caller)?;
     // What root starts runs as nobody in particular.
-    let (needed, mode) = if caller != 0 && status.uid() == caller { (0o500, "u+rx") } else { (0o005, "a+rx") };
+    let (needed, mode) =
+        if caller != 0 && status.uid() == caller { (0o500, "u+rx") } else { (0o005, "a+rx") };
     if status.mode() & needed != needed {
         return Err(UnfitProgram::NotExecutable { path: of(), mode });
     }

@@ -141,16 +141,16 @@ fn book(stand: &Stand<'_>) -> PathBuf {
     stand.place.path("book")
 }
 
-fn payments(stand: &Stand<'_>) -> usize {
+pub(super) fn payments(stand: &Stand<'_>) -> usize {
     fs::read_to_string(book(stand)).unwrap_or_default().lines().count()
 }
 
-fn open<'a>(stand: &'a Stand<'a>, settings: Settings) -> Try<Gate<'a>> {
+pub(super) fn open<'a>(stand: &'a Stand<'a>, settings: Settings) -> Try<Gate<'a>> {
     let free = Payment { idempotency: Idempotency::None, ..Payment::into(book(stand)) };
     stand.open(Opening { tools: vec![free.tool()?], ..Opening::with(settings) })
 }
 
-fn pay() -> Value {
+pub(super) fn pay() -> Value {
     json!({ "amount": 1 })
 }
 

@@ -10,6 +10,7 @@ mod commands;
 mod crashes;
 mod doors;
 mod files;
+mod hooks;
 mod input;
 mod limits;
 pub(crate) mod payment;
@@ -49,6 +50,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),
         ("crashes", crashes::cases()),

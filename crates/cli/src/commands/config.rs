@@ -10,8 +10,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
 use policy::{
-    Agent, ApprovalRule, Asking, Constraints, FileSettings, HookSettings, RateSettings, Settings, ShellSettings, ToolGlob,
-    ToolResources,
+    Agent, ApprovalRule, Asking, Constraints, FileSettings, HookSettings, RateSettings, Settings,
+    ShellSettings, ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -252,5 +252,8 @@ fn print(body: &ReceiptBody) {
     for (path, change) in run.files_changed.iter().take(20) {
         line("changed", &format!("{path} ({change})"));
     }
+    for (hook, remarks) in &run.remarks {
+        remarks.iter().for_each(|remark| line("remark", &format!("{hook}: {remark}")));
+    }
     line("took", &format!("{} ms", run.wall_micros / 1000));
 }

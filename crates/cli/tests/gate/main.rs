@@ -11,6 +11,7 @@ mod bad_input;
 mod calls;
 mod clients;
 mod crashes;
+mod hooks;
 mod http_api;
 mod ledger;
 mod people;

@@ -108,12 +108,9 @@ async fn a_hook_can_remark_and_withhold_and_one_that_fails_has_withheld() {
     let envelope = store.receipt(&result.call_id).await.unwrap().unwrap();
     let remarks = verify_receipt(&envelope, store.keys().public()).unwrap().run.unwrap().remarks;
     assert_eq!(remarks["minder"].len(), 32);
-    for (what, expected) in [
-        ("withhold", "withheld"),
-        ("break", "hook_failed"),
-        ("fall", "hook_failed"),
-        ("trip", "hook_failed"),
-    ] {
+    for (what, expected) in
+        [("withhold", "withheld"), ("break", "hook_failed"), ("fall", "hook_failed"), ("trip", "hook_failed")]
+    {
         let result = desk.call("do", json!({ "what": what })).await;
         assert_eq!((result.status, code(&result)), (CallStatus::Failed, expected), "{what}");
         assert!(!result.content.contains("did:") && !result.content.contains("SECRET"), "{}", result.content);

@@ -47,12 +47,14 @@ impl Reader {
             return None;
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let named = !name.value.is_empty() && name.value.len() <= LONGEST_NAME && name.value.chars().all(plain);
+        let named =
+            !name.value.is_empty() && name.value.len() <= LONGEST_NAME && name.value.chars().all(plain);
         if !named {
             let why = format!("`{}` is not a name of letters, digits, `-` and `_`", shown(&name.value));
             self.refuse(name.place, why);
         }
-        let arguments: Vec<String> = args.get().into_iter().flatten().map(|text| text.value.clone()).collect();
+        let arguments: Vec<String> =
+            args.get().into_iter().flatten().map(|text| text.value.clone()).collect();
         if let Some(at) = args.get().into_iter().flatten().find(|text| text.value.contains('\0')) {
             self.refuse(at.place, "an argument holds a NUL character");
         }
