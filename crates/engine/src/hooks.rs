@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clean::{MAX_CONTENT, clean_text};
 use contract::{Action, AgentName, CallId, Canonical, Output, Reason, TaskName, ToolName};
 use policy::{Admitted, Question, Step, Verdict};
 use serde_json::Value;
@@ -258,6 +259,8 @@ impl<T> Future for Caught<'_, T> {
     }
 }
 
+/// What a hook says may be what a tool said: it is cleaned as that is, and then cut.
 fn short(text: &str) -> String {
-    contract::show_hidden(&text.chars().take(LONGEST_REMARK).collect::<String>())
+    let clean = clean_text(text, MAX_CONTENT).text;
+    contract::show_hidden(&clean.chars().take(LONGEST_REMARK).collect::<String>())
 }

@@ -74,11 +74,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 let fit = tools::examine_program(&open.canonicalize()?).is_ok();
                 Ok(if fit { Effect::Through("anybody can replace it".to_owned()) } else { paid(stand) })
             },
-        )
-        .without("the look at the program", |stand| {
-            // The planted one, had it been the one that was configured.
-            paid_by(stand, CONTENT, Ending::Done, |_| Ok(()))
-        }),
+        ),
         Case::new(
             "hook-looks-around",
             "a program that does whatever its input says reads nothing, writes nothing and tells nothing",

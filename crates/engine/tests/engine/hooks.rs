@@ -9,6 +9,8 @@ use store::{Vote, verify_receipt};
 
 use crate::desk::{Desk, code, settings};
 
+const TOKEN: &str = "ghp_7Kq2mZx9LbT4vWc8RnY1sHd6PfJ3aGuE5oQi";
+
 /// Says what the argument `what` names.
 struct Minder;
 
@@ -37,6 +39,7 @@ impl Hook for Minder {
         Box::pin(async move {
             match output.content.as_str() {
                 "did: remark" => Ok(Remark::Found(vec!["odd".to_owned(); 99])),
+                "did: repeat" => Ok(Remark::Found(vec![format!("{}{TOKEN}", "x ".repeat(235))])),
                 "did: withhold" => Ok(Remark::Withhold("it is odd".to_owned())),
                 "did: break" => Err(HookError { why: "SECRET of the hook".to_owned() }),
                 "did: fall" => panic!("SECRET of the hook"),
@@ -116,4 +119,15 @@ async fn a_hook_can_remark_and_withhold_and_one_that_fails_has_withheld() {
         assert!(!result.content.contains("did:") && !result.content.contains("SECRET"), "{}", result.content);
         assert_eq!(result.structured, None);
     }
+}
+
+#[tokio::test]
+async fn what_a_hook_repeats_is_cleaned_before_it_is_cut() {
+    let desk = desk().await;
+    let result = desk.call("do", json!({ "what": "repeat" })).await;
+    let store = desk.engine.store();
+    let envelope = store.receipt(&result.call_id).await.unwrap().unwrap();
+    let remarks = verify_receipt(&envelope, store.keys().public()).unwrap().run.unwrap().remarks;
+    let remark = &remarks["minder"][0];
+    assert!(remark.starts_with("x x ") && !remark.contains("ghp_7Kq2"), "{remark}");
 }

@@ -447,3 +447,42 @@ fn times_and_steps_that_make_no_sense_are_refused() {
         ),
     ]);
 }
+
+#[test]
+fn a_hook_that_could_not_be_heard_as_it_is_meant_is_refused() {
+    refused_as(&[
+        ("hooks: [{command: /usr/bin/env}]", "1:9: `name` is missing in this hook"),
+        ("hooks: [{name: a}]", "1:9: `command` is missing in this hook"),
+        (
+            "hooks: [{name: a b, command: /usr/bin/env}]",
+            "1:16: `a b` is not a name of letters, digits, `-` and `_`",
+        ),
+        ("hooks: [{name: a, command: minder}]", "1:28: the program `minder` is not an absolute path"),
+        (
+            "hooks: [{name: a, command: /etc/toolgate/none}]",
+            "1:28: the program `/etc/toolgate/none` cannot be read: No such file or directory (os error 2)",
+        ),
+        ("hooks: [{name: a, command: /usr/bin}]", "1:28: the program `/usr/bin` is not a file"),
+        (
+            "hooks: [{name: a, command: /usr/bin/env, timeout_ms: 5001}]",
+            "1:54: `timeout_ms` is `5001`, not from 1 to 5000",
+        ),
+        (
+            "hooks: [{name: a, command: /usr/bin/env, tools: [shel]}]",
+            "1:50: there is no tool `shel`, did you mean `shell`?",
+        ),
+        (
+            "hooks: [{name: a, command: /usr/bin/env, tools: []}]",
+            "1:49: a hook for no tool is never heard: name some, or leave `tools` out",
+        ),
+        (
+            "hooks: [{name: a, command: /usr/bin/env, when: befor}]",
+            "1:48: unknown word `befor`; there is `before`, `after` and `both`, did you mean `before`?",
+        ),
+        ("hooks: [{name: a, comand: /usr/bin/env}]", "1:19: unknown key `comand`, did you mean `command`?"),
+        (
+            "hooks:\n  - {name: a, command: /usr/bin/env}\n  - {name: a, command: /usr/bin/env}",
+            "3:12: there is a hook `a` already",
+        ),
+    ]);
+}
