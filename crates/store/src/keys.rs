@@ -36,7 +36,9 @@ const MAX_KEY_FILE: u64 = 4096;
 pub struct Keys {
     signing: Arc<SigningKey>,
     public: PublicKey,
+    /// Until a store is opened with it, it may be nowhere but here.
     wrapping: Wrapping,
+    folder: PathBuf,
 }
 
 /// Why there are no keys.
@@ -78,13 +80,20 @@ pub enum KeysError {
         /// Which file.
         path: PathBuf,
     },
+    /// A store has it, and it is not here.
+    #[error("`{}` is not there, and what the store keeps private is sealed with it: put it back from its backup, or copy it from another gate of this store", path.display())]
+    WrappingGone {
+        /// Which file.
+        path: PathBuf,
+    },
     /// There is no randomness.
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
 }
 
 impl Keys {
-    /// Reads the keys in a folder, or makes them there if there are none.
+    /// Reads the keys in a folder, or makes them there if there are none. Whether a wrapping key may be made, only the store
+    /// can say that it is for: that one is kept when the store is opened.
     pub fn load_or_create(folder: &Path) -> Result<Keys, KeysError> {
         let private = folder.join(PRIVATE_FILE);
         let signing = match load(&private)? {
@@ -101,8 +110,8 @@ impl Keys {
         };
         let public = PublicKey::of(signing.verifying_key());
         publish(&public, folder)?;
-        let wrapping = Wrapping::load_or_create(folder)?;
-        Ok(Keys { signing: Arc::new(signing), public, wrapping })
+        let wrapping = Wrapping::load(folder)?.map_or_else(Wrapping::draft, Ok)?;
+        Ok(Keys { signing: Arc::new(signing), public, wrapping, folder: folder.to_owned() })
     }
 
     /// The half that others may have.
@@ -118,12 +127,19 @@ impl Keys {
     fn from_seed(seed: &[u8; 32]) -> Keys {
         let signing = SigningKey::from_bytes(seed);
         let public = PublicKey::of(signing.verifying_key());
-        let folder = tempfile::tempdir().unwrap();
-        Keys {
-            signing: Arc::new(signing),
-            public,
-            wrapping: Wrapping::load_or_create(folder.path()).unwrap(),
-        }
+        let wrapping = Wrapping::draft().unwrap();
+        Keys { signing: Arc::new(signing), public, wrapping, folder: PathBuf::new() }
+    }
+
+    /// The same for a store that has none yet: the wrapping key is kept from now on.
+    pub(crate) fn for_a_new_store(self) -> Result<Keys, KeysError> {
+        Ok(Keys { wrapping: self.wrapping.keep(&self.folder)?, ..self })
+    }
+
+    /// The same for a store that has one: no other is made in its place.
+    pub(crate) fn for_a_store(self) -> Result<Keys, KeysError> {
+        let gone = || KeysError::WrappingGone { path: Wrapping::path(&self.folder) };
+        Ok(Keys { wrapping: Wrapping::load(&self.folder)?.ok_or_else(gone)?, ..self })
     }
 
     /// The key under which calls keep theirs.
@@ -328,6 +344,14 @@ mod tests {
     }
 
     #[test]
+    fn a_wrapping_key_is_made_for_a_new_store_only() {
+        let home = folder();
+        let keys = Keys::load_or_create(home.path()).unwrap();
+        assert!(matches!(keys.for_a_store(), Err(KeysError::WrappingGone { .. })));
+        assert!(!Wrapping::path(home.path()).exists());
+    }
+
+    #[test]
     fn keys_are_made_once_and_found_again() {
         let home = folder();
         let place = home.path().join("not/there/yet");
@@ -337,8 +361,13 @@ mod tests {
         let mode = |name: &str| fs::metadata(place.join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(PRIVATE_FILE), 0o600);
         assert_eq!(mode(PUBLIC_FILE), 0o644);
-        let files = fs::read_dir(&place).unwrap().count();
-        assert_eq!(files, 3, "two for signing, one for wrapping, and no drafts are left");
+        let files = || fs::read_dir(&place).unwrap().count();
+        assert_eq!(files(), 2, "two for signing, and no drafts are left");
+        let kept = first.for_a_new_store().unwrap();
+        assert_eq!(files(), 3, "and one for wrapping");
+        for others in [second.clone().for_a_new_store(), second.for_a_store()] {
+            assert_eq!(others.unwrap().wrapping().id(), kept.wrapping().id(), "whoever was first has made it");
+        }
     }
 
     #[test]

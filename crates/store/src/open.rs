@@ -18,7 +18,7 @@ use crate::carrying::is_of_earlier_version;
 use crate::durable::Disk;
 use crate::error::{Says, StoreError};
 use crate::faults::Faults;
-use crate::keys::Keys;
+use crate::keys::{Keys, KeysError};
 use crate::ledger::Tail;
 use crate::life::Life;
 use crate::migrations::{self, Stop};
@@ -149,6 +149,9 @@ pub enum OpenError {
         /// Where.
         place: String,
     },
+    /// The key that seals what it keeps private cannot be used.
+    #[error("cannot use the wrapping key")]
+    Wrapping(#[from] KeysError),
     /// Anything else that the database says.
     #[error("cannot open the store `{place}`")]
     Store {
@@ -170,10 +173,10 @@ impl Store {
         let place = Place::parse(url)?.made()?;
         let options = place.options()?;
         let mut connection = connect(&place, &options, patience).await?;
-        let prepared = prepare(&mut connection, &place, &keys).await;
+        let prepared = prepare(&mut connection, &place, keys).await;
         // It has done its work; the pools make their own.
         let _ = connection.close().await;
-        let Earlier { plain_text, people } = prepared?;
+        let (keys, Earlier { plain_text, people }) = prepared?;
         let disk = match &place {
             Place::File(path) => {
                 let disk = Arc::new(Disk::under(path));
@@ -344,8 +347,12 @@ struct Earlier {
 
 /// Brings the schema up to date, and checks the keys. One transaction: of several that start at once, one does it.
 ///
-/// Returns what earlier versions have left to be done.
-async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> Result<Earlier, OpenError> {
+/// Returns the keys as they are kept, and what earlier versions have left to be done.
+async fn prepare(
+    connection: &mut AnyConnection,
+    place: &Place,
+    keys: Keys,
+) -> Result<(Keys, Earlier), OpenError> {
     let explain = |error: sqlx::Error| explain(place, error);
     let mut transaction =
         connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
@@ -362,21 +369,27 @@ async fn prepare(connection: &mut AnyConnection, place: &Place, keys: &Keys) -> 
             }
         }
     }
-    let wrapping = keys.wrapping().id();
-    match sqlx::query(WRAPPING).fetch_optional(&mut *transaction).await.map_err(explain)? {
+    let known = sqlx::query(WRAPPING).fetch_optional(&mut *transaction).await.map_err(explain)?;
+    let keys = match known {
         None => {
-            sqlx::query(SET_WRAPPING).bind(wrapping).execute(&mut *transaction).await.map_err(explain)?;
+            // On disk first: a store whose key is nowhere would be lost.
+            let keys = keys.for_a_new_store()?;
+            let id = keys.wrapping().id();
+            sqlx::query(SET_WRAPPING).bind(id).execute(&mut *transaction).await.map_err(explain)?;
+            keys
         }
         Some(row) => {
-            if row.try_get::<String, _>("id").map_err(explain)? != wrapping {
+            let keys = keys.for_a_store()?;
+            if row.try_get::<String, _>("id").map_err(explain)? != keys.wrapping().id() {
                 return Err(OpenError::OtherWrappingKey { place: place.to_string() });
             }
+            keys
         }
-    }
+    };
     let plain_text = has_plain_text(&mut transaction).await.map_err(explain)?;
     let people = is_of_earlier_version(&mut transaction).await.map_err(explain)?;
     transaction.commit().await.map_err(explain)?;
-    Ok(Earlier { plain_text, people })
+    Ok((keys, Earlier { plain_text, people }))
 }
 
 fn stopped(place: &Place, stop: Stop) -> OpenError {

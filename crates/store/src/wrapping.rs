@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
@@ -35,18 +35,29 @@ type Secret = Zeroizing<[u8; 32]>;
 pub(crate) struct Wrapping(Arc<Secret>);
 
 impl Wrapping {
-    /// Reads the key in a folder, or makes it there.
-    pub(crate) fn load_or_create(folder: &Path) -> Result<Wrapping, KeysError> {
-        let path = folder.join(FILE);
-        if let Some(key) = load(&path)? {
-            return Ok(key);
-        }
-        let secret = random().map_err(KeysError::Random)?;
-        let text = Zeroizing::new(format!("{}\n", hex(secret.as_slice())));
+    /// The key in a folder, if there is one.
+    pub(crate) fn load(folder: &Path) -> Result<Option<Wrapping>, KeysError> {
+        load(&Wrapping::path(folder))
+    }
+
+    /// A new one, which is nowhere yet.
+    pub(crate) fn draft() -> Result<Wrapping, KeysError> {
+        random().map(|secret| Wrapping(Arc::new(secret))).map_err(KeysError::Random)
+    }
+
+    /// Puts it into a folder, unless one is there already. The one that is there then.
+    pub(crate) fn keep(&self, folder: &Path) -> Result<Wrapping, KeysError> {
+        let path = Wrapping::path(folder);
+        let text = Zeroizing::new(format!("{}\n", hex(self.0.as_slice())));
         let failed = |source| KeysError::File { what: "write", path: path.clone(), source };
         // Whoever was first has made the one that counts.
         place(&path, text.as_bytes(), 0o600).map_err(failed)?;
         load(&path)?.ok_or_else(|| KeysError::NotAKey { path: path.clone() })
+    }
+
+    /// Where it is kept.
+    pub(crate) fn path(folder: &Path) -> PathBuf {
+        folder.join(FILE)
     }
 
     /// By which a store knows it.
@@ -204,7 +215,7 @@ mod tests {
     use super::*;
 
     fn wrapping() -> Wrapping {
-        Wrapping(Arc::new(random().unwrap()))
+        Wrapping::draft().unwrap()
     }
 
     fn call(number: u8) -> CallId {
@@ -249,11 +260,13 @@ mod tests {
     #[test]
     fn the_key_is_made_once_and_is_its_owners_alone() {
         let home = tempfile::tempdir().unwrap();
-        let first = Wrapping::load_or_create(home.path()).unwrap();
-        assert_eq!(Wrapping::load_or_create(home.path()).unwrap().id(), first.id());
+        assert!(Wrapping::load(home.path()).unwrap().is_none());
+        let first = wrapping().keep(home.path()).unwrap();
+        assert_eq!(wrapping().keep(home.path()).unwrap().id(), first.id());
+        assert_eq!(Wrapping::load(home.path()).unwrap().unwrap().id(), first.id());
         let path = home.path().join(FILE);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(matches!(Wrapping::load_or_create(home.path()), Err(KeysError::Exposed { .. })));
+        assert!(matches!(Wrapping::load(home.path()), Err(KeysError::Exposed { .. })));
         assert!(!format!("{first:?}").contains(&first.id()));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use contract::AgentName;
-use engine::{Clock, Engine, Options};
+use engine::{Clock, Engine, OpenError, Options};
 use sandbox::Proofs;
 use tools::Surroundings;
 
@@ -147,8 +147,8 @@ async fn open_with(
         clock,
     };
     let engine = Engine::open(options).await.map_err(|error| {
-        Trouble::from(error)
-            .with_hint("`toolgate doctor` looks at the host; --store and TOOLGATE_HOME choose other places")
+        let hint = hint_for(&error);
+        Trouble { hint: hint.map(str::to_owned), ..Trouble::from(error) }
     })?;
     let behind = engine.clock_behind();
     if behind > MOST_BEHIND {
@@ -158,6 +158,22 @@ async fn open_with(
         ));
     }
     Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
+}
+
+/// What to do about a gate that does not open. What is wrong with a key says so itself.
+fn hint_for(error: &OpenError) -> Option<&'static str> {
+    use store::OpenError::{NoDatabase, OtherKey, OtherWrappingKey, SignIn, Unreachable, Wrapping};
+    match error {
+        OpenError::Keys(_) | OpenError::Credential(_) => None,
+        OpenError::Store(Wrapping(_) | OtherWrappingKey { .. }) => None,
+        OpenError::Store(OtherKey { .. }) => {
+            Some("put the `signing.key` of that store into TOOLGATE_HOME, or name another with --store")
+        }
+        OpenError::Store(Unreachable { .. } | SignIn { .. } | NoDatabase { .. }) => {
+            Some("docs/postgresql.md says how to make the role and the database; --store names another")
+        }
+        _ => Some("--store and TOOLGATE_HOME choose other places"),
+    }
 }
 
 /// What decides and what remembers must not be where agents write.

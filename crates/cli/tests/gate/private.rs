@@ -73,3 +73,22 @@ fn a_call_that_could_be_made_again_under_its_key_is_not_erased_yet() {
     );
     assert_eq!(write(&place, &["--key", "one"]), id, "the same key is the same call");
 }
+
+#[test]
+fn a_lost_wrapping_key_is_named_is_not_replaced_and_works_again_when_put_back() {
+    let Some(place) = Place::new() else { return };
+    let id = write(&place, &[]);
+    let (key, aside) = (place.home().join("wrapping.key"), place.home().join("aside"));
+    fs::rename(&key, &aside).expect("it can be moved");
+    for command in [&["call", "fs.read", r#"{"path":"note"}"#][..], &["reveal", &id], &["ledger", "verify"]] {
+        let broken = place.toolgate(command);
+        assert_eq!(broken.code, Some(2), "{broken:?}");
+        let named = format!("`{}` is not there", key.display());
+        assert!(broken.stderr.contains(&named) && broken.stderr.contains("backup"), "{broken:?}");
+        assert!(!broken.stderr.contains("hint:"), "{broken:?}");
+        assert!(!key.exists(), "no new one stands where the old one belongs");
+    }
+    fs::rename(&aside, &key).expect("it can be moved");
+    let (code, shown) = place.json(&["reveal", &id]);
+    assert!(code == Some(0) && text(&shown, "/arguments").contains(SECRET), "{shown}");
+}

@@ -3,7 +3,7 @@
 use contract::{CallStatus, Digest, Found, GateId, Reconciled, RunFacts, SafetyClass, Scope};
 use serde_json::json;
 use store::{
-    Answer, ApprovalState, CLAIM_KEPT_MS, Course, EraseError, Joined, Keys, NewCall, NewStanding, OpenError,
+    Answer, ApprovalState, CLAIM_KEPT_MS, Course, EraseError, Joined, Keys, KeysError, NewCall, NewStanding, OpenError,
     Reconciliation, Recorded, RevealError, Revocation, Store, verify_receipt,
 };
 
@@ -267,12 +267,29 @@ async fn only_those_who_may_look_or_erase() {
 
 #[tokio::test]
 async fn a_store_is_not_opened_with_another_wrapping_key() {
-    let gate = Gate::open().await;
+    let (gate, other) = (Gate::open().await, Gate::open().await);
     gate.store.close().await;
-    std::fs::remove_file(gate.home.path().join("wrapping.key")).unwrap();
+    let key = |gate: &Gate| gate.home.path().join("wrapping.key");
+    std::fs::copy(key(&other), key(&gate)).unwrap();
     let keys = Keys::load_or_create(gate.home.path()).unwrap();
     let error = Store::open(&gate.url, keys).await.unwrap_err();
     assert!(matches!(error, OpenError::OtherWrappingKey { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_wrapping_key_that_is_gone_is_not_replaced_and_good_again_when_put_back() {
+    let gate = Gate::open().await;
+    gate.store.close().await;
+    let (key, aside) = (gate.home.path().join("wrapping.key"), gate.home.path().join("aside"));
+    std::fs::rename(&key, &aside).unwrap();
+    for _ in 0..2 {
+        let keys = Keys::load_or_create(gate.home.path()).unwrap();
+        let error = Store::open(&gate.url, keys).await.unwrap_err();
+        let gone = matches!(&error, OpenError::Wrapping(KeysError::WrappingGone { path }) if *path == key);
+        assert!(gone && !key.exists(), "{error}");
+    }
+    std::fs::rename(&aside, &key).unwrap();
+    Store::open(&gate.url, Keys::load_or_create(gate.home.path()).unwrap()).await.unwrap();
 }
 
 #[tokio::test]
