@@ -167,7 +167,7 @@ fn hint_for(error: &OpenError) -> Option<&'static str> {
         OpenError::Keys(_) | OpenError::Credential(_) => None,
         OpenError::Store(Wrapping(_) | OtherWrappingKey { .. }) => None,
         OpenError::Store(OtherKey { .. }) => {
-            Some("put the `signing.key` of that store into TOOLGATE_HOME, or name another with --store")
+            Some("put that store's `signing.key` and `signing.pub` into TOOLGATE_HOME, or name another store with --store")
         }
         OpenError::Store(Unreachable { .. } | SignIn { .. } | NoDatabase { .. }) => {
             Some("docs/postgresql.md says how to make the role and the database; --store names another")
