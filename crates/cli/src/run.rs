@@ -268,12 +268,29 @@ fn names_of(hide: &[String], show: &[String]) -> Result<Names, Failed> {
         let before = names.hidden.len();
         names.hidden.retain(|hidden| *hidden != pattern);
         if names.hidden.len() == before {
-            let error = anyhow!("`{}` is not hidden by default", String::from(pattern));
-            return Err(Failed::usage(error, "name a default pattern exactly, such as `.env*`"));
+            return Err(not_shown(pattern, &names.hidden));
         }
     }
     names.hidden.extend(hide.iter().map(parse).collect::<Result<Vec<_>, _>>()?);
     Ok(names)
+}
+
+/// Why a name cannot be shown: it is no pattern of those that hide, but one of them may hide it.
+fn not_shown(name: Pattern, hidden: &[Pattern]) -> Failed {
+    let name = String::from(name);
+    match hidden.iter().find(|hidden| hidden.matches(Path::new(&name))) {
+        Some(hidden) => {
+            let pattern = String::from(hidden.clone());
+            let error = anyhow!(
+                "`{name}` is hidden by the pattern `{pattern}`, and shown only with all that it hides"
+            );
+            Failed::usage(error, &format!("name the pattern: `--show '{pattern}'`"))
+        }
+        None => {
+            let error = anyhow!("`{name}` is not hidden by default");
+            Failed::usage(error, "name a default pattern exactly, such as `.env*`")
+        }
+    }
 }
 
 fn run_in(backend: BackendName, job: Job, begun: Option<Prepared>) -> Result<Report, Failed> {

@@ -140,8 +140,9 @@ impl Engine {
         let unknown = || {
             let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
             match self.inner.catalogue.nearest(&request.tool, &request.agent, settings) {
-                Some(near) => reason.with_hint(format!("did you mean `{near}`?")),
-                None => reason,
+                Some(near) => reason
+                    .with_hint(format!("did you mean `{near}`? `toolgate tools list` shows all there are")),
+                None => reason.with_hint("`toolgate tools list` shows those there are"),
             }
         };
         let listed = self.inner.catalogue.find(&request.tool).ok_or_else(unknown)?;

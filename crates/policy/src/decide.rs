@@ -81,7 +81,7 @@ impl Hearing<'_> {
             Ok(why) => self.say("permission", "allow", why),
             Err(reason) => return self.deny("permission", reason),
         }
-        self.hear_constraints(&settings.constraints_of(agent))?;
+        self.hear_constraints(agent, &settings.constraints_of(agent))?;
         self.hear_commands(&settings.constraints_of(agent))?;
         self.hear_file_settings()?;
         self.hear_class()?;
@@ -92,7 +92,7 @@ impl Hearing<'_> {
         Ok(())
     }
 
-    fn hear_constraints(&mut self, constraints: &Constraints) -> Result<(), Reason> {
+    fn hear_constraints(&mut self, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
         let facets = &self.call.facets;
         let category = self.call.tool.category;
         let refuse = |what: String| Reason::constrained(what);
@@ -120,14 +120,16 @@ impl Hearing<'_> {
         }
         if reaches_out && !self.facts.egress {
             let why = "this gate cannot give a sandbox a network, so it refuses what needs one";
-            return self.deny("egress", Reason::cannot_enforce(why));
+            let hint = "no setting changes that in this version; work with what is in the workspace";
+            return self.deny("egress", Reason::cannot_enforce(why).with_hint(hint));
         }
         // INVARIANT(grant-within-contract): what a contract does not say cannot be granted.
         if facets.safety > self.call.tool.safety || facets.egress > self.call.tool.egress {
             let why = "the call would do more than the tool's contract says";
             return self.deny("contract", Reason::constrained(why));
         }
-        self.say("level", "allow", format!("within the constraints of level for `{category}`"));
+        let level = &agent.level;
+        self.say("level", "allow", format!("within what level `{level}` lets `{category}` do"));
         self.hear_required_approvals(constraints);
         Ok(())
     }

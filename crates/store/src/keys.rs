@@ -366,7 +366,11 @@ mod tests {
         let kept = first.for_a_new_store().unwrap();
         assert_eq!(files(), 3, "and one for wrapping");
         for others in [second.clone().for_a_new_store(), second.for_a_store()] {
-            assert_eq!(others.unwrap().wrapping().id(), kept.wrapping().id(), "whoever was first has made it");
+            assert_eq!(
+                others.unwrap().wrapping().id(),
+                kept.wrapping().id(),
+                "whoever was first has made it"
+            );
         }
     }
 

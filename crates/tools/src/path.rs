@@ -105,7 +105,7 @@ impl Guarded {
             Guarded::Protected => Reason::protected(format!(
                 "`{path}` cannot be changed: programs of the host obey what has such a name, or run it"
             ))
-            .with_hint("ask a person to change it; git's own files are changed by the `git` tools"),
+            .with_hint("no setting allows it; ask a person to change it"),
         }
     }
 }

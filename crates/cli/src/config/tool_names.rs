@@ -6,13 +6,28 @@ use policy::ToolGlob;
 use super::at::At;
 use super::problem::Problem;
 
-/// Every built-in tool, those of later versions among them: rules about them may be written already.
+/// Every built-in tool, and the one that the gate adds for MCP clients.
 const TOOLS: &[&str] = &[
+    "call_status",
+    "fs.append",
+    "fs.delete",
+    "fs.edit",
+    "fs.list",
+    "fs.mkdir",
+    "fs.move",
+    "fs.read",
+    "fs.search",
+    "fs.stat",
+    "fs.write",
+    "shell",
+];
+
+/// Those of later versions: rules about them may be written already.
+const LATER: &[&str] = &[
     "browser.act",
     "browser.open",
     "browser.pdf",
     "browser.screenshot",
-    "call_status",
     "call_tool",
     "code.run",
     "db.admin",
@@ -24,16 +39,6 @@ const TOOLS: &[&str] = &[
     "deploy.trigger",
     "design.diagram",
     "design.image",
-    "fs.append",
-    "fs.delete",
-    "fs.edit",
-    "fs.list",
-    "fs.mkdir",
-    "fs.move",
-    "fs.read",
-    "fs.search",
-    "fs.stat",
-    "fs.write",
     "git.branch",
     "git.checkout",
     "git.clone",
@@ -59,7 +64,6 @@ const TOOLS: &[&str] = &[
     "notify.slack",
     "notify.webhook",
     "search_tools",
-    "shell",
     "web.scrape",
     "web.search",
 ];
@@ -87,8 +91,8 @@ const GROUPS: &[&str] = &[
     "web.*",
 ];
 
-/// Reads a pattern over tools. One that means no built-in tool but nearly does is a slip; any other may mean a tool that is
-/// registered later, and is said aloud.
+/// Reads a pattern over tools. One that means no built-in tool but nearly does is a slip; any other may mean a tool of a later
+/// version, or one that is registered later, and is said aloud.
 pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<ToolGlob, Problem> {
     let glob = ToolGlob::parse(&text.value).map_err(|_| {
         let message = format!("`{}` is not a pattern over tool names", super::problem::shown(&text.value));
@@ -98,7 +102,12 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
     if TOOLS.iter().any(means) || text.value.starts_with("mcp_") {
         return Ok(glob);
     }
-    let names = TOOLS.iter().chain(GROUPS).copied();
+    if LATER.iter().any(means) {
+        let message = format!("`{}` is read, but this version has no such tool", text.value);
+        warnings.push(Problem::new(text.place, message));
+        return Ok(glob);
+    }
+    let names = TOOLS.iter().chain(LATER).chain(GROUPS).copied();
     match contract::nearest(&text.value, names) {
         Some(near) => Err(Problem {
             nearest: Some(near.to_owned()),

@@ -79,7 +79,12 @@ impl Who {
             "-" => read_standard_input()?,
             given => given.to_owned(),
         };
-        let arguments = Canonical::parse(&text).context("the arguments are not understood")?;
+        let arguments =
+            Canonical::parse(&text).context("the arguments are not understood").map_err(|error| {
+                Trouble::from(error).with_hint(format!(
+                    "arguments are a JSON object in quotes, such as '{{\"path\":\"README.md\"}}'; `toolgate tools show {tool}` has examples"
+                ))
+            })?;
         let purpose = Request::purpose_of(self.purpose.as_deref(), &arguments);
         Ok(Request {
             agent: agent(&self.agent)?,

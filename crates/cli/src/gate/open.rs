@@ -166,9 +166,9 @@ fn hint_for(error: &OpenError) -> Option<&'static str> {
     match error {
         OpenError::Keys(_) | OpenError::Credential(_) => None,
         OpenError::Store(Wrapping(_) | OtherWrappingKey { .. }) => None,
-        OpenError::Store(OtherKey { .. }) => {
-            Some("put that store's `signing.key` and `signing.pub` into TOOLGATE_HOME, or name another store with --store")
-        }
+        OpenError::Store(OtherKey { .. }) => Some(
+            "put that store's `signing.key` and `signing.pub` into TOOLGATE_HOME, or name another store with --store",
+        ),
         OpenError::Store(Unreachable { .. } | SignIn { .. } | NoDatabase { .. }) => {
             Some("docs/postgresql.md says how to make the role and the database; --store names another")
         }

@@ -86,7 +86,30 @@ fn an_unknown_tool_is_refused_with_the_nearest_name() {
     let Some(place) = Place::new() else { return };
     let (code, result) = place.call("fs.raed", "{}");
     assert_eq!((code, text(&result, "/reason/code").as_str()), (Some(3), "unknown_tool"));
-    assert_eq!(text(&result, "/reason/hint"), "did you mean `fs.read`?");
+    assert_eq!(
+        text(&result, "/reason/hint"),
+        "did you mean `fs.read`? `toolgate tools list` shows all there are"
+    );
+    let (_, result) = place.call("deploy.rollout", "{}");
+    assert_eq!(text(&result, "/reason/hint"), "`toolgate tools list` shows those there are");
+}
+
+#[test]
+fn what_no_setting_allows_says_so_and_what_one_does_names_it() {
+    let Some(place) = Place::new() else { return };
+    let hint = |arguments: &str| {
+        let (code, result) = place.call("shell", arguments);
+        assert_eq!(code, Some(3), "{result}");
+        text(&result, "/reason/hint")
+    };
+    let networked = hint(r#"{"command":"curl","args":["https://example.com"],"profile":"networked"}"#);
+    assert!(networked.starts_with("no setting changes that in this version"), "{networked}");
+    let unlisted = hint(r#"{"command":"kubectl"}"#);
+    assert!(unlisted.contains("`terminal: full` in `agents.NAME.overrides`"), "{unlisted}");
+    let configuration = "agents: {default: {overrides: {terminal: full}}}\n";
+    fs::write(place.home().join("toolgate.yaml"), configuration).expect("written");
+    let (code, explained) = place.json(&["explain", "shell", r#"{"command":"kubectl"}"#]);
+    assert_eq!(code, Some(0), "the hint is right: {explained}");
 }
 
 #[test]

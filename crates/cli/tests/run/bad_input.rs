@@ -283,6 +283,9 @@ fn names_to_hide_or_show_have_to_be_names() {
     let said =
         "error: `.nothing` is not hidden by default\nhint: name a default pattern exactly, such as `.env*`\n";
     assert_eq!(gate.run(&["--show", ".nothing"], &["true"]), ran(2, "", said));
+    let said = "error: `.env` is hidden by the pattern `.env*`, and shown only with all that it hides\n\
+        hint: name the pattern: `--show '.env*'`\n";
+    assert_eq!(gate.run(&["--show", ".env"], &["true"]), ran(2, "", said));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use contract::{CallStatus, Digest, Found, GateId, Reconciled, RunFacts, SafetyClass, Scope};
 use serde_json::json;
 use store::{
-    Answer, ApprovalState, CLAIM_KEPT_MS, Course, EraseError, Joined, Keys, KeysError, NewCall, NewStanding, OpenError,
-    Reconciliation, Recorded, RevealError, Revocation, Store, verify_receipt,
+    Answer, ApprovalState, CLAIM_KEPT_MS, Course, EraseError, Joined, Keys, KeysError, NewCall, NewStanding,
+    OpenError, Reconciliation, Recorded, RevealError, Revocation, Store, verify_receipt,
 };
 
 use super::Database;

@@ -32,7 +32,8 @@ pub(crate) struct Tools {
 pub(crate) struct Bash {
     /// Whether there is one. Default: true.
     pub(crate) enabled: Given<bool>,
-    /// If given, no other command is run, whatever the profile. An empty list is none.
+    /// If given, these commands are run and no others, whatever the profile: it takes the place of the profiles' own lists,
+    /// so `ls` has to be in it too. An empty list is none. To add to the profiles' lists, there is `terminal: full`.
     #[serde(alias = "allowedCommands")]
     pub(crate) allowed_commands: Given<Vec<At<String>>>,
     /// Commands that are never run. Default: none.

@@ -31,7 +31,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("actions", "actions: [payments:refund]"),
     ("approval.rules", "approval: {rules: [{tool: shell, action: prompt}]}"),
     ("approval.rules[].tool", "approval: {rules: [{tool: fs.*, action: approve}]}"),
-    ("approval.rules[].action", "approval: {rules: [{tool: git.push, action: deny}]}"),
+    ("approval.rules[].action", "approval: {rules: [{tool: fs.delete, action: deny}]}"),
     ("approval.rules[].budget_limit", "approval: {rules: [{tool: shell, action: budget, budget_limit: 20}]}"),
     (
         "approval.rules[].budget_period",
@@ -57,9 +57,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "approval.rules[].arguments",
-        "approval: {rules: [{tool: git.push, action: prompt, arguments: {branch: release*}}]}",
+        "approval: {rules: [{tool: shell, action: prompt, arguments: {command: make}}]}",
     ),
-    ("approval.rules[].quorum", "approval: {rules: [{tool: deploy.*, action: prompt, quorum: 2}]}"),
+    ("approval.rules[].quorum", "approval: {rules: [{tool: fs.delete, action: prompt, quorum: 2}]}"),
     ("policy.agent_rate_limit", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
     ("policy.agent_rate_limit.max_calls", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
     ("policy.agent_rate_limit.window_ms", "policy: {agent_rate_limit: {max_calls: 20, window_ms: 1000}}"),

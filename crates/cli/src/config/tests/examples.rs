@@ -114,6 +114,7 @@ fn tools_commands_and_rules_are_what_the_file_says() {
             "6:13: `tools.http` is read, but this version has no such tools",
             "7:16: `tools.browser` is read, but this version has no such tools",
             "13:45: `budget` is read but not in force yet: the rule asks for every call, as `prompt` does",
+            "14:21: `http` is read, but this version has no such tool",
         ]
         .map(|warning| format!("/etc/toolgate/toolgate.json:{warning}"))
     );
@@ -273,6 +274,14 @@ fn what_has_no_effect_or_cannot_be_switched_off_is_said() {
     assert_eq!(
         warned("agents: { a: { allowed_tools: [payments.refund] } }"),
         "1:32: `payments.refund` is no built-in tool; it means one that is added later"
+    );
+    assert_eq!(
+        warned("approval: { rules: [{ tool: git.push, action: deny }] }"),
+        "1:29: `git.push` is read, but this version has no such tool"
+    );
+    assert_eq!(
+        loaded("approval: { rules: [{ tool: \"fs.*\", action: deny }] }").warnings,
+        Vec::<String>::new()
     );
 }
 
