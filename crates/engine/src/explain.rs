@@ -1,6 +1,6 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{Question, Step, Verdict};
+use policy::{HookTime, Question, Step, Verdict};
 use serde::Serialize;
 
 use contract::{CallId, Reason};
@@ -51,6 +51,14 @@ impl Engine {
         let ruling = self.rule(request, &admitted).await?.ruling;
         let mut explanation =
             Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
+        if !matches!(ruling.verdict, Verdict::Deny(_)) {
+            let hooks = self.settings().hooks.iter();
+            let hooks = hooks.filter(|hook| hook.hears(HookTime::Before, &admitted.tool.name));
+            explanation.trace.extend(hooks.map(|hook| {
+                let why = format!("hook `{}` would be heard, and can ask or deny", hook.name);
+                Step { layer: "hook", says: "-", why }
+            }));
+        }
         match ruling.verdict {
             Verdict::Allow(grant) => explanation.authority = Some(grant.authority().clone()),
             Verdict::Ask(question) => explanation.question = Some(question),

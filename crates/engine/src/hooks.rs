@@ -231,18 +231,20 @@ enum Silence {
     TooLong,
 }
 
-/// What a hook says, whatever its own code does.
+/// What a hook says, whatever its own code does. Operators are told why there is nothing.
 async fn heard<'a, T>(name: &str, begin: impl FnOnce() -> Hearing<'a, T>) -> Result<T, Silence> {
-    let Ok(hearing) = caught(begin) else { return Err(Silence::Failed) };
-    match tokio::time::timeout(LONGEST, Caught(hearing)).await {
-        Ok(Some(Ok(said))) => Ok(said),
-        Ok(Some(Err(error))) => {
-            tracing::warn!(hook = name, why = ?error.why, "a hook failed");
-            Err(Silence::Failed)
-        }
-        Ok(None) => Err(Silence::Failed),
-        Err(_) => Err(Silence::TooLong),
-    }
+    let heard = match caught(begin) {
+        Ok(hearing) => tokio::time::timeout(LONGEST, Caught(hearing)).await,
+        Err(_) => Ok(None),
+    };
+    let (why, silence) = match heard {
+        Ok(Some(Ok(said))) => return Ok(said),
+        Ok(Some(Err(error))) => (error.why, Silence::Failed),
+        Ok(None) => ("its own code failed".to_owned(), Silence::Failed),
+        Err(_) => ("it took too long".to_owned(), Silence::TooLong),
+    };
+    tracing::warn!(hook = name, ?why, "a hook failed");
+    Err(silence)
 }
 
 /// An answer on its way, whose panic is no answer.

@@ -81,7 +81,7 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| {
                 let hook = looking_around(stand);
                 let path = program(stand, &hook)?;
-                let told = stand.bare(&path.to_string_lossy(), &[], stand.place.root())?;
+                let told = stand.bare("sh", &[&path.to_string_lossy()], stand.place.root())?;
                 Ok(match stand.shown_in(&told) {
                     Effect::Held(why) => Effect::Held(why),
                     shown => Effect::through_if(stand.place.path("made").exists(), format!("{shown:?}")),

@@ -61,7 +61,7 @@ fn read(place: &Place, path: &str) -> (Option<i32>, Value) {
 fn a_program_can_have_people_asked_and_deny_and_whatever_else_it_says_is_a_no() {
     let Some(place) = Place::new() else { return };
     let sleeping = marker();
-    configure(&place, MINDER, &format!("    args: ['{sleeping}']\n    timeout_ms: 1500\n"));
+    configure(&place, MINDER, &format!("    args: ['{sleeping}']\n    timeout_ms: 3000\n"));
     let names = ["deny", "ask", "fail", "nonsense", "allow", "long", "hang", "other"];
     for name in names {
         fs::write(place.work().join(name), "the file's own text").expect("a file can be written");
@@ -88,6 +88,8 @@ fn a_program_can_have_people_asked_and_deny_and_whatever_else_it_says_is_a_no() 
     }
     assert!(within_a_second(|| alive(&sleeping).is_empty()), "what took too long has ended");
     assert_eq!(read(&place, "other").0, Some(0));
+    let explained = place.toolgate(&["explain", "fs.read", r#"{"path":"deny"}"#]);
+    assert!(explained.stdout.contains("hook `minder` would be heard"), "{explained:?}");
 }
 
 #[test]
@@ -138,8 +140,9 @@ fn a_program_writes_nothing_reads_no_workspace_and_reaches_nobody() {
         listener.accept().is_ok()
     };
     // Without walls it does all of that.
-    let mut bare = Command::new(&hook);
-    let mut bare = bare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be run");
+    let mut bare = Command::new("bash");
+    let mut bare =
+        bare.arg(&hook).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be run");
     bare.stdin.take().expect("it has an input").write_all(b"{}").expect("it reads");
     let said = bare.wait_with_output().expect("it ends").stdout;
     assert!(String::from_utf8_lossy(&said).contains("seen: # Project"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use contract::{CallStatus, Output};
 use engine::{Credential, Finished, Hearing, Hook, HookError, Objection, Proposed, Remark};
+use policy::{HookSettings, HookTime, Settings, ToolGlob};
 use serde_json::json;
 use store::{Vote, verify_receipt};
 
@@ -130,4 +131,23 @@ async fn what_a_hook_repeats_is_cleaned_before_it_is_cut() {
     let remarks = verify_receipt(&envelope, store.keys().public()).unwrap().run.unwrap().remarks;
     let remark = &remarks["minder"][0];
     assert!(remark.starts_with("x x ") && !remark.contains("ghp_7Kq2"), "{remark}");
+}
+
+#[tokio::test]
+async fn where_no_walls_can_be_raised_a_program_has_denied_and_others_calls_run() {
+    let command = std::path::PathBuf::from("/usr/bin/env");
+    let hook = HookSettings {
+        name: "minder".to_owned(),
+        digest: tools::examine_program(&command).unwrap(),
+        command,
+        arguments: vec!["echo".to_owned(), "{}".to_owned()],
+        when: HookTime::Before,
+        tools: vec![ToolGlob::parse("do").unwrap()],
+        timeout: 1000,
+    };
+    // The desk has no program that could build a sandbox.
+    let desk = Desk::open(Settings { hooks: vec![hook], ..settings() }).await;
+    let result = desk.call("do", json!({ "what": "x" })).await;
+    assert_eq!((result.status, code(&result), desk.runs()), (CallStatus::Refused, "hook_failed", 0));
+    assert_eq!(desk.call("do.more", json!({ "what": "x" })).await.status, CallStatus::Completed);
 }
