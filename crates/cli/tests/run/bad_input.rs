@@ -354,7 +354,9 @@ fn as_ordinary_user(gate: &Gate, options: &[&str]) -> Option<Command> {
     }
     // Nobody may not reach root's folders: neither cargo's nor the test's.
     let copy = gate.place("tmp").join("toolgate");
-    fs::copy(binary(), &copy).expect("it can be copied");
+    // By another process: a test beside this one that forks while it is open for writing here would keep it from running.
+    let copied = Command::new("cp").arg(binary()).arg(&copy).status();
+    assert!(copied.is_ok_and(|status| status.success()), "it can be copied");
     let mut folder = copy.as_path();
     while let Some(parent) = folder
         .parent()
