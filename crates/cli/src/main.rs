@@ -96,6 +96,15 @@ fn main() {
     if let Some(RunAlone { arguments }) = alone {
         std::process::exit(run::run(arguments, begun));
     }
+    std::process::exit(obey(begun));
+}
+
+/// Does what the arguments say; returns the exit code.
+///
+/// Not a part of `main`: what every command needs on the stack would be there before a sandbox is begun, and be copied
+/// with it.
+#[inline(never)]
+fn obey(begun: Option<Prepared>) -> i32 {
     // Whatever is wrong is said by the parser that knows everything.
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -104,7 +113,7 @@ fn main() {
             talk::usage(&error)
         }
     };
-    let code = match arguments.command {
+    match arguments.command {
         Command::Up(arguments) => gate::run(arguments.gate.json, gate::up(arguments)),
         Command::Mcp(arguments) => gate::run(arguments.gate.json, gate::mcp(arguments)),
         Command::Call(arguments) => gate::run(arguments.gate.json, gate::call(*arguments)),
@@ -129,6 +138,5 @@ fn main() {
         Command::Scan(arguments) => scan::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(arguments) => commands::config::run(&arguments),
-    };
-    std::process::exit(code);
+    }
 }

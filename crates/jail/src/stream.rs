@@ -1,8 +1,9 @@
 //! Moving bytes in and out of a sandbox, with a cap on what is kept and no cap on what is drained.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -106,12 +107,18 @@ pub(crate) enum Flow {
     Ended,
 }
 
-/// Reads what is there, once.
-pub(crate) fn drain(from: &OwnedFd, buffer: &mut [u8], mut each: impl FnMut(&[u8])) -> io::Result<Flow> {
-    match rustix::io::read(from, &mut *buffer) {
+/// Replaces what is in a buffer. Its memory is touched only as far as there is something to read.
+pub(crate) fn read_anew(from: impl AsFd, buffer: &mut Vec<u8>) -> Result<usize, Errno> {
+    buffer.clear();
+    rustix::io::read(from, spare_capacity(buffer))
+}
+
+/// Reads what is there, once, as far as the buffer has room.
+pub(crate) fn drain(from: &OwnedFd, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<Flow> {
+    match read_anew(from, buffer) {
         Ok(0) => Ok(Flow::Ended),
-        Ok(count) => {
-            each(buffer.get(..count).unwrap_or_default());
+        Ok(_) => {
+            each(buffer);
             Ok(Flow::Open)
         }
         Err(Errno::AGAIN | Errno::INTR) => Ok(Flow::Open),

@@ -17,7 +17,7 @@ use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
 use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
-use crate::stream::{Capture, Feed, Flow, Streams, drain};
+use crate::stream::{Capture, Feed, Flow, Streams, drain, read_anew};
 use crate::sys::{self, Ended};
 use crate::watch::Watch;
 
@@ -114,7 +114,7 @@ pub(crate) fn supervise(
         // A terminal has no use for the pipe; its own end comes with the tool.
         stdin: Some(pipes.stdin).filter(|_| !matches!(streams, Streams::Terminal)),
         terminal: None,
-        buffer: vec![0; BUFFER],
+        buffer: Vec::with_capacity(BUFFER),
     };
     supervisor.run(plan).map_err(channel)?;
     supervisor.conclude()
@@ -260,7 +260,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes one message of the init. False when it is gone.
+    /// Takes one message of the init. False when it was the last, or the init is gone.
     fn hear(&mut self) -> io::Result<bool> {
         let (said, descriptors) = match receive::<Said>(&self.running.socket) {
             Ok(heard) => heard,
@@ -290,7 +290,8 @@ impl Supervisor<'_> {
             }
             Said::Ended { status } => self.said = Some(LastWord::Ended(status)),
         }
-        Ok(true)
+        // After its last word the init exits at once, and whoever is left with it; its end is waited for later.
+        Ok(self.said.is_none())
     }
 
     fn attach_terminal(&mut self, master: OwnedFd) -> io::Result<()> {
@@ -332,9 +333,9 @@ impl Supervisor<'_> {
     }
 
     fn read_own_input(&mut self) -> io::Result<()> {
-        match rustix::io::read(rustix::stdio::stdin(), &mut self.buffer) {
+        match read_anew(rustix::stdio::stdin(), &mut self.buffer) {
             Ok(0) | Err(rustix::io::Errno::IO) => self.input.end(self.terminal.is_some()),
-            Ok(count) => self.input.push(self.buffer.get(..count).unwrap_or_default()),
+            Ok(_) => self.input.push(&self.buffer),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -364,6 +365,8 @@ impl Supervisor<'_> {
     fn conclude(mut self) -> Result<Supervised, StartError> {
         self.terminal = None;
         let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
+        // It is exiting by its own word. Waiting has no deadline, so it does not depend on that word.
+        let _ = pidfd_send_signal(&self.running.pidfd, Signal::KILL);
         let (_, ended) = sys::wait_for(Some(self.running.pid)).map_err(channel)?;
         let finished = Instant::now();
         let outcome = match (self.stopped, self.said) {
@@ -513,7 +516,7 @@ impl Output {
         }
     }
 
-    fn advance(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+    fn advance(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
         if !self.waiting.is_empty() {
             self.pass_on();
             return Ok(());
