@@ -9,7 +9,7 @@ use jail::{Caller, Control, Helper};
 
 use crate::Try;
 use crate::launch::{Mode, Site};
-use crate::place::Place;
+use crate::place::{Place, copy_program};
 
 /// Where places that must not lie beneath `/tmp` are made, if a caller does not say. `/tmp` is scratch space inside a
 /// sandbox, and a read-only directory beneath it has one wall instead of two.
@@ -129,8 +129,7 @@ impl Bench {
     pub(crate) fn new(settings: Settings) -> Try<Bench> {
         let base = make_base(&settings)?;
         let tool = base.join("tool");
-        fs::copy(std::env::current_exe()?, &tool)?;
-        fs::set_permissions(&tool, Permissions::from_mode(0o755))?;
+        copy_program(&std::env::current_exe()?, &tool)?;
         let helper = Helper { binary: tool.clone() };
         Ok(Bench { base, tool, helper, caller: Caller::current(), settings })
     }

@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -237,9 +235,7 @@ impl Site<'_> {
             self.bench.tool.display(),
             stages.join(" ")
         ));
-        let binary = self.place.file("launcher", &script)?;
-        fs::set_permissions(&binary, Permissions::from_mode(0o755))?;
-        Ok(Helper { binary })
+        Ok(Helper { binary: self.place.program("launcher", &script)? })
     }
 
     fn run_bare(&self, run: &Run) -> Try<Ran> {

@@ -8,6 +8,19 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::Try;
+use crate::launch::command_of;
+
+/// Copies a program to where everyone may run it.
+///
+/// Another process does: whoever starts something while the copy is open for writing here takes it along, and until it
+/// lets go the copy cannot be run.
+pub(crate) fn copy_program(from: &Path, to: &Path) -> Try<()> {
+    if !command_of(Path::new("cp"), &[from.into(), to.into()]).status()?.success() {
+        return Err(format!("`{}` cannot be copied", from.display()).into());
+    }
+    fs::set_permissions(to, Permissions::from_mode(0o755))?;
+    Ok(())
+}
 
 /// A folder of the host for one attempt; removed when dropped.
 pub(crate) struct Place {
@@ -59,6 +72,14 @@ impl Place {
         let path = self.path(name);
         fs::write(&path, content)?;
         fs::set_permissions(&path, Permissions::from_mode(0o644))?;
+        Ok(path)
+    }
+
+    /// Makes a program that everyone may run.
+    pub(crate) fn program(&self, name: &str, content: &str) -> Try<PathBuf> {
+        let text = self.file(&format!("{name}.text"), content)?;
+        let path = self.path(name);
+        copy_program(&text, &path)?;
         Ok(path)
     }
 

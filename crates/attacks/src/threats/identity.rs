@@ -17,7 +17,7 @@ use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth};
 use crate::launch::{Launcher, Mode, Ran, Run, Site, command_of};
 use crate::payload::{ATTACK_ARGUMENT, HELD, Payload, THROUGH, argument, held, say, tell, through};
-use crate::place::token;
+use crate::place::{copy_program, token};
 use crate::raw;
 use crate::stage::{KEY, Stage};
 
@@ -123,7 +123,7 @@ fn make_a_file(site: &Site<'_>) -> Try<Attempt> {
 /// Our own binary, root's and setuid, where everyone can execute it.
 fn setuid_copy(site: &Site<'_>) -> Try<PathBuf> {
     let copy = site.place.folder("granted")?.join("setuid");
-    fs::copy(&site.bench.tool, &copy)?;
+    copy_program(&site.bench.tool, &copy)?;
     fs::set_permissions(&copy, Permissions::from_mode(0o4755))?;
     Ok(copy)
 }
@@ -166,8 +166,7 @@ fn leave_setuid(site: &Site<'_>) -> Try<Attempt> {
 /// With the mounts and everything that takes new privileges left out: what the one wall does alone.
 fn execute_capable(site: &Site<'_>) -> Try<Attempt> {
     let copy = site.place.folder("outside")?.join("capable");
-    fs::copy(&site.bench.tool, &copy)?;
-    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    copy_program(&site.bench.tool, &copy)?;
     // Version 2, effective; CAP_NET_RAW (13) permitted.
     let words: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
     let value: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
