@@ -80,7 +80,9 @@ fn show(findings: &Findings<'_>) {
             _ => "–",
         };
         let (name, level) = (proved.control.name(), proved.level.to_string());
-        talk::data(&format!("{mark} {name:<15} {level:<9} {canary:<8} {}", proved.how));
+        // Why nothing was seen to hold is not for the reader to guess.
+        let why = if canary == "–" { format!(" ({})", proved.canary) } else { String::new() };
+        talk::data(&format!("{mark} {name:<15} {level:<9} {canary:<8} {}{why}", proved.how));
         if canary == "THROUGH" {
             talk::data(&format!("  {:<15} {}", "", proved.canary));
         }

@@ -11,6 +11,9 @@ use crate::error::EngineError;
 /// The longest line that says what a call does, in characters.
 const LONGEST: usize = 120;
 
+/// What stands for what is gone.
+const ERASED: &str = "(erased)";
+
 /// One call in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ListedCall {
@@ -54,7 +57,7 @@ impl Engine {
 
 fn listed(row: CallRow) -> ListedCall {
     ListedCall {
-        what: what(&row.arguments_json),
+        what: if row.is_erased { ERASED.to_owned() } else { what(&row.arguments_json) },
         receipt: row.receipt_seq.map(|_| Receipt::id_of(&row.id)),
         call_id: row.id,
         agent: row.agent,

@@ -217,6 +217,8 @@ pub struct CallRow {
     pub arguments: Digest,
     /// The canonical arguments.
     pub arguments_json: String,
+    /// Whether what it was asked and gave is gone for good.
+    pub is_erased: bool,
     /// The hash of the policy that decided.
     pub policy: Digest,
     /// For what, in the agent's words.
@@ -594,6 +596,7 @@ pub(crate) fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
         request: digest(row, "request")?,
         arguments: digest(row, "arguments")?,
         arguments_json: row.try_get("arguments_json")?,
+        is_erased: false,
         policy: digest(row, "policy")?,
         purpose: row.try_get("purpose")?,
         trace: json_of(row, "trace")?,

@@ -129,6 +129,7 @@ pub(crate) fn revealed_call(row: &AnyRow, keys: &Keys) -> Result<CallRow, StoreE
         request: names.request,
         arguments: names.arguments,
         arguments_json: arguments_json.unwrap_or_default(),
+        is_erased: row.try_get::<Option<Vec<u8>>, _>("wrapped")?.is_none(),
         ..call
     })
 }

@@ -99,6 +99,10 @@ fn print(question: &Waiting, now: i64) {
     talk::data(&format!("{}  {}  agent {}{times}  {left} left", row.id.short(), row.tool, row.agent));
     match &question.command {
         Some(words) => line("command", &talk::quoted(words)),
+        // On lines of their own: further lines stand further in than ours, and braces are to stand in one column.
+        None if question.shown_arguments.contains('\n') => {
+            line("with", &format!("\n{}", question.shown_arguments));
+        }
         None => line("with", &question.shown_arguments),
     }
     if let Some(about) = &row.about {

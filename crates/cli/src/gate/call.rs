@@ -152,6 +152,9 @@ pub(crate) async fn make(
     if wait.is_zero() {
         return Ok(first);
     }
+    if !quiet {
+        talk::say(&format!("  waits    {} s for an answer; `--wait 0` does not", wait.as_secs()));
+    }
     // Joined by its id: if it is denied meanwhile, nobody is asked anew.
     let joined = engine.collect(&request.agent, &first.call_id, wait, cancel).await?;
     Ok(joined.unwrap_or(first))
@@ -176,11 +179,21 @@ pub(crate) fn show(result: &CallResult, json: bool) {
         | CallStatus::Cancelled
         | CallStatus::Planned
         | CallStatus::Running => {
-            if !result.content.is_empty() {
+            let failed = result.reason.as_ref().filter(|_| result.status != CallStatus::Completed);
+            // What is said of a failure anyway is not told twice.
+            let is_told = failed.is_some_and(|reason| {
+                let hint = reason.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                let content = result.content.trim_end();
+                content == reason.message || content == format!("{}{hint}", reason.message)
+            });
+            if !result.content.is_empty() && !is_told {
                 talk::data(result.content.trim_end_matches('\n'));
             }
-            if let (true, Some(reason)) = (result.status != CallStatus::Completed, &result.reason) {
-                talk::say(&format!("{}: {reason}", result.status.as_str()));
+            if let Some(reason) = failed {
+                talk::say(&format!("{}: {}", result.status.as_str(), talk::indented(&reason.message)));
+                if let Some(hint) = &reason.hint {
+                    talk::say(&format!("hint: {}", talk::indented(hint)));
+                }
             }
         }
         CallStatus::Waiting => {

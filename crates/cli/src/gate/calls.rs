@@ -98,10 +98,10 @@ fn print(call: &ListedCall) {
     };
     let when = time(call.asked_at);
     talk::data(&format!(
-        "{}  {when}  {status:<9}  {}  {}  {}",
+        "{}  {when}  {status:<9}  {:<10}  {:<10}  {}",
         call.call_id.short(),
-        call.agent,
-        call.tool,
+        call.agent.as_str(),
+        call.tool.as_str(),
         call.what
     ));
 }

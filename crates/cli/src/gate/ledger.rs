@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use store::{LedgerEntry, PublicKey, Store};
+use store::{ExportError, LedgerEntry, PublicKey, Store};
 
 use super::open::{Gate, home};
 use super::{CODE_DONE, Trouble};
@@ -167,6 +167,10 @@ fn line_of(entry: &LedgerEntry) -> String {
     let reason = || entry.body.pointer("/reason/code").and_then(Value::as_str);
     let told = [
         of("tool").or_else(|| of("name")).map(str::to_owned),
+        of("operator").map(|name| match of("by") {
+            Some(by) => format!("{name} by {by}"),
+            None => name.to_owned(),
+        }),
         of("decision").map(|decision| format!("→ {decision}")),
         of("verdict").map(|vote| format!("{vote} by {}", of("by").unwrap_or("nobody"))),
         of("status").map(|status| {
@@ -194,7 +198,11 @@ fn short(id: &str) -> String {
 
 async fn export(store: &Store, to: Option<PathBuf>) -> Result<i32, Trouble> {
     match to {
-        None => store.export(&mut io::stdout()).await?,
+        None => match store.export(&mut io::stdout()).await {
+            // Whoever stops reading has seen enough.
+            Err(ExportError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            exported => exported?,
+        },
         Some(path) => {
             let file =
                 fs::File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;

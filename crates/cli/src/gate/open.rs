@@ -49,10 +49,13 @@ const ASIDE: &str = "/usr";
 impl Gate {
     /// Opens the gate for the current directory.
     pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
-        let home = home()?;
+        let home = place_of_home()?;
         let (meaning, config) = self.meaning()?;
         let store = self.store_url(&home, &meaning)?;
         let workspace = std::env::current_dir().context("there is no current directory")?;
+        // Before it is made: of a home that is refused nothing is left. And again after it, when all its links are there.
+        keep_apart(&home, &workspace, &meaning, &store, config.as_deref())?;
+        make_home(&home)?;
         open_with(&home, &workspace, meaning, store, config).await
     }
 
@@ -266,18 +269,29 @@ fn names(path: &Path) -> Vec<OsString> {
 
 /// Toolgate's home, made for its owner alone if it is not there.
 pub(crate) fn home() -> Result<PathBuf, Trouble> {
-    let home = config::state_folder().ok_or_else(|| {
+    let home = place_of_home()?;
+    make_home(&home)?;
+    Ok(home)
+}
+
+fn place_of_home() -> Result<PathBuf, Trouble> {
+    config::state_folder().ok_or_else(|| {
         Trouble::from(anyhow!("there is no place for Toolgate's own files"))
             .with_hint("set TOOLGATE_HOME to an absolute path")
-    })?;
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&home);
-    made.with_context(|| format!("cannot make `{}`", home.display()))?;
-    let status = fs::metadata(&home).with_context(|| format!("cannot look at `{}`", home.display()))?;
+    })
+}
+
+fn make_home(home: &Path) -> Result<(), Trouble> {
+    let hint = "set TOOLGATE_HOME to a directory that is yours alone";
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(home);
+    made.with_context(|| format!("cannot make `{}`", home.display()))
+        .map_err(|error| Trouble::from(error).with_hint(hint))?;
+    let status = fs::metadata(home).with_context(|| format!("cannot look at `{}`", home.display()))?;
     if status.uid() != rustix::process::geteuid().as_raw() || status.mode() & 0o022 != 0 {
         let error = anyhow!("`{}` belongs to, or can be written by, somebody else", home.display());
-        return Err(Trouble::from(error).with_hint("set TOOLGATE_HOME to a directory that is yours alone"));
+        return Err(Trouble::from(error).with_hint(hint));
     }
-    Ok(home)
+    Ok(())
 }
 
 /// Reads an agent's name from the command line.

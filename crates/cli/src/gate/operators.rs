@@ -140,7 +140,7 @@ async fn list(opened: &Opened, all: bool, json: bool) -> Result<(), Trouble> {
         let removed = row.revoked_at.map(|at| format!("  removed {}", time(at))).unwrap_or_default();
         talk::data(&format!(
             "{:<16} {:<9} since {}{removed}",
-            row.name,
+            row.name.as_str(),
             row.role.as_str(),
             time(row.added_at)
         ));

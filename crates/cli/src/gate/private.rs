@@ -68,6 +68,7 @@ pub(crate) async fn reveal(arguments: RevealArguments) -> Result<i32, Trouble> {
     show("arguments", reading.arguments.as_deref().unwrap_or("too long to be kept"));
     match &reading.raw {
         Some(raw) => show("raw", &raw.to_string()),
+        None if reading.result.is_none() => show("raw", "nothing yet"),
         None => show("raw", "as it was answered"),
     }
     if let Some(result) = &reading.result {

@@ -167,8 +167,11 @@ async fn directory_of(store: &Store, call: &CallRow) -> Result<Option<String>, T
     Ok(None)
 }
 
-/// The words of a command, else the arguments. Nothing where they are no longer kept.
+/// The words of a command, else the arguments. Nothing where they were too long to be kept.
 fn what_of(call: &CallRow) -> Option<String> {
+    if call.is_erased {
+        return Some("(erased)".to_owned());
+    }
     let arguments: Value = serde_json::from_str(&call.arguments_json).ok()?;
     let words = |stage: &Value| -> Option<String> {
         let args = stage.get("args").and_then(Value::as_array).into_iter().flatten();

@@ -92,6 +92,22 @@ fn what_guards_an_agent_is_not_kept_where_the_agent_writes() {
 }
 
 #[test]
+fn a_home_that_is_refused_is_not_made_and_one_that_cannot_be_is_told_with_a_hint() {
+    let Some(place) = Place::new() else { return };
+    let at = |home: std::path::PathBuf| {
+        let mut command = place.command(&["call", "fs.list", "{}"]);
+        command.env("TOOLGATE_HOME", home);
+        crate::toolgate::finish(crate::toolgate::start(&mut command))
+    };
+    let ran = at(place.work().join(".tg/deep"));
+    assert!(ran.code == Some(2) && ran.stderr.contains("an agent could change what guards it"), "{ran:?}");
+    assert!(!place.work().join(".tg").exists(), "nothing is left of it");
+    let ran = at("/proc/nowhere".into());
+    assert!(ran.code == Some(2) && ran.stderr.starts_with("error: cannot make `/proc/nowhere`"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: set TOOLGATE_HOME to a directory that is yours alone"), "{ran:?}");
+}
+
+#[test]
 fn the_whole_machine_is_no_workspace() {
     let Some(place) = Place::new() else { return };
     let mut command = place.command(&["call", "fs.list", "{}"]);

@@ -17,4 +17,5 @@ mod ledger;
 mod people;
 mod place;
 mod private;
+mod telling;
 mod up;

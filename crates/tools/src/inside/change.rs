@@ -97,7 +97,10 @@ pub(super) fn move_entry(
             let why = format!("`{}` exists, and only a file is replaced by a file", shown(&input.to));
             return Err(Reason::tool_failed(why));
         }
-        (Some(_), false) => return Err(failed("move to", &input.to, Errno::EXIST)),
+        (Some(_), false) => {
+            let hint = "with `overwrite` a file replaces a file; the call may have to be approved";
+            return Err(failed("move to", &input.to, Errno::EXIST).with_hint(hint));
+        }
     };
     // What appears there in the meantime is not replaced without being asked for.
     let replace = if replaced { Replace::File } else { Replace::Never };

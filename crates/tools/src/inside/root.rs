@@ -298,7 +298,8 @@ pub(super) fn failed(doing: &str, text: &str, errno: Errno) -> Reason {
         Errno::ROFS | Errno::BUSY | Errno::XDEV => {
             Reason::protected(format!("`{shown}` is guarded by the sandbox"))
         }
-        Errno::ACCESS | Errno::PERM => Reason::tool_failed(format!("no permission to {doing} `{shown}`")),
+        Errno::ACCESS | Errno::PERM => Reason::tool_failed(format!("no permission to {doing} `{shown}`"))
+            .with_hint("`fs.stat` shows its permissions; ask a person to change them"),
         Errno::NXIO => Reason::tool_failed(format!("`{shown}` is a pipe, socket or device, not a file")),
         Errno::NOSPC | Errno::DQUOT => Reason::tool_failed(format!("no space left to {doing} `{shown}`")),
         errno => {

@@ -293,3 +293,10 @@ fn nothing_is_done_where_a_file_is_not_as_it_was() {
     assert!(delete(expecting(digest("new"))).result.is_ok());
     assert!(!place.root().join("f").exists());
 }
+
+#[test]
+fn what_the_system_does_not_permit_is_told_with_what_to_do() {
+    let reason = super::root::failed("write", "q", rustix::io::Errno::ACCESS);
+    assert_eq!(reason.message, "no permission to write `q`");
+    assert_eq!(reason.hint.as_deref(), Some("`fs.stat` shows its permissions; ask a person to change them"));
+}
