@@ -65,12 +65,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "K=V")]
     env: Vec<OsString>,
 
-    /// Hide entries of this name too, such as `*.sqlite` or `.config/tool`
-    #[arg(long, value_name = "NAME")]
+    /// Hide entries that match this pattern too, such as `*.sqlite` or `.config/tool`
+    #[arg(long, value_name = "PATTERN")]
     hide: Vec<String>,
 
     /// Do not hide entries matched by this default pattern, such as `.env*`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "PATTERN")]
     show: Vec<String>,
 
     /// Seconds before everything is killed
@@ -278,7 +278,9 @@ fn names_of(hide: &[String], show: &[String]) -> Result<Names, Failed> {
 /// Why a name cannot be shown: it is no pattern of those that hide, but one of them may hide it.
 fn not_shown(name: Pattern, hidden: &[Pattern]) -> Failed {
     let name = String::from(name);
-    match hidden.iter().find(|hidden| hidden.matches(Path::new(&name))) {
+    let hiding = hidden.iter().find(|hidden| hidden.matches(Path::new(&name)));
+    let name = name.escape_debug();
+    match hiding {
         Some(hidden) => {
             let pattern = String::from(hidden.clone());
             let error = anyhow!(

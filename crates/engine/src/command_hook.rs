@@ -113,9 +113,10 @@ impl CommandHook {
         let spoken = self.program.ask(&self.at, format!("{question}\n").into_bytes()).await;
         match &spoken {
             Ok(Spoken { stderr, .. }) | Err(ProgramError::Ended { stderr, .. }) if !stderr.is_empty() => {
-                // Escaped: what it complains may be what an agent said, and must not begin a line of its own.
+                // What it complains may be what an agent said, or what a tool gave: only for those who ask for it, and
+                // escaped, so that it begins no line of its own.
                 let stderr: String = stderr.trim_end().chars().take(MOST_COMPLAINED).collect();
-                tracing::warn!(hook = self.settings.name, ?stderr, "a hook complains");
+                tracing::debug!(hook = self.settings.name, ?stderr, "a hook complains");
             }
             _ => {}
         }

@@ -81,8 +81,9 @@ impl Hearing<'_> {
             Ok(why) => self.say("permission", "allow", why),
             Err(reason) => return self.deny("permission", reason),
         }
-        self.hear_constraints(agent, &settings.constraints_of(agent))?;
-        self.hear_commands(&settings.constraints_of(agent))?;
+        let constraints = settings.constraints_of(agent);
+        self.hear_constraints(agent, &constraints)?;
+        self.hear_commands(&constraints)?;
         self.hear_file_settings()?;
         self.hear_class()?;
         self.hear_action(agent);
@@ -128,8 +129,9 @@ impl Hearing<'_> {
             let why = "the call would do more than the tool's contract says";
             return self.deny("contract", Reason::constrained(why));
         }
-        let level = &agent.level;
-        self.say("level", "allow", format!("within what level `{level}` lets `{category}` do"));
+        let (level, is_own) = (&agent.level, *constraints == Constraints::of(agent.level));
+        let overrides = if is_own { "" } else { " and its overrides" };
+        self.say("level", "allow", format!("within what level `{level}`{overrides} lets `{category}` do"));
         self.hear_required_approvals(constraints);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::limits::{open, pay, payments};
 use crate::gate::stand::{Ending, Stand, runtime, standard};
+use crate::place::copy_program;
 
 const CONTENT: &str = "cat > /dev/null; echo '{}'";
 const AGAINST: &str = "cat > /dev/null; echo '{\"deny\":\"no payments\"}'";
@@ -48,29 +49,29 @@ pub(crate) fn cases() -> Vec<Case> {
             "a program that others can write, or that is another one by now, has no say",
             |stand| paid_by(stand, CONTENT, Ending::Done, |_| Ok(())),
             |stand| {
-                let plants: [fn(&Path) -> Try<()>; 4] = [
-                    |hook| write(hook, CONTENT, 0o755),
-                    |hook| {
+                let plants: [(&str, Meddle); 4] = [
+                    (AGAINST, |hook| write(hook, CONTENT)),
+                    (AGAINST, |hook| {
                         fs::remove_file(hook)?;
-                        write(hook, CONTENT, 0o755)
-                    },
-                    |hook| write(hook, CONTENT, 0o777),
-                    |hook| {
+                        write(hook, CONTENT)
+                    }),
+                    // The same program still, and others' to change.
+                    (CONTENT, |hook| Ok(fs::set_permissions(hook, Permissions::from_mode(0o777))?)),
+                    (CONTENT, |hook| {
                         let elsewhere = hook.with_extension("planted");
-                        write(&elsewhere, CONTENT, 0o755)?;
-                        fs::remove_file(hook)?;
+                        fs::rename(hook, &elsewhere)?;
                         Ok(std::os::unix::fs::symlink(elsewhere, hook)?)
-                    },
+                    }),
                 ];
-                for plant in plants {
-                    let effect = paid_by(stand, AGAINST, Ending::Refused("hook_failed"), plant)?;
+                for (script, plant) in plants {
+                    let effect = paid_by(stand, script, Ending::Refused("hook_failed"), plant)?;
                     if let Effect::Through(_) = effect {
                         return Ok(effect);
                     }
                 }
                 // One that is others' to write is none from the start.
                 let open = stand.place.open_folder("open")?.join("hook");
-                write(&open, CONTENT, 0o755)?;
+                write(&open, CONTENT)?;
                 let fit = tools::examine_program(&open.canonicalize()?).is_ok();
                 Ok(if fit { Effect::Through("anybody can replace it".to_owned()) } else { paid(stand) })
             },
@@ -114,8 +115,11 @@ fn looking_around(stand: &Stand<'_>) -> String {
     format!("cat > /dev/null; echo x > {made}; echo \"{{\\\"deny\\\":\\\"$(cat {outside})\\\"}}\"")
 }
 
+/// What somebody does to the program that stands here.
+type Meddle = fn(&Path) -> Try<()>;
+
 /// Pays where this program has to be heard, after somebody had their way with it.
-fn paid_by(stand: &Stand<'_>, script: &str, ending: Ending, meddle: fn(&Path) -> Try<()>) -> Try<Effect> {
+fn paid_by(stand: &Stand<'_>, script: &str, ending: Ending, meddle: Meddle) -> Try<Effect> {
     let path = program(stand, script)?;
     let hook = HookSettings {
         name: "minder".to_owned(),
@@ -142,11 +146,12 @@ fn program(stand: &Stand<'_>, script: &str) -> Try<PathBuf> {
     let path = stand.place.folder("hooks")?.canonicalize()?.join("minder");
     // What an attempt before this one has left there may be a link.
     let _ = fs::remove_file(&path);
-    write(&path, script, 0o755)?;
+    write(&path, script)?;
     Ok(path)
 }
 
-fn write(path: &Path, script: &str, mode: u32) -> Try<()> {
-    fs::write(path, format!("#!/bin/sh\n{script}\n"))?;
-    Ok(fs::set_permissions(path, Permissions::from_mode(mode))?)
+fn write(path: &Path, script: &str) -> Try<()> {
+    let text = path.with_extension("text");
+    fs::write(&text, format!("#!/bin/sh\n{script}\n"))?;
+    copy_program(&text, path)
 }

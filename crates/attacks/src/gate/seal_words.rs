@@ -68,7 +68,41 @@ pub(crate) fn cases() -> Vec<Case> {
                 stand.bare("env", &["-S", "./x.sh a"], &stand.workspace)?;
                 seen(stand)
             },
-            swap_what_is_named_in_passing,
+            |stand| swap_each(stand, named_in_passing()),
+        ),
+        Case::new(
+            "cut-word",
+            "a file is bound however long its name, the options before it or the list it is in",
+            |stand| {
+                stand.put("x.mk", "all:\n\ttouch EVIL\n")?;
+                stand.bare("make", &["-kkkkkkkksfx.mk"], &stand.workspace)?;
+                seen(stand)
+            },
+            |stand| {
+                let long = format!("-kksrRf{}x.mk", "./".repeat(2045));
+                let calls = vec![
+                    ("x.mk", shell("make", &[&long])),
+                    ("x.mk", shell("make", &[&format!("-{}fx.mk", "k".repeat(40))])),
+                    ("a+b.zip", shell("env", &["PYTHONPATH=a+b.zip:zz", "python3", "-m", "inside"])),
+                ];
+                swap_each(stand, calls)
+            },
+        ),
+        Case::new(
+            "module-behind-another",
+            "a module is bound whoever starts its interpreter",
+            |stand| {
+                stand.put("pkg.py", "open('EVIL', 'w')")?;
+                stand.bare("env", &["python3", "-m", "pkg"], &stand.workspace)?;
+                seen(stand)
+            },
+            |stand| {
+                let calls = vec![
+                    ("pkg.py", shell("env", &["python3", "-m", "pkg"])),
+                    ("pkg.py", shell("sh", &["-c", "exec python3 -m pkg"])),
+                ];
+                swap_each(stand, calls)
+            },
         ),
         Case::new(
             "folded-unseen",
@@ -129,12 +163,13 @@ fn climbing(stand: &Stand<'_>) -> Try<String> {
     Ok(format!("/usr/..{}", stand.workspace.join("a/in/run.sh").display()))
 }
 
-fn swap_what_is_named_in_passing(stand: &Stand<'_>) -> Try<Effect> {
-    let gate = stand.gate(standard())?;
-    let shell =
-        |command: &str, args: &[&str]| json!({ "command": command, "args": args, "profile": "mutate" });
+fn shell(command: &str, args: &[&str]) -> Value {
+    json!({ "command": command, "args": args, "profile": "mutate" })
+}
+
+fn named_in_passing() -> Vec<(&'static str, Value)> {
     let options = json!({ "TAR_OPTIONS": "--to-command=./x.sh" });
-    let calls = [
+    vec![
         ("x.sh", shell("env", &["-S", "./x.sh a"])),
         ("x.sh", shell("tar", &["-I", "./x.sh -d", "-tf", "nothing.tar"])),
         ("x.sh", shell("git", &["-c", "alias.x=!./x.sh", "x"])),
@@ -148,7 +183,12 @@ fn swap_what_is_named_in_passing(stand: &Stand<'_>) -> Try<Effect> {
         ("sub/Makefile", json!({ "command": "make", "cwd": "sub", "profile": "mutate" })),
         ("pkg/__main__.py", shell("python3", &["-m", "pkg"])),
         ("foo.pm", shell("perl", &["-I.", "-Mfoo", "-e1"])),
-    ];
+    ]
+}
+
+/// Has each call approved, and its file swapped before it runs.
+fn swap_each(stand: &Stand<'_>, calls: Vec<(&str, Value)>) -> Try<Effect> {
+    let gate = stand.gate(standard())?;
     for (file, call) in calls {
         executable(&stand.put(file, GOOD)?)?;
         approve(&gate, &call)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use contract::{CallResult, CallStatus, Canonical, Code, Key, MAX_JSON_BYTES, TaskName};
+use contract::{CallResult, CallStatus, Canonical, Code, Key, MAX_JSON_BYTES, TaskName, ToolName};
 use engine::{Engine, Request};
 use tokio_util::sync::CancellationToken;
 
@@ -81,8 +81,11 @@ impl Who {
         };
         let arguments =
             Canonical::parse(&text).context("the arguments are not understood").map_err(|error| {
+                let examples =
+                    ToolName::parse(tool).map(|tool| format!("; `toolgate tools show {tool}` has examples"));
                 Trouble::from(error).with_hint(format!(
-                    "arguments are a JSON object in quotes, such as '{{\"path\":\"README.md\"}}'; `toolgate tools show {tool}` has examples"
+                    "arguments are a JSON object, such as '{{\"path\":\"README.md\"}}'{}",
+                    examples.unwrap_or_default()
                 ))
             })?;
         let purpose = Request::purpose_of(self.purpose.as_deref(), &arguments);
@@ -162,7 +165,8 @@ pub(crate) async fn make(
 
 fn say_waiting(result: &CallResult) {
     if let Some(approval) = &result.approval {
-        talk::say(&format!("waiting: {}", approval.why));
+        // A hook may have put into it what an agent said.
+        talk::say(&format!("waiting: {}", talk::indented(&approval.why)));
         talk::say(&format!("  approve  toolgate approve {}", approval.id.short()));
         talk::say(&format!("  deny     toolgate deny {} --reason TEXT", approval.id.short()));
     }

@@ -52,11 +52,13 @@ impl Gate {
         let home = place_of_home()?;
         let (meaning, config) = self.meaning()?;
         let store = self.store_url(&home, &meaning)?;
-        let workspace = std::env::current_dir().context("there is no current directory")?;
+        let here = std::env::current_dir().context("there is no current directory")?;
+        let here = here.canonicalize().context("cannot find the workspace")?;
         // Before it is made: of a home that is refused nothing is left. And again after it, when all its links are there.
-        keep_apart(&home, &workspace, &meaning, &store, config.as_deref())?;
+        keep_apart(&home, Some(&here), &meaning, &store, config.as_deref())?;
         make_home(&home)?;
-        open_with(&home, &workspace, meaning, store, config).await
+        keep_apart(&home, Some(&here), &meaning, &store, config.as_deref())?;
+        open_with(&home, &here, meaning, store).await
     }
 
     /// The same for people who decide or look, wherever they are: nothing is run in the directory they stand in, so it may
@@ -66,10 +68,12 @@ impl Gate {
         let (meaning, config) = self.meaning()?;
         let store = self.store_url(&home, &meaning)?;
         let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
-        let workspace = here
-            .filter(|here| keep_apart(&home, here, &meaning, &store, config.as_deref()).is_ok())
-            .unwrap_or_else(|| PathBuf::from(ASIDE));
-        open_with(&home, &workspace, meaning, store, config).await
+        let here =
+            here.filter(|here| keep_apart(&home, Some(here), &meaning, &store, config.as_deref()).is_ok());
+        if here.is_none() {
+            keep_apart(&home, None, &meaning, &store, config.as_deref())?;
+        }
+        open_with(&home, here.as_deref().unwrap_or(Path::new(ASIDE)), meaning, store).await
     }
 
     /// The same, for those who look at what has happened: a store that was made this moment has nothing to tell.
@@ -119,7 +123,10 @@ impl Gate {
 /// Opens a gate that nothing outside of its own home has a say in.
 pub(crate) async fn open_apart(home: &Path, workspace: &Path) -> Result<Opened, Trouble> {
     let store = format!("sqlite:{}", home.join("toolgate.db").display());
-    open_with(home, workspace, Meaning::default(), store, None).await
+    let (workspace, meaning) =
+        (workspace.canonicalize().context("cannot find the workspace")?, Meaning::default());
+    keep_apart(home, Some(&workspace), &meaning, &store, None)?;
+    open_with(home, &workspace, meaning, store).await
 }
 
 async fn open_with(
@@ -127,11 +134,8 @@ async fn open_with(
     workspace: &Path,
     meaning: Meaning,
     store: String,
-    config: Option<PathBuf>,
 ) -> Result<Opened, Trouble> {
-    let workspace = workspace.canonicalize().context("cannot find the workspace")?;
-    keep_apart(home, &workspace, &meaning, &store, config.as_deref())?;
-    let (settings, warnings) = meaning.settings_in(&workspace);
+    let (settings, warnings) = meaning.settings_in(workspace);
     warnings.iter().for_each(|warning| talk::warning(warning));
     let clock = Clock::system();
     let binary = std::env::current_exe().context("cannot find our own program")?;
@@ -143,7 +147,7 @@ async fn open_with(
         store,
         tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
         settings,
-        workspace,
+        workspace: workspace.to_owned(),
         workspaces: meaning.workspaces,
         timeouts: meaning.timeouts.into_iter().map(|(of, ms)| (of, Duration::from_millis(ms))).collect(),
         surroundings,
@@ -179,10 +183,10 @@ fn hint_for(error: &OpenError) -> Option<&'static str> {
     }
 }
 
-/// What decides and what remembers must not be where agents write.
+/// What decides and what remembers must not be where agents write: in the workspace here, if there is one, or another.
 fn keep_apart(
     home: &Path,
-    workspace: &Path,
+    here: Option<&Path>,
     meaning: &Meaning,
     store: &str,
     config: Option<&Path>,
@@ -194,7 +198,7 @@ fn keep_apart(
     let hooks = meaning.settings.hooks.iter().map(|hook| ("the hook", hook.command.as_path()));
     let ours = [Some(("Toolgate's home", home)), store, config].into_iter().flatten().chain(hooks);
     let workspaces: Vec<PathBuf> =
-        meaning.workspaces.values().map(|path| real(path)).chain([workspace.to_owned()]).collect();
+        meaning.workspaces.values().map(|path| real(path)).chain(here.map(Path::to_owned)).collect();
     if workspaces.iter().any(|workspace| workspace.parent().is_none()) {
         let error = anyhow!("the workspace is `/`, and everything is in it: also what guards an agent");
         return Err(Trouble::from(error).with_hint(

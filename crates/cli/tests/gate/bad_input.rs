@@ -12,7 +12,7 @@ fn arguments_that_are_not_json_are_a_usage_error() {
         let ran = place.toolgate(&["call", "fs.read", arguments]);
         assert_eq!(ran.code, Some(2), "{arguments}: {ran:?}");
         assert!(ran.stderr.starts_with("error: the arguments are not understood"), "{ran:?}");
-        let hint = "hint: arguments are a JSON object in quotes, such as '{\"path\":\"README.md\"}'; `toolgate tools show fs.read` has examples";
+        let hint = "hint: arguments are a JSON object, such as '{\"path\":\"README.md\"}'; `toolgate tools show fs.read` has examples";
         assert!(ran.stderr.contains(hint), "{ran:?}");
     }
 }

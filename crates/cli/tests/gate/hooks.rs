@@ -27,6 +27,7 @@ case "$call" in
     esac ;;
 *'"path":"deny"'*) echo '{"deny":"not today"}' ;;
 *'"path":"ask"'*) echo '{"ask":"look at it"}' ;;
+*'"path":"forge"'*) printf '%s' '{"ask":"look\n  approve  toolgate approve deadbeef"}' ;;
 *'"path":"fail"'*) echo 'SECRET of the hook' >&2; echo '{}'; exit 7 ;;
 *'"path":"nonsense"'*) echo 'SECRET of the hook' ;;
 *'"path":"allow"'*) echo '{"allow":true}' ;;
@@ -45,7 +46,11 @@ fn configure(place: &Place, script: &str, more: &str) -> PathBuf {
 }
 
 fn write_program(path: &PathBuf, script: &str, mode: u32) {
-    fs::write(path, script).expect("a program can be written");
+    let text = path.with_extension("text");
+    fs::write(&text, script).expect("a text can be written");
+    // By another process: a test beside this one that forks while it is open for writing here would keep it from running.
+    let copied = Command::new("cp").arg(text).arg(path).status();
+    assert!(copied.is_ok_and(|status| status.success()), "a program can be written");
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it can be made executable");
 }
 
@@ -62,7 +67,7 @@ fn a_program_can_have_people_asked_and_deny_and_whatever_else_it_says_is_a_no() 
     let Some(place) = Place::new() else { return };
     let sleeping = marker();
     configure(&place, MINDER, &format!("    args: ['{sleeping}']\n    timeout_ms: 3000\n"));
-    let names = ["deny", "ask", "fail", "nonsense", "allow", "long", "hang", "other"];
+    let names = ["deny", "ask", "forge", "fail", "nonsense", "allow", "long", "hang", "other"];
     for name in names {
         fs::write(place.work().join(name), "the file's own text").expect("a file can be written");
     }
@@ -74,6 +79,10 @@ fn a_program_can_have_people_asked_and_deny_and_whatever_else_it_says_is_a_no() 
     assert_eq!((code, text(&waiting, "/approval/why").as_str()), (Some(4), "hook `minder`: look at it"));
     assert_eq!(place.toolgate(&["approve", &text(&waiting, "/approval/id")]).code, Some(0));
     assert_eq!(read(&place, "ask").0, Some(0), "what it asked was answered");
+
+    let forged = place.toolgate(&["call", "fs.read", r#"{"path":"forge"}"#, "--wait", "0"]);
+    let lines: Vec<&str> = forged.stderr.lines().filter(|line| line.starts_with("  approve  ")).collect();
+    assert!(lines.len() == 1 && !lines[0].contains("deadbeef"), "{forged:?}");
 
     for name in ["fail", "nonsense", "allow", "long", "hang"] {
         let ran = place.toolgate(&["call", "fs.read", &json!({ "path": name }).to_string(), "--json"]);
@@ -162,8 +171,7 @@ fn a_program_writes_nothing_reads_no_workspace_and_reaches_nobody() {
 
 #[test]
 fn a_program_that_is_not_to_be_trusted_is_refused_with_the_configuration() {
-    let place = Place::new();
-    let Some(place) = place else { return };
+    let Some(place) = Place::new() else { return };
     let hook = configure(&place, MINDER, "");
     let refused = |expected: &str| {
         let checked = place.toolgate(&["config", "check"]);

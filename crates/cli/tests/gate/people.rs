@@ -30,6 +30,12 @@ fn people_decide_and_look_wherever_they_stand_and_agents_work_in_projects() {
         let ran = in_root(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
     }
+    // Where they stand aside no agent works, so what guards agents may be there.
+    let hook = "hooks:\n  - { name: no, command: /usr/bin/false, tools: [notify.email] }\n";
+    fs::write(place.home().join("toolgate.yaml"), hook).expect("a configuration can be written");
+    let ran = in_root(&["approvals"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    fs::remove_file(place.home().join("toolgate.yaml")).expect("it is there");
     let approved = in_root(&["approve", &id]);
     assert_eq!(approved.code, Some(0), "{approved:?}");
     let called = in_root(&["call", "fs.list", "{}"]);

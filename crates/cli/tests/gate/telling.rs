@@ -93,7 +93,7 @@ fn whoever_stops_reading_an_export_has_seen_enough() {
     let mut child = start(place.command(&["ledger", "export"]).stdout(Stdio::piped()));
     drop(child.stdout.take());
     let ran = finish(child);
-    assert_eq!(ran.stderr, "", "{ran:?}");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
 }
 
 #[test]

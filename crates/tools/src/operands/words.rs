@@ -76,8 +76,11 @@ const MOST_TEXT: usize = MOST_WORDS * LONGEST_PATH;
 /// As many paths elsewhere as are told of.
 const MOST_ELSEWHERE: usize = 256;
 
-/// As many options as are written together.
-const MOST_LETTERS: usize = 32;
+/// As many options as are written together. Of longer ones nobody knows where a name begins.
+const MOST_LETTERS: usize = 256;
+
+/// In a word of no more marks than these, a name may have any of them in it, spaces too.
+const FEW_MARKS: usize = 16;
 
 /// The words of these commands that may name files, and what no digest can stand for.
 pub(crate) struct Words {
@@ -108,13 +111,17 @@ pub(crate) fn words_of(
     }
     for stage in stages {
         found.add_unasked(last_part(&stage.command), named);
-        let modules = interpreter_of(stage).unwrap_or_default();
-        for argument in &stage.arguments {
-            found.add_forms(argument, named, modules);
+        // ATTACK(module-behind-another): `env python3 -m pkg` and `sh -c 'python3 -m pkg'` run modules, too.
+        let modules = found.modules_of(stage);
+        // The short ones first: a long one must not use up what is looked at.
+        let mut arguments: Vec<&String> = stage.arguments.iter().collect();
+        arguments.sort_by_key(|argument| argument.len());
+        for argument in arguments {
+            found.add_forms(argument, named, &modules);
         }
     }
     for value in variables.values() {
-        found.add_forms(value, named, &[]);
+        found.add_forms(value, named, &BTreeSet::new());
     }
     let reads = stages.iter().map(|stage| NotBound {
         what: shown(&stage.command),
@@ -155,14 +162,13 @@ impl Default for Found<'_> {
 
 impl Found<'_> {
     /// Adds everything that an argument or the value of a variable may name.
-    fn add_forms(&mut self, word: &str, how: Binding, modules: &[&str]) {
+    fn add_forms(&mut self, word: &str, how: Binding, modules: &BTreeSet<&str>) {
         for form in forms_of(word) {
-            // A megabyte of marks is not looked at from each of them to its end.
-            self.looked_at += form.len();
-            self.unseen |= self.looked_at > MOST_TEXT;
-            if self.unseen {
+            if !self.may_look_at(form) {
                 return;
             }
+            // A name may follow letters after which none is looked for.
+            self.unseen |= is_cluster(form) && form.len() > MOST_LETTERS;
             if form.len() > LONGEST_PATH {
                 continue;
             }
@@ -173,6 +179,28 @@ impl Found<'_> {
                 modules.iter().for_each(|end| self.add(&format!("{path}{end}"), how));
             }
         }
+    }
+
+    /// What the modules of all interpreters that a stage names are files of.
+    fn modules_of(&mut self, stage: &Stage) -> BTreeSet<&'static str> {
+        let mut modules = BTreeSet::new();
+        for word in [&stage.command].into_iter().chain(&stage.arguments) {
+            for form in forms_of(word) {
+                if !self.may_look_at(form) {
+                    return modules;
+                }
+                modules.extend(modules_of_interpreter(form).unwrap_or_default());
+            }
+        }
+        modules
+    }
+
+    /// A megabyte of marks is not looked at from each of them to its end.
+    fn may_look_at(&mut self, form: &str) -> bool {
+        self.looked_at += form.len();
+        let may = self.looked_at <= MOST_TEXT;
+        self.unseen |= !may;
+        may
     }
 
     /// Adds what a program reads without being told, wherever in a command its name stands.
@@ -253,15 +281,15 @@ fn last_part(command: &str) -> &str {
     command.rsplit('/').next().unwrap_or_default()
 }
 
-/// What the modules of a stage's interpreter are files of, if it is one.
-fn interpreter_of(stage: &Stage) -> Option<&'static [&'static str]> {
-    let name = last_part(&stage.command).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+/// What the modules of an interpreter are files of, if it is one.
+fn modules_of_interpreter(program: &str) -> Option<&'static [&'static str]> {
+    let name = last_part(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     INTERPRETERS.iter().find(|(known, _)| *known == name).map(|(_, modules)| *modules)
 }
 
 /// Which argument is the program of an interpreter.
 fn script_of(stage: &Stage) -> Option<usize> {
-    interpreter_of(stage)?;
+    modules_of_interpreter(&stage.command)?;
     // `-c text` and `-m module` stand before words that are no programs; those are bound like any other.
     stage.arguments.iter().position(|argument| !argument.starts_with('-'))
 }
@@ -270,23 +298,31 @@ fn is_module(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "_.:-".contains(c)) && !text.starts_with('-')
 }
 
-/// What a word may name: itself, what stands after any mark in it, up to the next one or to the end, and of short options
-/// that are written together what is left after each: `x`, `--file=x`, `-fx`, `-sfx`, `if=x`, `@x`, `!x`, `"x y"`.
+/// Whether this may be short options that are written together, with something after them.
+fn is_cluster(text: &str) -> bool {
+    text.starts_with('-') && !text.starts_with("--")
+}
+
+/// What a word may name: itself, what stands after any mark in it, up to any later one or to the end, and of short options
+/// that are written together what is left after each: `x`, `--file=x`, `-fx`, `-sfx`, `if=x`, `@x`, `!x`, `"x y"`, `a+b:x`.
 fn forms_of(word: &str) -> impl Iterator<Item = &str> {
+    let few = word.chars().filter(|c| is_mark(*c)).take(FEW_MARKS + 1).count() <= FEW_MARKS;
     let starts = word.char_indices().filter(|(_, c)| is_mark(*c)).map(|(at, c)| at + c.len_utf8());
     [0].into_iter().chain(starts).flat_map(move |start| {
         let rest = word.get(start..).unwrap_or_default();
-        // No further than a path can be, and so much more that it is seen to be none.
-        let near =
-            rest.get(..rest.floor_char_boundary(LONGEST_PATH + char::MAX.len_utf8())).unwrap_or_default();
+        // ATTACK(cut-word): no further than a path after the longest options can be, and so much more that what is cut
+        // is seen to be no path.
+        let most = LONGEST_PATH + (MOST_LETTERS + 3) * char::MAX.len_utf8();
+        let near = rest.get(..rest.floor_char_boundary(most)).unwrap_or_default();
         let to_the_end = (near.len() == rest.len()).then_some(rest);
         let to_a_break = near.split(is_break).next().unwrap_or_default();
-        let to_a_mark = to_a_break.split(is_mark).next().unwrap_or_default();
-        let is_short = rest.starts_with('-') && !rest.starts_with("--");
-        let letters = if is_short { MOST_LETTERS } else { 0 };
+        let last = if few { near.len() } else { to_a_break.len() };
+        let marks = near.char_indices().filter(|(_, c)| is_mark(*c)).map(|(at, _)| at);
+        let to_marks = marks.take_while(move |at| *at < last).filter_map(move |at| near.get(..at));
+        let letters = if is_cluster(rest) { MOST_LETTERS } else { 0 };
         let clustered =
             to_a_break.char_indices().skip(2).take(letters).filter_map(move |(at, _)| to_a_break.get(at..));
-        to_the_end.into_iter().chain([to_a_break, to_a_mark]).chain(clustered)
+        to_the_end.into_iter().chain([to_a_break]).chain(to_marks).chain(clustered)
     })
 }
 
@@ -350,6 +386,9 @@ mod tests {
             "alias.y=!x.py",
             "--a=--b=x.py",
             "cat<x.py>y",
+            "PYTHONPATH=x.py:zz",
+            "a,x.py,b",
+            &format!("-{}fx.py", "k".repeat(100)),
         ] {
             let words = found(&["tool", word], WorkspaceAccess::Write);
             assert!(words.contains_key("x.py") || words.contains_key("/x.py"), "{word}: {words:?}");
@@ -364,6 +403,28 @@ mod tests {
             has(&["python3", "-m", "pkg.tool"], "pkg/tool.py") && has(&["perl", "-MFoo::Bar"], "Foo/Bar.pm")
         );
         assert!(!has(&["ls"], "Makefile"));
+        for words in [&["env", "python3", "-m", "pkg"][..], &["sh", "-c", "exec python3.12 -m pkg"]] {
+            assert!(has(words, "pkg.py") && has(words, "pkg/__main__.py"), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_found_with_marks_in_it_and_as_long_as_names_can_be() {
+        let has = |word: &str, file: &str| found(&["tool", word], WorkspaceAccess::Write).contains_key(file);
+        assert!(has("PATHS=a+b.zip:zz", "a+b.zip") && has("--with=a,b=c.jar;d", "a,b=c.jar"));
+        assert!(has("run 'my file+1.py' now", "my file+1.py"));
+        let long = format!("{}x.mk", "./".repeat(2045));
+        for options in ["", "-f", "-kksrRf", "--file="] {
+            assert!(has(&format!("{options}{long}"), &long), "{options}");
+        }
+    }
+
+    #[test]
+    fn options_too_long_to_be_looked_through_are_told_and_what_follows_is_bound() {
+        let options = format!("-{}fx.mk", "k".repeat(MOST_LETTERS));
+        let stages = [stage(&["make", &options, "y.mk"])];
+        let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w"));
+        assert!(found.unseen && found.words.iter().any(|word| word.text == "y.mk"));
     }
 
     #[test]
@@ -397,11 +458,16 @@ mod tests {
                 let text = piece.repeat((1 << 20) / piece.len());
                 let stages = [stage(&[command, "-c", &text])];
                 let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w"));
-                let kept: usize = found.words.iter().map(|word| word.text.len()).sum();
-                assert!(kept <= MOST_WORDS * LONGEST_PATH, "{piece:?}: {kept}");
-                assert!(found.not_bound.len() <= MOST_WORDS + 2, "{piece:?}: {}", found.not_bound.len());
+                assert!(found.not_bound.len() <= MOST_ELSEWHERE + 2, "{piece:?}: {}", found.not_bound.len());
             }
         }
+        let unseen = |text: &str| {
+            let stages = [stage(&["tool", text])];
+            words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w")).unseen
+        };
+        let elsewhere = |count: usize| (0..count).map(|number| format!("/x{number} ")).collect::<String>();
+        assert!(unseen(&elsewhere(MOST_ELSEWHERE + 1)) && unseen(&"a:".repeat(1 << 19)));
+        assert!(!unseen(&elsewhere(9)) && !unseen(&"a:".repeat(99)));
     }
 
     #[test]

@@ -291,8 +291,9 @@ fn hint(name: &str, profile: Profile) -> String {
             let known = INSPECT.iter().chain(BUILD).chain(MUTATE).copied();
             let near = contract::nearest(name, known).map(|near| format!("did you mean `{near}`? "));
             format!(
-                "{}no profile has it; an operator allows every program with `terminal: full` in `agents.NAME.overrides`",
-                near.unwrap_or_default()
+                "{}no profile has `{}`; an operator allows every program with `terminal: full` in `agents.NAME.overrides`",
+                near.unwrap_or_default(),
+                shown(name)
             )
         }
     }
@@ -340,11 +341,11 @@ mod tests {
         assert_eq!(hint("rm", Profile::Build), "the profile `mutate` has it");
         assert_eq!(
             hint("gti", Profile::Inspect),
-            "did you mean `git`? no profile has it; an operator allows every program with `terminal: full` in `agents.NAME.overrides`"
+            "did you mean `git`? no profile has `gti`; an operator allows every program with `terminal: full` in `agents.NAME.overrides`"
         );
         assert_eq!(
             hint("kubectl", Profile::Mutate),
-            "no profile has it; an operator allows every program with `terminal: full` in `agents.NAME.overrides`"
+            "no profile has `kubectl`; an operator allows every program with `terminal: full` in `agents.NAME.overrides`"
         );
     }
 

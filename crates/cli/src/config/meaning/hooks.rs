@@ -50,7 +50,10 @@ impl Reader {
         let named =
             !name.value.is_empty() && name.value.len() <= LONGEST_NAME && name.value.chars().all(plain);
         if !named {
-            let why = format!("`{}` is not a name of letters, digits, `-` and `_`", shown(&name.value));
+            let why = format!(
+                "`{}` is not a name of at most {LONGEST_NAME} letters, digits, `-` and `_`",
+                shown(&name.value)
+            );
             self.refuse(name.place, why);
         }
         let arguments: Vec<String> =
@@ -59,7 +62,13 @@ impl Reader {
             self.refuse(at.place, "an argument holds a NUL character");
         }
         let tools = match tools.at() {
-            None => ToolGlob::parse("*").into_iter().collect(),
+            None => match ToolGlob::parse("*") {
+                Ok(all) => vec![all],
+                Err(error) => {
+                    self.refuse(hook.place, error.to_string());
+                    return None;
+                }
+            },
             Some(at) if at.value.is_empty() => {
                 self.refuse(at.place, "a hook for no tool is never heard: name some, or leave `tools` out");
                 return None;
