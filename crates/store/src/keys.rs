@@ -69,7 +69,7 @@ pub enum KeysError {
         path: PathBuf,
     },
     /// The two files do not belong together.
-    #[error("`{}` is not the public half of the key beside it: put the right `signing.key` there, or remove this file if it is right", path.display())]
+    #[error("`{}` is not the public half of the key beside it: put the right `signing.key` there, or, if that key is right, remove this file", path.display())]
     NotAPair {
         /// Which file.
         path: PathBuf,
