@@ -19,8 +19,9 @@ use crate::error::{EngineError, written};
 use crate::operator::Credential;
 use crate::request::Request;
 use crate::seal::{Bound, NotInForce};
-use crate::settle::{Case, End};
+use crate::settle::Case;
 use crate::standing::{Offer, Reach, action_of, offers};
+use crate::turns::Approved;
 
 /// How many questions are shown at once.
 const MOST_SHOWN: u32 = 200;
@@ -211,15 +212,14 @@ impl Engine {
         let Some(approval) = self.approval_of(&row).await? else { return Ok(None) };
         match approval.state {
             ApprovalState::Approved if approval.revoked.is_some() => {
-                return self.settle_revoked(&approval).await.map(Some);
+                return self.settle_revoked(&approval).await;
             }
             ApprovalState::Approved => {}
-            ApprovalState::Rejected => return self.settle_rejected(&approval).await.map(Some),
+            ApprovalState::Rejected => return self.settle_rejected(&approval).await,
             _ => return Ok(None),
         }
         let case = Case { policy: self.inner.policy.hash(), ..case_of_row(&row) };
-        let refuse =
-            |reason| async { Ok(Some(self.settle(&case, End::Refused(reason), Some(&approval)).await)) };
+        let refuse = |reason| async { Ok(self.refuse_waiting(&case, reason, Some(&approval)).await) };
         let Some(mut request) = request_of(&row) else {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
         };
@@ -250,6 +250,18 @@ impl Engine {
                 return refuse(reason).await;
             }
         };
+        // Hooks hear of it when it can begin, and not each time that somebody looks.
+        let turn = match self.turn_of_approved(&row).await? {
+            Approved::Unheard => None,
+            Approved::Now(turn) => Some(turn),
+            Approved::NotYet => return Ok(None),
+        };
+        // Before the approval is used: one that has to wait for its workspace is not used up by waiting.
+        let in_force = match self.put_in_force(bound, &request) {
+            Ok(in_force) => in_force,
+            Err(NotInForce::Busy) => return Ok(None),
+            Err(NotInForce::Refused(reason)) => return refuse(reason).await,
+        };
         // What a hook had asked about is answered; one that denies today is heard today.
         let allowed = Verdict::Allow(grant);
         let grant = match self.hear_before(&request, &admitted, allowed, json!([])).await?.0 {
@@ -259,12 +271,6 @@ impl Engine {
                 Verdict::Allow(grant) => grant,
                 _ => return Ok(None),
             },
-        };
-        // Before the approval is used: one that has to wait for its workspace is not used up by waiting.
-        let in_force = match self.put_in_force(bound, &request) {
-            Ok(in_force) => in_force,
-            Err(NotInForce::Busy) => return Ok(None),
-            Err(NotInForce::Refused(reason)) => return refuse(reason).await,
         };
         let authority = written("grant", grant.authority())?;
         let allowances = self.limits_on_running(&row.tool).allowances;
@@ -277,10 +283,12 @@ impl Engine {
             Ok(false) => return Ok(None),
             // The receipt names nobody: what the store says of the answers is not to be repeated under a signature.
             Err(StoreError::Unproved { what, .. }) => {
-                return Ok(Some(self.settle(&case, End::Refused(unproved(what)), None).await));
+                return Ok(self.refuse_waiting(&case, unproved(what), None).await);
             }
             Err(error) => return Err(error.into()),
         }
+        // Those that hear of what it gave need a place, too.
+        drop(turn);
         Ok(Some(self.see_run(case, request, grant, Some(approval), in_force, cancel.clone()).await))
     }
 
@@ -297,22 +305,26 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) async fn settle_revoked(&self, row: &ApprovalRow) -> Result<CallResult, EngineError> {
+    pub(crate) async fn settle_revoked(&self, row: &ApprovalRow) -> Result<Option<CallResult>, EngineError> {
         let who = row.revoked.as_ref().map(|revoked| revoked.by.to_string()).unwrap_or_default();
         let why = row.revoked.as_ref().and_then(|revoked| revoked.reason.as_deref());
         let why = why.map(|reason| format!(": {reason}")).unwrap_or_default();
         self.settle_unanswered(row, Reason::rejected(format!("`{who}` took the yes back{why}"))).await
     }
 
-    async fn settle_rejected(&self, row: &ApprovalRow) -> Result<CallResult, EngineError> {
+    async fn settle_rejected(&self, row: &ApprovalRow) -> Result<Option<CallResult>, EngineError> {
         let who = row.answers.last().map(|answer| answer.by.to_string()).unwrap_or_default();
         let why = row.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         self.settle_unanswered(row, Reason::rejected(format!("`{who}` said no{why}"))).await
     }
 
-    async fn settle_unanswered(&self, row: &ApprovalRow, reason: Reason) -> Result<CallResult, EngineError> {
+    async fn settle_unanswered(
+        &self,
+        row: &ApprovalRow,
+        reason: Reason,
+    ) -> Result<Option<CallResult>, EngineError> {
         let call = self.inner.store.call(&row.call).await?.ok_or(EngineError::Missing)?;
-        Ok(self.settle(&case_of_row(&call), End::Refused(reason), Some(row)).await)
+        Ok(self.refuse_waiting(&case_of_row(&call), reason, Some(row)).await)
     }
 
     /// A question with what people need to see of it.

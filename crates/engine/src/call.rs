@@ -72,7 +72,7 @@ impl Engine {
         let ruled = self.rule(request, &admitted).instrument(debug_span!("decide")).await?;
         let Ruled { ruling: Ruling { verdict, trace }, seal, standing } = ruled;
         let trace = written("trace", &trace)?;
-        let (verdict, trace) = self.hear_before(request, &admitted, verdict, trace).await?;
+        let (verdict, trace) = self.hear_in_turn(case, request, &admitted, verdict, trace).await?;
         reach("decided");
         match verdict {
             Verdict::Deny(reason) => self.refuse(case, request, reason, trace).await,
@@ -446,7 +446,7 @@ impl Engine {
         }
     }
 
-    fn claim_of(&self, request: &Request, case: &Case) -> Option<String> {
+    pub(crate) fn claim_of(&self, request: &Request, case: &Case) -> Option<String> {
         let idempotency = self.inner.catalogue.find(&request.tool)?.tool.contract().definition().idempotency;
         let scoped = |key: &str| format!("{}/{}/{key}", case.agent, case.tool);
         match (idempotency, &request.key) {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::Output;
+use contract::{Output, ToolName};
 use policy::{HookSettings, HookTime, Settings};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -48,11 +48,12 @@ impl Hook for CommandHook {
         &self.settings.name
     }
 
+    fn hears(&self, time: HookTime, tool: &ToolName) -> bool {
+        self.settings.hears(time, tool)
+    }
+
     fn before<'a>(&'a self, call: &'a Proposed) -> Hearing<'a, Objection> {
         Box::pin(async move {
-            if !self.settings.hears(HookTime::Before, &call.tool) {
-                return Ok(Objection::None);
-            }
             let question = json!({
                 "when": "before",
                 "call": call.call,
@@ -72,9 +73,6 @@ impl Hook for CommandHook {
 
     fn after<'a>(&'a self, call: &'a Finished, output: &'a Output) -> Hearing<'a, Remark> {
         Box::pin(async move {
-            if !self.settings.hears(HookTime::After, &call.tool) {
-                return Ok(Remark::None);
-            }
             let question = json!({
                 "when": "after",
                 "call": call.call,

@@ -21,6 +21,7 @@ use crate::hooks::Hook;
 use crate::operator::CredentialError;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
+use crate::turns::Turns;
 
 /// How far the clock may be ahead of what others have kept before that is kept anew, in milliseconds.
 const MOST_APART: i64 = 1000;
@@ -98,6 +99,8 @@ pub(crate) struct Inner {
     pub(crate) configured_hooks: Vec<Arc<dyn Hook>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
+    /// Whose calls hooks hear at the moment.
+    pub(crate) turns: Turns,
     /// Calls that this process sees through, each with the way to stop it.
     owned: Mutex<HashMap<CallId, CancellationToken>>,
     /// Calls that somebody here is about to record or to start, and how many those are.
@@ -153,6 +156,7 @@ impl Engine {
             local_operator,
             configured_hooks,
             hooks: OnceLock::new(),
+            turns: Turns::default(),
             owned: Mutex::default(),
             in_hand: Mutex::default(),
             unsettled: Mutex::default(),

@@ -6,7 +6,7 @@
 //! - A hook only makes stricter: before a call it asks or denies, after one it remarks or withholds. There is no word for
 //!   "allow", and one that has nothing to say changes nothing.
 //! - A hook that fails, panics or takes too long has said no; the ledger has it as the reason.
-//! - What was denied already is not asked about: no hook hears of it.
+//! - What was denied already is not asked about: no hook hears of it. When others hear of theirs, [`crate::turns`] says.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clean::{MAX_CONTENT, clean_text};
 use contract::{Action, AgentName, CallId, Canonical, Output, Reason, TaskName, ToolName};
-use policy::{Admitted, Question, Step, Verdict};
+use policy::{Admitted, HookTime, Question, Step, Verdict};
 use serde_json::Value;
 use thiserror::Error;
 use tools::Ran;
@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, written};
 use crate::request::Request;
 use crate::settle::Case;
+use crate::turns::no_place;
 
 /// How long a hook may take.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -99,6 +100,11 @@ pub trait Hook: Send + Sync {
     /// By which it is named in reasons and receipts.
     fn name(&self) -> &str;
 
+    /// Whether it is heard about calls of this tool, before or after them.
+    fn hears(&self, _time: HookTime, _tool: &ToolName) -> bool {
+        true
+    }
+
     /// Looks at a call that would run, or be asked about.
     fn before<'a>(&'a self, _call: &'a Proposed) -> Hearing<'a, Objection> {
         Box::pin(async { Ok(Objection::None) })
@@ -121,7 +127,12 @@ impl Engine {
         self.inner.configured_hooks.iter().chain(self.inner.hooks.get().into_iter().flatten())
     }
 
-    /// A verdict after the hooks had their say, and the trace with it.
+    /// Whether any hook is heard about calls of this tool.
+    pub(crate) fn is_heard(&self, time: HookTime, tool: &ToolName) -> bool {
+        self.hooks().any(|hook| hears(hook.as_ref(), time, tool))
+    }
+
+    /// A verdict after the hooks had their say, and the trace with it. Whose turn it is was seen to before.
     pub(crate) async fn hear_before(
         &self,
         request: &Request,
@@ -142,7 +153,10 @@ impl Engine {
         };
         for hook in self.hooks() {
             let name = hook.name();
-            let reason = match heard(name, || hook.before(&proposed)).await {
+            let is_heard = hears(hook.as_ref(), HookTime::Before, &proposed.tool);
+            let said =
+                if is_heard { heard(name, || hook.before(&proposed)).await } else { Ok(Objection::None) };
+            let reason = match said {
                 Ok(Objection::None) => {
                     tell(&mut trace, "-", format!("hook `{name}` has nothing against it"))?;
                     continue;
@@ -186,7 +200,17 @@ impl Engine {
             task: case.task.clone(),
             tool: case.tool.clone(),
         };
-        for hook in self.hooks() {
+        if !self.is_heard(HookTime::After, &case.tool) {
+            return ran;
+        }
+        let withheld = |ran: Ran, reason: Reason| {
+            // What the tool did stays done; what it said is passed on to nobody.
+            Ran { output: Output::default(), failure: Some(reason), facts: ran.facts, findings: ran.findings }
+        };
+        let Some(_place) = self.wait_for_place(&case.agent).await else {
+            return withheld(ran, no_place());
+        };
+        for hook in self.hooks().filter(|hook| hears(hook.as_ref(), HookTime::After, &case.tool)) {
             let name = hook.name();
             let reason = match heard(name, || hook.after(&finished, &ran.output)).await {
                 Ok(Remark::None) => continue,
@@ -202,24 +226,23 @@ impl Engine {
                     Reason::hook_failed(format!("hook `{name}` {silence}, so the output is withheld"))
                 }
             };
-            // What the tool did stays done; what it said is passed on to nobody.
-            return Ran {
-                output: Output::default(),
-                failure: Some(reason),
-                facts: ran.facts,
-                findings: ran.findings,
-            };
+            return withheld(ran, reason);
         }
         ran
     }
 }
 
 /// One more step of a trace.
-fn tell(trace: &mut Value, says: &'static str, why: String) -> Result<(), EngineError> {
+pub(crate) fn tell(trace: &mut Value, says: &'static str, why: String) -> Result<(), EngineError> {
     if let Value::Array(steps) = trace {
         steps.push(written("trace", &Step { layer: "hook", says, why })?);
     }
     Ok(())
+}
+
+/// Whether a hook is heard. One whose own code fails over that is.
+fn hears(hook: &dyn Hook, time: HookTime, tool: &ToolName) -> bool {
+    caught(|| hook.hears(time, tool)).unwrap_or(true)
 }
 
 /// Why nothing was heard of a hook, in words that leak nothing of what it says of itself.

@@ -33,6 +33,7 @@ mod request;
 mod seal;
 mod settle;
 mod standing;
+mod turns;
 
 pub use approve::{AnswerRefused, Folded, Reply, Waiting};
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};

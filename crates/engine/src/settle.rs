@@ -48,7 +48,27 @@ pub(crate) enum End {
 impl Engine {
     /// Signs, records and answers. If that fails, the caller hears that the outcome is not on record.
     pub(crate) async fn settle(&self, case: &Case, end: End, approval: Option<&ApprovalRow>) -> CallResult {
-        match self.try_settle(case, end, approval).await {
+        let settled = self.try_settle(case, end, approval).await;
+        self.told(case, settled).await
+    }
+
+    /// Refuses a call that waits. Nothing if somebody else has begun it meanwhile: its end is theirs.
+    pub(crate) async fn refuse_waiting(
+        &self,
+        case: &Case,
+        reason: Reason,
+        approval: Option<&ApprovalRow>,
+    ) -> Option<CallResult> {
+        match self.try_settle(case, End::Refused(reason), approval).await {
+            // A no that comes when it runs neither ends it nor is an answer to it.
+            Err(SettleError::NoSuchWay { from: CallStatus::Running, .. }) => None,
+            settled => Some(self.told(case, settled).await),
+        }
+    }
+
+    /// What is answered, whether or not the end is on record.
+    async fn told(&self, case: &Case, settled: Result<CallResult, SettleError>) -> CallResult {
+        match settled {
             Ok(result) => result,
             // Somebody else was faster: theirs is on record, so theirs is the answer.
             Err(SettleError::Settled { .. }) => match self.recorded(&case.id).await {

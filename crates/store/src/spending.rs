@@ -14,6 +14,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use crate::calls::NewCall;
 use crate::error::StoreError;
+use crate::open::Store;
 use crate::write::Write;
 
 /// How long it is known what was spent, however short the windows, in milliseconds.
@@ -27,6 +28,7 @@ const ADD: &str = "INSERT INTO spent (agent, kind, number, tool, at) VALUES ($1,
 // Two go for each that comes: what is no longer needed goes by itself, and no call has to wait for it.
 const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number IN \
     (SELECT number FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number LIMIT 2)";
+const CLAIMED: &str = "SELECT call FROM claims WHERE claim = $1";
 const FLOOD: &str = "SELECT since, unrecorded, digest FROM floods WHERE agent = $1";
 const BEGIN_FLOOD: &str = "INSERT INTO floods (agent, since, unrecorded, digest) VALUES ($1, $2, 1, $3)";
 const GO_ON: &str = "UPDATE floods SET unrecorded = unrecorded + 1, digest = $2 WHERE agent = $1";
@@ -93,6 +95,31 @@ impl Spend<'_> {
             }
         };
         let number = newest.map_or(0, |(number, _)| number);
+        let longest = self.longest(connection, number, now).await?;
+        if longest.is_none() {
+            self.add(connection, number.saturating_add(1), now).await?;
+        }
+        Ok(longest)
+    }
+
+    /// What would be said if the call were counted now.
+    async fn look(&self, connection: &mut AnyConnection) -> Result<Option<UsedUp>, StoreError> {
+        let newest = self.newest(connection).await?;
+        let now = match OnTheClock::after(newest.map(|(_, at)| at), self.now) {
+            OnTheClock::At(now) => now,
+            // Nothing is moved: where it stands, this is the time.
+            OnTheClock::SetBack(by) => self.now.saturating_add(by),
+        };
+        self.longest(connection, newest.map_or(0, |(number, _)| number), now).await
+    }
+
+    /// The allowance that is used up for longest.
+    async fn longest(
+        &self,
+        connection: &mut AnyConnection,
+        number: i64,
+        now: i64,
+    ) -> Result<Option<UsedUp>, StoreError> {
         let mut longest: Option<UsedUp> = None;
         for (which, allowance) in self.allowances.iter().enumerate() {
             let counted = self.counted(connection, allowance, number, now).await?;
@@ -101,9 +128,6 @@ impl Spend<'_> {
             {
                 longest = Some(UsedUp { which, wait_ms });
             }
-        }
-        if longest.is_none() {
-            self.add(connection, number.saturating_add(1), now).await?;
         }
         Ok(longest)
     }
@@ -149,6 +173,30 @@ impl Spend<'_> {
         let forget = sqlx::query(FORGET).bind(agent).bind(kind).bind(now.saturating_sub(longest));
         forget.execute(connection).await?;
         Ok(())
+    }
+}
+
+impl Store {
+    /// Which allowance keeps a call from running at this moment. Nothing is counted: only the transaction that records a
+    /// call, or starts it, says that it may run.
+    ///
+    /// One whose claim is held already is the same call made again, and needs no allowance.
+    pub async fn used_up(
+        &self,
+        agent: &AgentName,
+        tool: &ToolName,
+        claim: Option<&str>,
+        allowances: &[Allowance],
+        now: i64,
+    ) -> Result<Option<UsedUp>, StoreError> {
+        let mut read = self.read().await?;
+        if let Some(claim) = claim {
+            let claim = self.keys().wrapping().lookup("claim", claim.as_bytes());
+            if sqlx::query(CLAIMED).bind(claim).fetch_optional(&mut *read).await?.is_some() {
+                return Ok(None);
+            }
+        }
+        Spend { kind: Kind::Run, agent, tool, allowances, now }.look(&mut read).await
     }
 }
 

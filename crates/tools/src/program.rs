@@ -113,6 +113,9 @@ pub enum ProgramError {
     /// Half of an answer reads like a whole one.
     #[error("it wrote more than 64 KiB")]
     TooMuch,
+    /// Nobody wants to know any more.
+    #[error("it was not run: nobody waits for it")]
+    NotWaitedFor,
     /// Nobody is left to run it.
     #[error("the gate is ending")]
     Ending,
@@ -165,6 +168,10 @@ impl OwnProgram {
         let _on_drop = EndOnDrop(Arc::clone(&ending));
         let own = Arc::clone(self);
         let ran = at.launch(move |launcher| {
+            // It may have waited for a thread longer than anybody waited for it.
+            if ending.has_ended() {
+                return Err(ProgramError::NotWaitedFor);
+            }
             own.check()?;
             Ok::<Report, ProgramError>(launcher.run(&request, |hangup| ending.begun(hangup))?)
         });
@@ -347,6 +354,37 @@ mod tests {
         ] {
             assert!(why(&path).contains(expected), "{}: {}", path.display(), why(&path));
         }
+    }
+
+    #[test]
+    fn a_program_that_nobody_waits_for_any_more_is_not_even_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let path = file(&folder, "hook", 0o755);
+        let digest = examine_program(&path).unwrap();
+        let program = Arc::new(OwnProgram::new(path, Vec::new(), digest, Duration::from_secs(1)));
+        let binary = folder.join("no-binary");
+        let proofs = sandbox::Proofs { folder: None, prober: binary.clone() };
+        let at = Surroundings::new(binary, proofs, sandbox::Host::default(), || 0);
+        let asked = async |program: &Arc<OwnProgram>| {
+            let (go_on, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            tokio::select! {
+                biased;
+                said = program.ask(&at, Vec::new()) => panic!("{said:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+            drop(go_on);
+            let _ = busy.await;
+            // The only thread has come to what was after it.
+            tokio::task::spawn_blocking(|| ()).await.unwrap();
+        };
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.max_blocking_threads(1).build().unwrap();
+        runtime.block_on(asked(&program));
+        assert!(program.seen.lock().unwrap().is_none());
+        assert!(runtime.block_on(program.ask(&at, Vec::new())).is_err());
+        assert!(program.seen.lock().unwrap().is_some(), "it is looked at when somebody waits");
     }
 
     #[test]

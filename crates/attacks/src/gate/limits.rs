@@ -128,7 +128,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-fn limited(tools: &str, max_calls: u64) -> Try<Settings> {
+pub(super) fn limited(tools: &str, max_calls: u64) -> Try<Settings> {
     let limit = ToolRate {
         tools: ToolGlob::parse(tools)?,
         rate: Rate { max_calls, window_ms: HOUR.unsigned_abs() },
@@ -137,7 +137,7 @@ fn limited(tools: &str, max_calls: u64) -> Try<Settings> {
     Ok(Settings { rates: RateSettings { tools: vec![limit], ..RateSettings::default() }, ..standard() })
 }
 
-fn book(stand: &Stand<'_>) -> PathBuf {
+pub(super) fn book(stand: &Stand<'_>) -> PathBuf {
     stand.place.path("book")
 }
 
@@ -164,7 +164,7 @@ fn many_at_once(stand: &Stand<'_>, settings: Settings) -> Try<Effect> {
     Ok(Effect::through_if(payments(stand) > 5, format!("{} payments", payments(stand))))
 }
 
-fn note(gate: &Gate<'_>, result: &CallResult) {
+pub(super) fn note(gate: &Gate<'_>, result: &CallResult) {
     let ending = match result.status {
         CallStatus::Completed => Ending::Done,
         _ => Ending::Refused("rate_limited"),

@@ -59,6 +59,11 @@ impl Desk {
         Desk { home, engine, seen }
     }
 
+    /// Another gate with the same home and configuration.
+    pub(crate) async fn beside(&self) -> Engine {
+        open(self.home.path(), self.engine.settings().clone(), &self.seen).await
+    }
+
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallResult {
         self.make(request("builder", tool, arguments)).await
     }
@@ -174,7 +179,7 @@ impl Tool for Doer {
             seen.most_at_once.fetch_max(now, Ordering::SeqCst);
             let what = arguments.value()["what"].as_str().unwrap_or_default();
             match what {
-                "wait" => seen.go_on.notified().await,
+                "wait" | "ask, then wait" => seen.go_on.notified().await,
                 "panic" => panic!("SECRET-OF-THE-ARGUMENTS"),
                 _ => tokio::task::yield_now().await,
             }

@@ -8,3 +8,4 @@ mod hardship;
 mod hooks;
 mod limits;
 mod together;
+mod turns;

@@ -159,6 +159,28 @@ async fn a_call_that_waits_for_people_counts_when_it_starts_and_waits_for_its_tu
 }
 
 #[tokio::test]
+async fn a_look_says_what_counting_would_and_counts_nothing() {
+    let gate = Gate::open().await;
+    let limit = [each_minute(2), of(&["shell"], 1)];
+    let (agent, shell, other) = (running(1).agent, tool("shell"), tool("fs.read"));
+    let look = async |tool, claim, now| gate.store.used_up(&agent, tool, claim, &limit, now).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(look(&shell, None, NOW).await, None);
+    }
+    let claim = Some("k".to_owned());
+    assert_eq!(take(&gate.store, NewCall { claim, ..running(1) }, &limit).await, None);
+    assert_eq!(look(&shell, None, NOW + 20_000).await, wait(1, 40_000));
+    assert_eq!(look(&shell, Some("other"), NOW + 20_000).await, wait(1, 40_000));
+    assert_eq!(look(&shell, Some("k"), NOW + 20_000).await, None, "it is the same call made again");
+    // A clock that was set back holds it as long, however often one looks.
+    for _ in 0..2 {
+        assert_eq!(look(&shell, None, NOW - 24 * 60 * MINUTE).await, wait(1, 60_000));
+    }
+    assert_eq!(look(&shell, None, NOW + MINUTE).await, None);
+    assert_eq!(look(&other, None, NOW + MINUTE).await, None);
+}
+
+#[tokio::test]
 async fn neither_a_restart_nor_another_limit_clears_what_was_spent() {
     let gate = Gate::open().await;
     for number in 1..=3 {

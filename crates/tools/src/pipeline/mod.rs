@@ -227,6 +227,11 @@ impl Ending {
         }
     }
 
+    /// Whether nobody waits any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), EndingState::Ended)
+    }
+
     fn end(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let EndingState::Begun(hangup) = std::mem::replace(&mut *state, EndingState::Ended) {
