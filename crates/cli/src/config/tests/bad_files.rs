@@ -455,7 +455,7 @@ fn a_hook_that_could_not_be_heard_as_it_is_meant_is_refused() {
         ("hooks: [{name: a}]", "1:9: `command` is missing in this hook"),
         (
             "hooks: [{name: a b, command: /usr/bin/env}]",
-            "1:16: `a b` is not a name of letters, digits, `-` and `_`",
+            "1:16: `a b` is not a name of at most 64 letters, digits, `-` and `_`",
         ),
         ("hooks: [{name: a, command: minder}]", "1:28: the program `minder` is not an absolute path"),
         (
