@@ -26,7 +26,8 @@ const CODE_NOT_FOUND: i32 = 127;
 
 const AFTER_HELP: &str = "\
 The command sees the system read-only, an empty home and an empty /tmp of its own, and the directories named here;
-without any, the current one is shown read-only. There is no network but its own loopback. Secrets in the tree
+without any, the current one is shown read-only. It starts in the current directory if that is shown, else in /.
+There is no network but its own loopback. Secrets in the tree
 (.env*, .ssh, *.pem …) are hidden, and .git/hooks and .git/config cannot be written.
 
 Exit codes: the command's own; 2 usage, 3 refused, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,

@@ -51,8 +51,8 @@ pub struct Options {
 /// Why an engine could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// No signing key.
-    #[error("cannot use the signing key")]
+    /// No keys.
+    #[error("cannot use the keys of this gate")]
     Keys(#[from] store::KeysError),
     /// No store.
     #[error("cannot open the store")]

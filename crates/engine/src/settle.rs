@@ -299,7 +299,8 @@ fn erased(call: &CallId, tool: &ToolName, status: CallStatus) -> CallResult {
 pub(crate) fn waiting(case: &Case, view: ApprovalView) -> CallResult {
     let content = format!(
         "waiting for approval: {}\ncall {} · approval {}\nNothing has run yet. Make the same call again to join it, \
-         or ask `call_status` for it; do not look for another way.",
+         or ask `call_status` for it; do not look for another way. If people say no, `call_status` says why, and the same \
+         call would ask them once more: do not make it.",
         view.why, case.id, view.id
     );
     CallResult { approval: Some(view), ..answer(&case.id, &case.tool, CallStatus::Waiting, content) }

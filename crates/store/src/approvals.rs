@@ -293,7 +293,7 @@ pub enum AnswerError {
         by: OperatorName,
     },
     /// A yes to this reaches one call, and no further.
-    #[error("{why}, so it can be approved `once` only")]
+    #[error("{why}, so it cannot be approved for that long")]
     OnceOnly {
         /// Why.
         why: &'static str,

@@ -72,7 +72,7 @@ impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> StoreError {
         match Says::of(&error) {
             Says::Locked => StoreError::Locked(error),
-            Says::ReadOnly => StoreError::ReadOnly(error),
+            Says::ReadOnly | Says::NoRights => StoreError::ReadOnly(error),
             Says::Damaged | Says::NotADatabase => StoreError::Damaged(error),
             Says::Full => StoreError::Full(error),
             Says::Unreachable | Says::SignIn | Says::NoDatabase => StoreError::Unreachable(error),
@@ -95,6 +95,7 @@ pub(crate) fn leaves_doubt(error: &sqlx::Error) -> bool {
 pub(crate) enum Says {
     Locked,
     ReadOnly,
+    NoRights,
     CannotOpen,
     NotADatabase,
     Damaged,
@@ -136,8 +137,10 @@ impl Says {
         match code {
             // No lock in time, no end in time, a deadlock, a snapshot that is too old.
             "55P03" | "57014" | "40001" | "40P01" => Says::Locked,
-            // A server that only follows another, or a user who may only read.
-            "25006" | "42501" => Says::ReadOnly,
+            // A server that only follows another.
+            "25006" => Says::ReadOnly,
+            // A user who may only read.
+            "42501" => Says::NoRights,
             "53100" => Says::Full,
             "3D000" | "3F000" => Says::NoDatabase,
             "XX001" | "XX002" => Says::Damaged,

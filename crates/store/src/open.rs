@@ -109,6 +109,14 @@ pub enum OpenError {
         /// Where.
         place: String,
     },
+    /// The role has too few rights.
+    #[error(
+        "the role may not write in `{place}`, and a gate that cannot record cannot work: it has to own the database"
+    )]
+    NoRights {
+        /// Which server and database.
+        place: String,
+    },
     /// Another process holds it.
     #[error("`{place}` is locked by another process")]
     Locked {
@@ -409,6 +417,7 @@ fn explain(place: &Place, error: sqlx::Error) -> OpenError {
         Says::Locked => OpenError::Locked { place },
         // Cannot open: the file is there, so it is the ones beside it that cannot be made.
         Says::ReadOnly | Says::CannotOpen => OpenError::ReadOnly { place },
+        Says::NoRights => OpenError::NoRights { place },
         Says::NotADatabase => OpenError::NotAStore { place },
         Says::SignIn => OpenError::SignIn { place },
         Says::NoDatabase => OpenError::NoDatabase { place },

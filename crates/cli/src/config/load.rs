@@ -85,7 +85,9 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
         _ => Loaded { source: Source::BuiltIn, meaning: Meaning::default(), warnings: strays_beside(own) },
     };
     if !is_missing(Path::new(FILE_NAME)) {
-        let warning = format!("`{FILE_NAME}` here is not read: name it with `--config` if it is yours");
+        let warning = format!(
+            "`{FILE_NAME}` here is not read: if it is yours, move it to TOOLGATE_HOME, or out of the workspace and name it with `--config`"
+        );
         loaded.warnings.push(warning);
     }
     Ok(loaded)

@@ -202,7 +202,9 @@ pub(crate) fn show(result: &CallResult, json: bool) {
         }
         CallStatus::Waiting => {
             talk::say(&format!("  call     {}", result.call_id));
-            talk::say("hint: once it is approved, make the same call again: it joins this one");
+            talk::say(
+                "hint: once it is approved, make the same call again: it joins this one; if it is denied, that asks anew",
+            );
         }
         CallStatus::Refused | CallStatus::Unknown => {
             let reason = result.reason.as_ref();

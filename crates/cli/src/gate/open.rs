@@ -169,14 +169,17 @@ async fn open_with(
 
 /// What to do about a gate that does not open. What is wrong with a key says so itself.
 fn hint_for(error: &OpenError) -> Option<&'static str> {
-    use store::OpenError::{NoDatabase, OtherKey, OtherWrappingKey, SignIn, Unreachable, Wrapping};
+    use store::OpenError::{NoDatabase, NoRights, OtherKey, OtherWrappingKey, SignIn, Unreachable, Wrapping};
     match error {
         OpenError::Keys(_) | OpenError::Credential(_) => None,
         OpenError::Store(Wrapping(_) | OtherWrappingKey { .. }) => None,
         OpenError::Store(OtherKey { .. }) => Some(
             "put that store's `signing.key` and `signing.pub` into TOOLGATE_HOME, or name another store with --store",
         ),
-        OpenError::Store(Unreachable { .. } | SignIn { .. } | NoDatabase { .. }) => {
+        OpenError::Store(SignIn { .. }) => Some(
+            "the password is read from PGPASSWORD or ~/.pgpass, which nobody else may read; --store names another user",
+        ),
+        OpenError::Store(Unreachable { .. } | NoDatabase { .. } | NoRights { .. }) => {
             Some("docs/postgresql.md says how to make the role and the database; --store names another")
         }
         _ => Some("--store and TOOLGATE_HOME choose other places"),

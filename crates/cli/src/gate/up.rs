@@ -27,7 +27,8 @@ const TEND_EVERY: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 The link it prints signs you in once, within ten minutes. Agents come in by `toolgate mcp`, or over HTTP with the token
-that `toolgate agents token NAME` prints. All of them share the store, so any of them sees what the others do.";
+that `toolgate agents token NAME` prints. All of them share the store, so any of them sees what the others do.
+Calls over HTTP work in the directory it was started in, unless the configuration gives the agent a workspace.";
 
 /// Run the gate, with a page where approvals wait
 #[derive(Args)]

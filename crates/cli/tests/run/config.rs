@@ -131,7 +131,7 @@ fn a_configuration_that_was_planted_in_the_workspace_is_mentioned_and_not_obeyed
     let gate = Gate::new();
     fs::write(gate.work().join("toolgate.yaml"), "agents: { default: { autonomy: full } }").expect("written");
     let ended = config(&gate, &["show"]);
-    let said = "warning: `toolgate.yaml` here is not read: name it with `--config` if it is yours\n";
+    let said = "warning: `toolgate.yaml` here is not read: if it is yours, move it to TOOLGATE_HOME, or out of the workspace and name it with `--config`\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), said));
     assert!(ended.stdout.contains("autonomy: semi"), "{}", ended.stdout);
 }

@@ -37,7 +37,12 @@ pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Pro
     let text = std::str::from_utf8(&bytes).map_err(|_| bad_json("the body is not UTF-8"))?;
     // ATTACK(duplicate-key): never by a parser that keeps the last of two keys.
     let parsed = Canonical::parse(text).map_err(|error| bad_json(error.to_string()))?;
-    serde_json::from_value(parsed.into_value()).map_err(|error| Problem::bad_request(error.to_string()))
+    let value = parsed.into_value();
+    // A list would be taken for an object whose keys are left out.
+    if !value.is_object() {
+        return Err(Problem::bad_request("the body is not a JSON object"));
+    }
+    serde_json::from_value(value).map_err(|error| Problem::bad_request(error.to_string()))
 }
 
 /// A JSON answer.

@@ -230,7 +230,10 @@ fn told(result: &CallResult) -> Response {
 }
 
 fn status_of(result: &CallResult) -> StatusCode {
+    let is_internal = result.reason.as_ref().is_some_and(|reason| reason.code == Code::Internal);
     match result.status {
+        // Not even a receipt could be kept: the store is to blame, and nothing ran.
+        CallStatus::Failed if result.receipt.is_none() && is_internal => StatusCode::SERVICE_UNAVAILABLE,
         CallStatus::Completed | CallStatus::Failed | CallStatus::Cancelled => StatusCode::OK,
         CallStatus::Planned | CallStatus::Waiting | CallStatus::Running => StatusCode::ACCEPTED,
         CallStatus::Unknown => StatusCode::INTERNAL_SERVER_ERROR,

@@ -21,6 +21,7 @@ async fn each_end_of_a_call_has_its_status_and_always_the_whole_answer() {
     let ends = [
         ("completed", 200),
         ("failed", 200),
+        ("failed.internal", 503),
         ("cancelled", 200),
         ("waiting", 202),
         ("running", 202),
@@ -71,6 +72,7 @@ async fn what_has_two_meanings_or_none_never_reaches_the_gate() {
         ("{", 400, "bad_json"),
         (r#"{"tool":"a"}{}"#, 400, "bad_json"),
         ("[]", 422, "bad_request"),
+        (r#"["fs.read",{"path":"README.md"},null,null,null,0]"#, 422, "bad_request"),
         ("{}", 422, "bad_request"),
         (r#"{"tool":7}"#, 422, "bad_request"),
         (r#"{"Tool":"a"}"#, 422, "bad_request"),

@@ -152,6 +152,9 @@ impl Gate for Stub {
                 let reason = Reason { code, ..Reason::internal("no") };
                 return result(CallStatus::Refused, Some(reason));
             }
+            if request.tool == "failed.internal" {
+                return result(CallStatus::Failed, Some(Reason::internal("it could not be recorded")));
+            }
             result(CallStatus::parse(&request.tool).unwrap_or(CallStatus::Completed), None)
         })
     }

@@ -115,7 +115,7 @@ async fn who_may_only_read_opens_nothing() {
     let scheme = before.split_once("://").unwrap().0;
     let url = format!("{scheme}://{schema}@{after}");
     let error = Store::open(&url, gate.store.keys().clone()).await.unwrap_err();
-    assert!(matches!(error, OpenError::ReadOnly { .. }), "{error}");
+    assert!(matches!(error, OpenError::NoRights { .. }), "{error}");
 }
 
 #[tokio::test]
