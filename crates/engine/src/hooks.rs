@@ -151,12 +151,9 @@ impl Engine {
             action: admitted.facets.action.clone(),
             arguments: request.arguments.clone(),
         };
-        for hook in self.hooks() {
+        for hook in self.hooks().filter(|hook| hears(hook.as_ref(), HookTime::Before, &proposed.tool)) {
             let name = hook.name();
-            let is_heard = hears(hook.as_ref(), HookTime::Before, &proposed.tool);
-            let said =
-                if is_heard { heard(name, || hook.before(&proposed)).await } else { Ok(Objection::None) };
-            let reason = match said {
+            let reason = match heard(name, || hook.before(&proposed)).await {
                 Ok(Objection::None) => {
                     tell(&mut trace, "-", format!("hook `{name}` has nothing against it"))?;
                     continue;

@@ -174,7 +174,7 @@ fn hint_for(error: &OpenError) -> Option<&'static str> {
         OpenError::Keys(_) | OpenError::Credential(_) => None,
         OpenError::Store(Wrapping(_) | OtherWrappingKey { .. }) => None,
         OpenError::Store(OtherKey { .. }) => Some(
-            "put that store's `signing.key` and `signing.pub` into TOOLGATE_HOME, or name another store with --store",
+            "put that store's `signing.key`, `signing.pub` and `wrapping.key` into TOOLGATE_HOME, or name another store with --store",
         ),
         OpenError::Store(SignIn { .. }) => Some(
             "the password is read from PGPASSWORD or ~/.pgpass, which nobody else may read; --store names another user",

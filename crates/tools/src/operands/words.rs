@@ -109,19 +109,18 @@ pub(crate) fn words_of(
             found.add(script, Binding::Sealed);
         }
     }
+    let mut texts = Vec::new();
     for stage in stages {
         found.add_unasked(last_part(&stage.command), named);
         // ATTACK(module-behind-another): `env python3 -m pkg` and `sh -c 'python3 -m pkg'` run modules, too.
-        let modules = found.modules_of(stage);
-        // The short ones first: a long one must not use up what is looked at.
-        let mut arguments: Vec<&String> = stage.arguments.iter().collect();
-        arguments.sort_by_key(|argument| argument.len());
-        for argument in arguments {
-            found.add_forms(argument, named, &modules);
-        }
+        let modules = modules_of(stage);
+        texts.extend(stage.arguments.iter().map(|argument| (argument, modules.clone())));
     }
-    for value in variables.values() {
-        found.add_forms(value, named, &BTreeSet::new());
+    texts.extend(variables.values().map(|value| (value, BTreeSet::new())));
+    // The short ones first: a long one must not use up what is looked at.
+    texts.sort_by_key(|(text, _)| text.len());
+    for (text, modules) in &texts {
+        found.add_forms(text, named, modules);
     }
     let reads = stages.iter().map(|stage| NotBound {
         what: shown(&stage.command),
@@ -164,7 +163,10 @@ impl Found<'_> {
     /// Adds everything that an argument or the value of a variable may name.
     fn add_forms(&mut self, word: &str, how: Binding, modules: &BTreeSet<&str>) {
         for form in forms_of(word) {
-            if !self.may_look_at(form) {
+            self.looked_at += form.len();
+            // A megabyte of marks is not looked at from each of them to its end.
+            if self.looked_at > MOST_TEXT {
+                self.unseen = true;
                 return;
             }
             // A name may follow letters after which none is looked for.
@@ -179,28 +181,6 @@ impl Found<'_> {
                 modules.iter().for_each(|end| self.add(&format!("{path}{end}"), how));
             }
         }
-    }
-
-    /// What the modules of all interpreters that a stage names are files of.
-    fn modules_of(&mut self, stage: &Stage) -> BTreeSet<&'static str> {
-        let mut modules = BTreeSet::new();
-        for word in [&stage.command].into_iter().chain(&stage.arguments) {
-            for form in forms_of(word) {
-                if !self.may_look_at(form) {
-                    return modules;
-                }
-                modules.extend(modules_of_interpreter(form).unwrap_or_default());
-            }
-        }
-        modules
-    }
-
-    /// A megabyte of marks is not looked at from each of them to its end.
-    fn may_look_at(&mut self, form: &str) -> bool {
-        self.looked_at += form.len();
-        let may = self.looked_at <= MOST_TEXT;
-        self.unseen |= !may;
-        may
     }
 
     /// Adds what a program reads without being told, wherever in a command its name stands.
@@ -285,6 +265,14 @@ fn last_part(command: &str) -> &str {
 fn modules_of_interpreter(program: &str) -> Option<&'static [&'static str]> {
     let name = last_part(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     INTERPRETERS.iter().find(|(known, _)| *known == name).map(|(_, modules)| *modules)
+}
+
+/// What the modules of all interpreters that a stage names are files of.
+fn modules_of(stage: &Stage) -> BTreeSet<&'static str> {
+    let words = [&stage.command].into_iter().chain(&stage.arguments);
+    // Programs stand between breaks, or between marks: what is longer names none.
+    let programs = words.flat_map(|word| word.split(is_break).chain(word.split(is_mark)));
+    programs.filter_map(modules_of_interpreter).flatten().copied().collect()
 }
 
 /// Which argument is the program of an interpreter.
@@ -425,6 +413,16 @@ mod tests {
         let stages = [stage(&["make", &options, "y.mk"])];
         let found = words_of(&stages, &BTreeMap::new(), WorkspaceAccess::Write, Path::new("/w"));
         assert!(found.unseen && found.words.iter().any(|word| word.text == "y.mk"));
+    }
+
+    #[test]
+    fn a_long_word_takes_nothing_from_the_short_ones_of_any_stage() {
+        let long = "a:".repeat(1 << 19);
+        let stages = [stage(&["tool", &long]), stage(&["env", "python3", "-m", "pkg", "y.sh"])];
+        let variables = [("A".to_owned(), "z.sh".to_owned())].into();
+        let found = words_of(&stages, &variables, WorkspaceAccess::Write, Path::new("/w"));
+        let has = |text: &str| found.words.iter().any(|word| word.text == text);
+        assert!(found.unseen && has("y.sh") && has("z.sh") && has("pkg.py"));
     }
 
     #[test]
