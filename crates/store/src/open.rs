@@ -7,12 +7,13 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers};
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection, Row, Transaction};
 use thiserror::Error;
+use tokio::time::sleep;
 
 use crate::carrying::is_of_earlier_version;
 use crate::durable::Disk;
@@ -28,6 +29,9 @@ use crate::sealing::has_plain_text;
 
 /// How long a statement waits for another process.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long one who found a new store locked leaves it to the other.
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Connections that only read. One more writes.
 const READERS: u32 = 4;
@@ -180,11 +184,7 @@ impl Store {
     pub(crate) async fn open_within(url: &str, keys: Keys, patience: Duration) -> Result<Store, OpenError> {
         let place = Place::parse(url)?.made()?;
         let options = place.options()?;
-        let mut connection = connect(&place, &options, patience).await?;
-        let prepared = prepare(&mut connection, &place, keys).await;
-        // It has done its work; the pools make their own.
-        let _ = connection.close().await;
-        let (keys, Earlier { plain_text, people }) = prepared?;
+        let (keys, Earlier { plain_text, people }) = prepared(&place, &options, keys, patience).await?;
         let disk = match &place {
             Place::File(path) => {
                 let disk = Arc::new(Disk::under(path));
@@ -343,6 +343,32 @@ async fn connect(
         Ok(connection)
     });
     connected.await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(|error| explain(place, error))
+}
+
+/// Connects and brings the schema up to date.
+///
+/// SQLite does not wait for others, whatever it is told, while one of several who open a new file at once makes it
+/// one that many can use: then it is tried again.
+async fn prepared(
+    place: &Place,
+    options: &AnyConnectOptions,
+    keys: Keys,
+    patience: Duration,
+) -> Result<(Keys, Earlier), OpenError> {
+    let begun = Instant::now();
+    loop {
+        let tried = async {
+            let mut connection = connect(place, options, patience).await?;
+            let prepared = prepare(&mut connection, place, keys.clone()).await;
+            // It has done its work; the pools make their own.
+            let _ = connection.close().await;
+            prepared
+        };
+        match tried.await {
+            Err(OpenError::Locked { .. }) if begun.elapsed() < patience => sleep(BETWEEN_TRIES).await,
+            ended => return ended,
+        }
+    }
 }
 
 /// What earlier versions have left to be done.

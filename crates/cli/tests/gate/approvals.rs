@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::place::{CLEAN, Place, text};
-use crate::toolgate::{finish, start};
+use crate::toolgate::{finish, start, until};
 
 #[test]
 fn a_risky_call_waits_is_approved_and_runs_once() {
@@ -82,13 +82,10 @@ fn a_file_that_has_changed_since_it_was_approved_is_left_alone() {
 fn a_call_that_still_waits_goes_on_by_itself_once_it_is_approved() {
     let Some(place) = Place::new() else { return };
     let waiting = start(&mut place.command(&["call", "shell", CLEAN, "--wait", "20", "--json"]));
-    let id = loop {
+    let id = until("it waits", || {
         let (_, waits) = place.json(&["approvals"]);
-        let id = text(&waits, "/0/id");
-        if !id.is_empty() {
-            break id;
-        }
-    };
+        Some(text(&waits, "/0/id")).filter(|id| !id.is_empty())
+    });
     assert_eq!(place.toolgate(&["approve", &id]).code, Some(0));
     let ran = finish(waiting);
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -1,10 +1,13 @@
 //! Calls that run and calls that are refused.
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::place::{Place, text};
+use crate::toolgate::{finish, start};
 
 #[test]
 fn a_file_is_read_from_an_empty_home() {
@@ -189,4 +192,21 @@ fn the_demo_touches_nothing_that_is_configured() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(place.work().join("build/old.o").exists());
     assert!(!place.home().join("toolgate.db").exists());
+}
+
+#[test]
+fn commands_that_find_an_empty_home_at_once_make_it_ready_together() {
+    for late in [0, 15, 30, 60, 90, 120] {
+        let Some(place) = Place::new() else { return };
+        let call = ["call", "fs.read", r#"{"path":"README.md"}"#, "--json"];
+        let mut started = vec![start(&mut place.command(&call))];
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(late));
+            started.push(start(&mut place.command(&["approvals", "--json"])));
+        }
+        for child in started {
+            let ran = finish(child);
+            assert_eq!(ran.code, Some(0), "{late} ms apart: {ran:?}");
+        }
+    }
 }

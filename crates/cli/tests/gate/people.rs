@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::place::{CLEAN, Place, text};
+use crate::toolgate::until;
 
 const PRIVILEGED_RULE: &str = "approval:\n  rules:\n    - { tool: shell, action: prompt, quorum: 2 }\n";
 
@@ -220,13 +221,11 @@ fn a_question_goes_on_to_others_and_the_proposer_does_not_answer() {
     let id = text(&waiting, "/approval/id");
     let own = place.toolgate(&["approve", &id]);
     assert!(own.code == Some(3) && own.stderr.contains("`me` proposed the call"), "{own:?}");
-    loop {
+    until("others are asked", || {
         let listed = place.toolgate(&["approvals"]);
         assert!(listed.stdout.contains("not by   me, who proposed it"), "{listed:?}");
-        if listed.stdout.contains("now with boss") {
-            break;
-        }
-    }
+        listed.stdout.contains("now with boss").then_some(())
+    });
     assert_eq!(place.toolgate(&["approve", &id, "--key-file", &file]).code, Some(0));
     let told = place.toolgate(&["ledger", "show"]);
     assert!(told.stdout.contains("approval.escalated"), "{told:?}");

@@ -124,16 +124,30 @@ pub(crate) fn start(command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}"))
 }
 
-/// Waits for the end of a command and reads what it wrote. One that hangs is ended, and fails the test.
+/// Waits for the end of a command and reads what it wrote. One that hangs is ended, and fails the test; so does one
+/// that leaves somebody behind who could still write.
 pub(crate) fn finish(mut child: Child) -> Ran {
     let stdout = child.stdout.take().map(|stream| thread::spawn(|| read_all(stream)));
     let stderr = child.stderr.take().map(|stream| thread::spawn(|| read_all(stream)));
     let code = wait(&mut child);
     let text = |reader: Option<thread::JoinHandle<Vec<u8>>>| {
-        let bytes = reader.map(|reader| reader.join().expect("a reader does not panic")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        let Some(reader) = reader else { return String::new() };
+        until("nobody writes any more", || reader.is_finished().then_some(()));
+        String::from_utf8_lossy(&reader.join().expect("a reader does not panic")).into_owned()
     };
     Ran { code, stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Looks again and again for something that has to come by itself. If it does not come, the test fails.
+pub(crate) fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "after {PATIENCE:?} it is not so: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Waits for the end of a command: its exit code, `None` for a signal. One that hangs is ended, and fails the test.
