@@ -5,10 +5,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use jail::{Caller, Control, Helper};
+use jail::{Caller, Control, Helper, Warm};
 
 use crate::Try;
-use crate::launch::{Mode, Site};
+use crate::launch::{Mode, Site, Start};
 use crate::place::{Place, copy_program};
 
 /// Where places that must not lie beneath `/tmp` are made, if a caller does not say. `/tmp` is scratch space inside a
@@ -23,6 +23,8 @@ pub(crate) struct Bench {
     pub(crate) tool: PathBuf,
     /// The same, to launch sandboxes with.
     pub(crate) helper: Helper,
+    /// Sandboxes of it that wait.
+    pub(crate) warm: Warm,
     pub(crate) caller: Caller,
     pub(crate) settings: Settings,
 }
@@ -131,12 +133,18 @@ impl Bench {
         let tool = base.join("tool");
         copy_program(&std::env::current_exe()?, &tool)?;
         let helper = Helper { binary: tool.clone() };
-        Ok(Bench { base, tool, helper, caller: Caller::current(), settings })
+        let warm = Warm::new(helper.clone());
+        Ok(Bench { base, tool, helper, warm, caller: Caller::current(), settings })
     }
 
     /// A place for one attempt.
     pub(crate) fn site(&self, mode: Mode) -> Try<Site<'_>> {
-        Ok(Site { bench: self, mode, place: Place::new(&self.base)? })
+        self.site_from(mode, Start::Cold)
+    }
+
+    /// The same with sandboxes that come from there.
+    pub(crate) fn site_from(&self, mode: Mode, start: Start) -> Try<Site<'_>> {
+        Ok(Site { bench: self, mode, start, place: Place::new(&self.base)? })
     }
 
     fn is_beneath_tmp(&self) -> bool {

@@ -4,7 +4,7 @@ use jail::{Control, Controls, Level, Limit, Outcome, Report};
 
 use crate::Try;
 use crate::bench::{Bench, Need};
-use crate::launch::{Mode, Reply, Site};
+use crate::launch::{Mode, Reply, Site, Start};
 
 /// One attack, and what is promised about it.
 pub(crate) struct Case {
@@ -99,7 +99,13 @@ impl Case {
     pub(crate) fn prove(&self, bench: &Bench) -> Try<()> {
         self.show_teeth(bench)?;
         self.try_each_wall_alone(bench)?;
-        let attempt = self.make(bench, Mode::behind_all())?;
+        self.attack(bench, Start::Cold)?;
+        self.attack(bench, Start::Warm)
+            .map_err(|error| format!("in a sandbox that has waited: {error}").into())
+    }
+
+    fn attack(&self, bench: &Bench, start: Start) -> Try<()> {
+        let attempt = self.make(bench, Mode::behind_all(), start)?;
         match &attempt.effect {
             Effect::Held(_) => self.check_trace(bench, &attempt.answer),
             Effect::Through(what) => Err(format!("attack: got through: {what}").into()),
@@ -108,13 +114,13 @@ impl Case {
 
     /// Whether the attack gets through when its walls are left out.
     pub(crate) fn gets_through_without_walls(&self, bench: &Bench) -> Try<Effect> {
-        Ok(self.make(bench, Mode::without(&self.walls))?.effect)
+        Ok(self.make(bench, Mode::without(&self.walls), Start::Cold)?.effect)
     }
 
     fn show_teeth(&self, bench: &Bench) -> Try<()> {
         let effect = match &self.teeth {
             Teeth::WithoutItsWalls => self.gets_through_without_walls(bench),
-            Teeth::Bare => self.make(bench, Mode::Bare).map(|attempt| attempt.effect),
+            Teeth::Bare => self.make(bench, Mode::Bare, Start::Cold).map(|attempt| attempt.effect),
             Teeth::Shown(show) => bench.site(Mode::Bare).and_then(|site| show(&site)),
         };
         match effect.map_err(|error| format!("control: {error}"))? {
@@ -132,7 +138,7 @@ impl Case {
         }
         for wall in &self.walls {
             let others: Vec<Control> = self.walls.iter().copied().filter(|other| other != wall).collect();
-            let attempt = self.make(bench, Mode::without(&others))?;
+            let attempt = self.make(bench, Mode::without(&others), Start::Cold)?;
             if let Effect::Through(what) = attempt.effect {
                 return Err(format!("attack: {wall} alone does not hold: {what}").into());
             }
@@ -165,8 +171,8 @@ impl Case {
         }
     }
 
-    fn make(&self, bench: &Bench, mode: Mode) -> Try<Attempt> {
-        let site = bench.site(mode)?;
+    fn make(&self, bench: &Bench, mode: Mode, start: Start) -> Try<Attempt> {
+        let site = bench.site_from(mode, start)?;
         (self.attempt)(&site)
             .map_err(|error| format!("the attack could not be made ({mode}): {error}").into())
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jail::{
     Access, ChangeReport, Content, Control, Controls, Directory, Draft, Helper, Limits, Loopback, Names,
-    Plan, Program, Report, Request, Response, Strictness,
+    Plan, Program, Report, Request, Response, Strictness, Warm,
 };
 
 use crate::Try;
@@ -25,6 +25,15 @@ pub(crate) enum Mode {
     Behind(Controls),
     /// Nothing: a plain process.
     Bare,
+}
+
+/// Where the sandbox comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// It is made for the run.
+    Cold,
+    /// It has waited for one.
+    Warm,
 }
 
 impl Mode {
@@ -53,6 +62,7 @@ impl fmt::Display for Mode {
 pub(crate) struct Site<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) mode: Mode,
+    pub(crate) start: Start,
     pub(crate) place: Place,
 }
 
@@ -171,8 +181,14 @@ impl Site<'_> {
 
     /// The same for one that seals files.
     pub(crate) fn run_sealed(&self, plan: Plan, sealed: Vec<u8>, launcher: &Launcher) -> Try<Ran> {
-        let helper = self.helper(launcher)?;
-        Ok(match helper.run(&Request { plan, sealed, input: Vec::new() }) {
+        let request = Request { plan, sealed, input: Vec::new() };
+        let answer = match (self.start, self.helper(launcher)?) {
+            (Start::Cold, helper) => helper.unwrap_or_else(|| self.bench.helper.clone()).run(&request),
+            (Start::Warm, None) => self.bench.warm.run(&request),
+            // With a zygote that was started the same way.
+            (Start::Warm, Some(helper)) => Warm::new(helper).run(&request),
+        };
+        Ok(match answer {
             Ok(Response::Report(report)) => Ran {
                 stdout: report.stdout.text(),
                 stderr: report.stderr.text(),
@@ -214,11 +230,11 @@ impl Site<'_> {
         }
     }
 
-    /// The binary that launches: our own, or a script that prepares it.
-    fn helper(&self, launcher: &Launcher) -> Try<Helper> {
+    /// A script that prepares the binary that launches, if it is not launched as it is.
+    fn helper(&self, launcher: &Launcher) -> Try<Option<Helper>> {
         let Launcher { environment, stages, noted, mark } = launcher;
         if environment.is_empty() && stages.is_empty() && noted.is_none() && mark.is_none() {
-            return Ok(self.bench.helper.clone());
+            return Ok(None);
         }
         let mut script = String::from("#!/bin/sh\n");
         if let Some(file) = noted {
@@ -235,7 +251,7 @@ impl Site<'_> {
             self.bench.tool.display(),
             stages.join(" ")
         ));
-        Ok(Helper { binary: self.place.program("launcher", &script)? })
+        Ok(Some(Helper { binary: self.place.program("launcher", &script)? }))
     }
 
     fn run_bare(&self, run: &Run) -> Try<Ran> {

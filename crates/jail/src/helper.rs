@@ -1,10 +1,13 @@
 //! A process of its own to launch from: a gate has threads, and a threaded process must not fork a sandbox.
 //!
-//! The helper is our own binary under another argument. Its standard input is a socket, on which it reads one plan.
-//! Either it runs that plan and answers with a report ([`Helper::start`]), or it keeps what it started and passes bytes
-//! between the gate and it ([`Helper::keep`]). In both cases it ends its sandbox when the gate hangs up.
+//! A helper is our own binary under another argument, started for one run ([`Helper`]), or copied from one that waits
+//! ([`crate::Warm`]). Its standard input is a socket, on which it reads one errand. Either it runs a plan and answers with
+//! a report, or it keeps what it started and passes bytes between the gate and it. In both cases it ends its sandbox when
+//! the gate hangs up.
+//!
+//! Messages are frames: a length and that many bytes. An empty one says that a helper which waits is ready.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -17,18 +20,38 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::control::Enforcement;
-use crate::launch::{Prepared, StartError, run_sealed};
-use crate::orders::Step;
+use crate::launch::{Prepared, StartError};
+use crate::orders::{Manner, Step};
 use crate::plan::{Plan, PlanError};
 use crate::report::Report;
 use crate::seal::MAX_SEALED_BYTES;
 use crate::stream::{Feed, Streams};
+use crate::zygote::{self, ZYGOTE_ARGUMENT};
 
 /// The argument that makes our binary a helper.
 pub const HELPER_ARGUMENT: &str = "__jail";
 
-/// The argument after it that makes it keep what it starts.
-const KEEP_ARGUMENT: &str = "--keep";
+/// What a helper is to do; the first frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Errand {
+    /// Run a plan and report.
+    Run,
+    /// Run a plan and pass bytes.
+    Keep,
+}
+
+impl Errand {
+    fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Errand::Run => b"run",
+            Errand::Keep => b"keep",
+        }
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Errand> {
+        [Errand::Run, Errand::Keep].into_iter().find(|errand| errand.as_bytes() == bytes)
+    }
+}
 
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 /// How long a helper that was hung up on may take to clean up.
@@ -103,43 +126,33 @@ impl Helper {
 
     /// Starts one request. The sandbox ends when the handle is dropped.
     pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
-        let plan = request.plan.encode()?;
-        let (child, channel) = self.spawn(&[], Stdio::inherit())?;
-        let running = Running { child, channel };
-        let frames = [&plan, &request.sealed, &request.input];
-        let sent = frames.into_iter().try_for_each(|frame| write_frame(&running.channel, frame));
-        sent.map_err(HelperError::Silent)?;
-        Ok(running)
+        self.call()?.start(request)
     }
 
     /// Starts a program that is talked to over its standard input and output. What it says on its standard error is
     /// dropped. Returns when it has been started and every wall stands around it.
     pub fn keep(&self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
-        let plan = plan.encode()?;
-        let (child, channel) = self.spawn(&[KEEP_ARGUMENT], Stdio::null())?;
-        let mut kept = Kept { child, channel, enforcement: Enforcement::default() };
-        let sent = write_frame(&kept.channel, &plan);
-        let opened = sent.and_then(|()| read_frame(&kept.channel, MAX_INPUT)).map_err(HelperError::Silent)?;
-        let opening: Opening = postcard::from_bytes(&opened).map_err(|_| garbled())?;
-        Ok(opening.map(|enforcement| {
-            kept.enforcement = enforcement;
-            kept
-        }))
+        self.call()?.keep(plan)
+    }
+
+    /// A helper that was started for one errand.
+    pub(crate) fn call(&self) -> Result<Line, HelperError> {
+        let (child, channel) = self.spawn(HELPER_ARGUMENT)?;
+        Ok(Line { channel, child: Some(child) })
     }
 
     #[expect(clippy::disallowed_methods, reason = "the helper is our own binary, and raises the walls")]
-    fn spawn(&self, arguments: &[&str], stderr: Stdio) -> Result<(Child, UnixStream), HelperError> {
+    pub(crate) fn spawn(&self, argument: &str) -> Result<(Child, UnixStream), HelperError> {
         let (ours, theirs) = UnixStream::pair().map_err(HelperError::Silent)?;
         let spawned = theirs.try_clone().and_then(|output| {
             Command::new(&self.binary)
-                .arg(HELPER_ARGUMENT)
-                .args(arguments)
+                .arg(argument)
                 .env_clear()
                 // Whoever kills the gate's whole group leaves somebody to clean up after it.
                 .process_group(0)
                 .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
                 .stdout(Stdio::from(std::os::fd::OwnedFd::from(output)))
-                .stderr(stderr)
+                .stderr(Stdio::null())
                 .spawn()
         });
         let child = spawned.map_err(|source| HelperError::Spawn { binary: self.binary.clone(), source })?;
@@ -147,11 +160,47 @@ impl Helper {
     }
 }
 
+/// The line to a helper that has no errand yet. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) channel: UnixStream,
+    /// The helper, if it was started for this errand.
+    pub(crate) child: Option<Child>,
+}
+
+impl Line {
+    pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
+        let plan = request.plan.encode()?;
+        let running = Running { line: self, has_answered: false };
+        running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input])?;
+        Ok(running)
+    }
+
+    pub(crate) fn keep(self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
+        let plan = plan.encode()?;
+        let mut kept = Kept { line: self, enforcement: Enforcement::default() };
+        kept.line.send(&[Errand::Keep.as_bytes(), &plan])?;
+        let opened = read_answer(&kept.line.channel).map_err(HelperError::Silent)?;
+        let opening: Opening = postcard::from_bytes(&opened).map_err(|_| garbled())?;
+        Ok(opening.map(|enforcement| {
+            kept.enforcement = enforcement;
+            kept
+        }))
+    }
+
+    fn send(&self, frames: &[&[u8]]) -> Result<(), HelperError> {
+        // What is short goes at once: each piece would wake the other side.
+        let mut gathered = BufWriter::with_capacity(64 * 1024, &self.channel);
+        let sent = frames.iter().try_for_each(|frame| write_frame(&mut gathered, frame));
+        sent.and_then(|()| gathered.flush()).map_err(HelperError::Silent)
+    }
+}
+
 /// A run that is being made.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
-    channel: UnixStream,
+    line: Line,
+    has_answered: bool,
 }
 
 /// Ends a run from elsewhere.
@@ -161,12 +210,13 @@ pub struct Hangup(UnixStream);
 impl Running {
     /// What ends it while somebody waits for it.
     pub fn hangup(&self) -> io::Result<Hangup> {
-        self.channel.try_clone().map(Hangup)
+        self.line.channel.try_clone().map(Hangup)
     }
 
-    /// Waits for the answer.
-    pub fn wait(self) -> Result<Response, HelperError> {
-        let bytes = read_frame(&self.channel, usize::MAX).map_err(HelperError::Silent)?;
+    /// Waits for the answer. No process of the sandbox is alive then.
+    pub fn wait(mut self) -> Result<Response, HelperError> {
+        let bytes = read_answer(&self.line.channel).map_err(HelperError::Silent)?;
+        self.has_answered = true;
         postcard::from_bytes(&bytes).map_err(|_| garbled())
     }
 }
@@ -180,24 +230,27 @@ impl Hangup {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.channel.shutdown(Shutdown::Both);
         // Not killed: what a tool has left behind is looked at after its end.
-        let _ = self.child.wait();
+        let _ = self.line.channel.shutdown(Shutdown::Write);
+        match &mut self.line.child {
+            Some(child) => drop(child.wait()),
+            None if self.has_answered => {}
+            None => drop(io::copy(&mut &self.line.channel, &mut io::sink())),
+        }
     }
 }
 
 /// A program behind walls that is talked to. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Kept {
-    child: Child,
-    channel: UnixStream,
+    line: Line,
     enforcement: Enforcement,
 }
 
 impl Kept {
     /// What leads to its standard input and from its standard output.
     pub fn channel(&self) -> &UnixStream {
-        &self.channel
+        &self.line.channel
     }
 
     /// What holds it.
@@ -209,16 +262,17 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         // The helper ends the sandbox and removes its cgroup. One that does not is ended itself, and the sandbox with it.
-        let _ = self.channel.shutdown(Shutdown::Both);
+        let _ = self.line.channel.shutdown(Shutdown::Both);
+        let Some(child) = &mut self.line.child else { return };
         let begun = Instant::now();
         while begun.elapsed() < END_WITHIN {
-            match self.child.try_wait() {
+            match child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
                 _ => return,
             }
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -232,50 +286,77 @@ fn garbled() -> HelperError {
 
 /// Becomes a helper if the arguments say so, and does not return then. The first line of `main`, before any thread.
 pub fn serve_if_asked() {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|argument| argument == HELPER_ARGUMENT) {
-        let keeps = arguments.next().is_some_and(|argument| argument == KEEP_ARGUMENT);
-        let served = if keeps { serve_kept() } else { serve() };
-        std::process::exit(i32::from(served.is_err()));
+    let argument = std::env::args_os().nth(1).unwrap_or_default();
+    let served = if argument == HELPER_ARGUMENT {
+        serve(Manner::AtOnce)
+    } else if argument == ZYGOTE_ARGUMENT {
+        zygote::serve()
+    } else {
+        return;
+    };
+    std::process::exit(i32::from(served.is_err()));
+}
+
+/// Does one errand for whoever is at the other end of standard input.
+pub(crate) fn serve(manner: Manner) -> io::Result<()> {
+    let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
+    let mut prepared = match manner {
+        Manner::AtOnce => Prepared::new(),
+        Manner::Waiting => Prepared::waiting(),
+    };
+    if let (Ok(prepared), Manner::Waiting) = (&mut prepared, manner) {
+        let ready = || drop(write_frame(&channel, &[]));
+        if !prepared.wait(channel.as_fd(), ready) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+    }
+    let errand = read_frame(&channel, MAX_INPUT)?;
+    match Errand::from_bytes(&errand) {
+        Some(Errand::Run) => serve_run(prepared, &channel),
+        Some(Errand::Keep) => serve_kept(prepared, &channel),
+        None => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
-fn serve() -> io::Result<()> {
-    let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
-    let response = match read_request(&channel) {
-        Ok(request) => answer(request, &channel),
-        Err(error) => garbled_plan(&*error),
+fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<()> {
+    let request = match read_request(channel) {
+        Ok(request) => request,
+        Err(error) => return answer(channel, &garbled_plan(&*error)),
     };
-    let bytes = postcard::to_stdvec(&response).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    write_frame(&channel, &bytes)
+    let Request { plan, sealed, input } = request;
+    let streams = Streams::Collect { input: Feed::Bytes(input) };
+    let ran =
+        prepared.and_then(|prepared| prepared.run_to_end(&plan, &sealed, streams, Some(channel.as_fd())));
+    match ran {
+        // What is left is taken down after the answer: nobody has to wait for it.
+        Ok((report, remains)) => {
+            let answered = answer(channel, &Response::Report(Box::new(report)));
+            drop(remains);
+            answered
+        }
+        Err(error) => answer(channel, &refused(&error)),
+    }
 }
 
-fn serve_kept() -> io::Result<()> {
-    let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
-    let tell = |opening: &Opening| {
-        let bytes = postcard::to_stdvec(opening).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-        write_frame(&channel, &bytes)
-    };
-    let plan = match read_frame(&channel, crate::plan::MAX_PLAN_BYTES).map(|bytes| Plan::decode(&bytes))? {
+fn serve_kept(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<()> {
+    let plan = match read_frame(channel, crate::plan::MAX_PLAN_BYTES).map(|bytes| Plan::decode(&bytes))? {
         Ok(plan) => plan,
-        Err(error) => return tell(&Err(garbled_plan(&error))),
+        Err(error) => return answer(channel, &Opening::Err(garbled_plan(&error))),
     };
     let mut started = |enforcement: &Enforcement| {
         // A gate that does not hear this has hung up, and that ends the sandbox.
-        let _ = tell(&Ok(enforcement.clone()));
+        let _ = answer(channel, &Opening::Ok(enforcement.clone()));
     };
-    let run = Prepared::new().and_then(|begun| begun.run_kept(&plan, channel.as_fd(), &mut started));
+    let run = prepared.and_then(|begun| begun.run_kept(&plan, channel.as_fd(), &mut started));
     match run {
         Ok(()) => Ok(()),
-        Err(error) => tell(&Err(refused(&error))),
+        Err(error) => answer(channel, &Opening::Err(refused(&error))),
     }
 }
 
-fn answer(Request { plan, sealed, input }: Request, channel: &UnixStream) -> Response {
-    match run_sealed(&plan, &sealed, Streams::Collect { input: Feed::Bytes(input) }, Some(channel.as_fd())) {
-        Ok(report) => Response::Report(Box::new(report)),
-        Err(error) => refused(&error),
-    }
+fn answer(channel: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(answer).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    write_frame(channel, &bytes)
 }
 
 /// An error as it crosses to the gate: it and its causes, which wall, which number.
@@ -301,9 +382,19 @@ fn read_request(channel: &UnixStream) -> Result<Request, Box<dyn std::error::Err
     Ok(Request { plan, sealed, input: read_frame(channel, MAX_INPUT)? })
 }
 
-fn write_frame(mut channel: &UnixStream, bytes: &[u8]) -> io::Result<()> {
+fn write_frame(mut channel: impl Write, bytes: &[u8]) -> io::Result<()> {
     channel.write_all(&(bytes.len() as u64).to_le_bytes())?;
     channel.write_all(bytes)
+}
+
+/// The next frame that is more than a word that somebody is ready.
+fn read_answer(channel: &UnixStream) -> io::Result<Vec<u8>> {
+    loop {
+        let bytes = read_frame(channel, usize::MAX)?;
+        if !bytes.is_empty() {
+            return Ok(bytes);
+        }
+    }
 }
 
 fn read_frame(mut channel: &UnixStream, most: usize) -> io::Result<Vec<u8>> {

@@ -18,7 +18,7 @@ use rustix::termios::Winsize;
 
 use crate::control::{Control, Controls};
 use crate::identity::Identity;
-use crate::orders::{NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
+use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Executable};
@@ -76,7 +76,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     stage_one::bind_life_to_parent()?;
     stage_one::enter_namespaces(without)?;
     // The maps are written, and the cgroup is there.
-    let Ok(((), doors)) = receive::<()>(socket) else { return Ok(Started::Abandoned) };
+    let Ok((manner, doors)) = receive::<Manner>(socket) else { return Ok(Started::Abandoned) };
     for door in doors {
         enter_cgroup(&door)?;
     }
@@ -88,7 +88,10 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     }
     let keeps_root = without.contains(Control::Filesystem);
     let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
-
+    stage_one::raise_first_walls(without)?;
+    if manner == Manner::Waiting {
+        say_ready(socket).map_err(Failure::at(Step::Channel))?;
+    }
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
     let mut sent = sent.into_iter();
     if orders.enters_cgroup {
@@ -104,6 +107,13 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     let terminal = orders.terminal.map(open_terminal).transpose().map_err(Failure::at(Step::Terminal))?;
     let enforcement = stage_two::raise_walls(&orders)?;
     start(socket, &orders, enforcement, terminal)
+}
+
+/// The network and mounts of a sandbox take their time to be taken down; by these they outlive the init.
+fn say_ready(socket: &OwnedFd) -> io::Result<()> {
+    let open = |path| openat(rustix::fs::CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let namespaces = [open("/proc/self/ns/mnt")?, open("/proc/self/ns/net")?];
+    send(socket, &Said::Ready, &namespaces.each_ref().map(AsFd::as_fd))
 }
 
 fn start(

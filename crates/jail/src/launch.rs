@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -26,7 +27,9 @@ use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited};
 use crate::mounts::{copy_of, translate_owners};
 use crate::names::Names;
-use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step, send};
+use crate::orders::{
+    Manner, OrderedDirectory, OrderedProgram, Orders, Rlimits, Said, Source, Step, receive, send,
+};
 use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::seal;
@@ -132,6 +135,15 @@ pub struct Prepared {
     cgroup: Cgroup,
     socket: OwnedFd,
     pipes: Pipes,
+    waited: Waited,
+}
+
+/// What was made and heard while there was no plan yet.
+#[derive(Default)]
+struct Waited {
+    namespaces: Vec<OwnedFd>,
+    translations: Translations,
+    failed: Option<Box<StartError>>,
 }
 
 /// The launcher's ends of the tool's standard streams.
@@ -144,10 +156,15 @@ pub(crate) struct Pipes {
 impl Prepared {
     /// Begins a sandbox before its plan is known: the kernel makes namespaces while the caller makes up its mind.
     pub fn new() -> Result<Prepared, StartError> {
-        Prepared::without(Controls::NONE)
+        Prepared::without(Controls::NONE, Manner::AtOnce)
     }
 
-    fn without(without: Controls) -> Result<Prepared, StartError> {
+    /// The same for a plan that may be long in coming; see [`Prepared::wait`].
+    pub(crate) fn waiting() -> Result<Prepared, StartError> {
+        Prepared::without(Controls::NONE, Manner::Waiting)
+    }
+
+    fn without(without: Controls, manner: Manner) -> Result<Prepared, StartError> {
         if !sys::is_single_threaded() {
             return Err(StartError::Threads);
         }
@@ -186,7 +203,7 @@ impl Prepared {
             cgroup = Cgroup::begin();
         }
         let door: Vec<BorrowedFd<'_>> = cgroup.door().into_iter().map(AsFd::as_fd).collect();
-        tell(&ours, &(), &door)?;
+        tell(&ours, &manner, &door)?;
         Ok(Prepared {
             init,
             identity,
@@ -194,7 +211,46 @@ impl Prepared {
             cgroup,
             socket: ours,
             pipes: Pipes { stdin: stdin_write, stdout: stdout_read, stderr: stderr_read },
+            waited: Waited::default(),
         })
+    }
+
+    /// Waits until there is something to be read from `channel`, or its end; `ready` is told when stage one is built. False
+    /// if the init has ended.
+    pub(crate) fn wait(&mut self, channel: BorrowedFd<'_>, mut ready: impl FnMut()) -> bool {
+        loop {
+            let mut watched =
+                [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+            if poll(&mut watched, None).is_err_and(|error| error != Errno::INTR) {
+                return false;
+            }
+            let [asked, said] = watched.map(|watched| watched.revents());
+            if !asked.is_empty() {
+                return true;
+            }
+            if !said.is_empty() {
+                match receive::<Said>(&self.socket) {
+                    Ok((Said::Ready, namespaces)) => {
+                        self.waited.namespaces = namespaces;
+                        self.foresee();
+                        ready();
+                    }
+                    Ok((Said::Failed { step, error }, _)) => {
+                        let source = io::Error::from_raw_os_error(error);
+                        self.waited.failed = Some(Box::new(StartError::Wall { step, source }));
+                        return true;
+                    }
+                    Ok(_) | Err(_) => return false,
+                }
+            }
+        }
+    }
+
+    /// Makes what the next plan is likely to need: root's own directories are the usual ones.
+    fn foresee(&mut self) {
+        if self.identity.caller == Caller::Root && !self.identity.is_host_root() {
+            let _ = self.waited.translations.from(&self.identity, (0, 0));
+        }
     }
 
     /// Runs one plan in it and waits for the end. `lifeline`, if given, ends the sandbox when its other side hangs up.
@@ -215,15 +271,27 @@ impl Prepared {
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
+        self.run_to_end(plan, sealed, streams, lifeline).map(|(report, _)| report)
+    }
+
+    /// The same; what is left of the sandbox is taken down when the caller drops it. No process of it is alive by then.
+    pub(crate) fn run_to_end(
+        self,
+        plan: &Plan,
+        sealed: &[u8],
+        streams: Streams,
+        lifeline: Option<BorrowedFd<'_>>,
+    ) -> Result<(Report, Running), StartError> {
         if self.without != plan.without() {
             drop(self);
-            return run_sealed(plan, sealed, streams, lifeline);
+            let fitting = Prepared::without(plan.without(), Manner::AtOnce)?;
+            return fitting.run_to_end(plan, sealed, streams, lifeline);
         }
         let begun = Instant::now();
         let (running, pipes) = self.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, &mut |_| {})?;
         let aftermath = changes::after(plan, &running.opened);
-        Ok(supervised.into_report(running, aftermath))
+        Ok((supervised.into_report(&running, aftermath), running))
     }
 
     /// Runs one plan for whoever is at the other end of `lifeline`, until they hang up.
@@ -249,12 +317,16 @@ impl Prepared {
         streams: &Streams,
         begun: Instant,
     ) -> Result<(Running, Pipes), StartError> {
+        if let Some(failed) = self.waited.failed.take() {
+            return Err(*failed);
+        }
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
         let opened = open_directories(plan, until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
-        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal)?;
+        let translations = &mut self.waited.translations;
+        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal, translations)?;
         mounts.extend(content_of(plan, sealed)?);
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
         self.cgroup.limit(limits, wanted);
@@ -273,6 +345,7 @@ impl Prepared {
             cgroup: self.cgroup,
             held,
             opened,
+            _namespaces: self.waited.namespaces,
         };
         Ok((running, self.pipes))
     }
@@ -280,7 +353,7 @@ impl Prepared {
 
 /// Runs one plan in a fresh sandbox and waits for the end. See [`Prepared`].
 pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> Result<Report, StartError> {
-    Prepared::without(plan.without())?.run(plan, streams, lifeline)
+    Prepared::without(plan.without(), Manner::AtOnce)?.run(plan, streams, lifeline)
 }
 
 /// The same for a plan that seals files, with their content, one after the other.
@@ -290,7 +363,7 @@ pub fn run_sealed(
     streams: Streams,
     lifeline: Option<BorrowedFd<'_>>,
 ) -> Result<Report, StartError> {
-    Prepared::without(plan.without())?.run_sealed(plan, sealed, streams, lifeline)
+    Prepared::without(plan.without(), Manner::AtOnce)?.run_sealed(plan, sealed, streams, lifeline)
 }
 
 /// The content of the files that a plan seals, as the init gets it.
@@ -311,6 +384,8 @@ pub(crate) struct Running {
     /// What the launcher itself holds; the init adds the walls.
     pub(crate) held: Enforcement,
     pub(crate) opened: Vec<Opened>,
+    /// Held so that they are taken down after the report, and not before it.
+    _namespaces: Vec<OwnedFd>,
 }
 
 /// A directory of the plan, opened and surveyed.
@@ -419,16 +494,16 @@ fn give_orders(
     identity: &Identity,
     opened: &[Opened],
     terminal: Option<(u16, u16)>,
+    translations: &mut Translations,
 ) -> Result<(Orders, Vec<OwnedFd>), StartError> {
     let draft = plan.draft();
     let mut mounts = Vec::new();
     let mut directories = Vec::new();
-    let mut translations = Translations::default();
     for directory in opened {
         let source = match identity.caller {
             Caller::User => Source::Copy(directory.path.clone()),
             Caller::Root => {
-                mounts.push(detached_for_root(directory, identity, &mut translations)?);
+                mounts.push(detached_for_root(directory, identity, translations)?);
                 Source::Sent
             }
         };
@@ -466,7 +541,6 @@ fn give_orders(
             pids: plan.keeps(Control::Pids).then(|| u64::from(limits.pids) + 1),
             file_bytes: disk.then_some(limits.disk),
             open_files: u64::from(limits.open_files),
-            no_core_dumps: plan.keeps(Control::CoreDumps),
         },
         enters_cgroup: false,
         scratch_bytes: if disk { limits.disk } else { 1 << 40 },

@@ -40,8 +40,10 @@ mod sys;
 mod syscalls;
 mod system;
 mod tree;
+mod warm;
 mod watch;
 mod windows;
+mod zygote;
 
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
@@ -61,3 +63,5 @@ pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantine
 pub use seal::{MAX_SEALED_BYTES, MAX_SEALED_FILES, SealedFile};
 pub use stream::{Capture, Captured, Feed, Streams};
 pub use system::is_of_the_system;
+pub use warm::Warm;
+pub use zygote::ZYGOTE_ARGUMENT;

@@ -92,12 +92,22 @@ pub(crate) struct Rlimits {
     pub(crate) pids: Option<u64>,
     pub(crate) file_bytes: Option<u64>,
     pub(crate) open_files: u64,
-    pub(crate) no_core_dumps: bool,
+}
+
+/// When the orders come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Manner {
+    /// As soon as the launcher has them.
+    AtOnce,
+    /// At some time, or never: the init says when it is ready for them.
+    Waiting,
 }
 
 /// What the init says.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Said {
+    /// Stage one is built. Its namespaces travel beside this: whoever holds them decides when they are taken down.
+    Ready,
     /// The tool runs. A descriptor for it travels beside this, and one for the terminal if there is one.
     Started(Enforcement),
     /// The command is not there, or cannot be executed (the system's error number).

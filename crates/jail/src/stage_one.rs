@@ -1,6 +1,7 @@
-//! Stage one: everything that needs no plan. A pool can keep a sandbox waiting after it.
+//! Stage one: everything that needs no plan. A sandbox can wait after it.
 //!
-//! Runs in the init, before any wall of stage two. Leaves a half-built root, attached but not yet entered.
+//! Runs in the init, before any wall of stage two. Leaves a half-built root; where the launcher is root, it is entered, and
+//! the host is out of sight.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,20 +10,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
-use rustix::mount::MountAttrFlags;
+use rustix::mount::{
+    FsPickFlags, MountAttrFlags, UnmountFlags, fsconfig_reconfigure, fsconfig_set_string, fspick, unmount,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal};
-use rustix::thread::UnshareFlags;
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, chdir, fchdir, pivot_root, set_dumpable_behavior,
+    set_parent_process_death_signal, setrlimit,
+};
+use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set};
 
 use crate::control::{Control, Controls};
 use crate::entry::Kind;
 use crate::environment::HOME;
-use crate::identity::Identity;
+use crate::identity::{Caller, Identity};
+use crate::limits::Limits;
 use crate::mounts::{
     Use, attach_at, attach_at_new, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem,
     restrict, write_file,
 };
 use crate::orders::Step;
+use crate::seccomp::{self, Part};
 use crate::sys;
 use crate::system::SOFTWARE;
 
@@ -96,8 +104,18 @@ const MASKED: [&str; 11] = [
 
 /// A root under construction.
 pub(crate) struct HalfBuilt {
-    /// The new root, attached somewhere in the old one.
+    /// The new root, attached somewhere in the old one while the host is in sight.
     pub(crate) root: OwnedFd,
+    pub(crate) host: Host,
+}
+
+/// Whether the host's root is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// Directories of the plan are copied from it: an ordinary user's launcher may not make mounts itself.
+    InSight,
+    /// Everything that is to come is sent by the launcher.
+    Left,
 }
 
 impl HalfBuilt {
@@ -159,7 +177,7 @@ pub(crate) fn take_identity(identity: &Identity) -> Result<(), Failure> {
         rustix::process::Gid::from_raw(identity.inside_gid),
     );
     let become_it = || {
-        if identity.caller == crate::identity::Caller::Root {
+        if identity.caller == Caller::Root {
             rustix::thread::set_thread_groups(&[])?;
         }
         rustix::thread::set_thread_res_gid(gid, gid, gid)?;
@@ -183,11 +201,57 @@ pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfB
     .and_then(attach_somewhere)
     .map_err(Failure::at(Step::Root))?;
     make_skeleton(&root, identity).map_err(Failure::at(Step::Root))?;
-    let built = HalfBuilt { root };
+    let mut built = HalfBuilt { root, host: Host::InSight };
     show_system(&built.root)?;
     mount_proc(&built, without)?;
     make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
+    make_scratch(&built.root).map_err(Failure::at(Step::Scratch))?;
+    if identity.caller == Caller::Root {
+        leave_host(&built.root)?;
+        built.host = Host::Left;
+    }
     Ok(built)
+}
+
+/// Leaves the host's root for good.
+pub(crate) fn leave_host(root: &OwnedFd) -> Result<(), Failure> {
+    let leave = || -> Result<(), Errno> {
+        fchdir(root)?;
+        pivot_root(".", ".")?;
+        // The old root now lies over the new one at the same place; taking it off leaves only ours.
+        unmount(".", UnmountFlags::DETACH)?;
+        chdir("/")
+    };
+    leave().map_err(Failure::at(Step::Pivot))
+}
+
+/// Raises what no plan changes, as far as what is still to be built lets it.
+pub(crate) fn raise_first_walls(without: Controls) -> Result<(), Failure> {
+    if !without.contains(Control::CoreDumps) {
+        // Not 0: a handler in `core_pattern` would still be started. 1 stops both kinds.
+        setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })
+            .map_err(Failure::at(Step::Rlimits))?;
+    }
+    if !without.contains(Control::Privileges) {
+        empty_bounding_set().map_err(Failure::at(Step::Privileges))?;
+    }
+    if !without.contains(Control::Seccomp) {
+        sys::install_filter(seccomp::filter(Part::Most)).map_err(Failure::at(Step::Seccomp))?;
+    }
+    Ok(())
+}
+
+/// No program can give what is not in it.
+fn empty_bounding_set() -> Result<(), Errno> {
+    for bit in 0..64 {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+            Ok(()) => {}
+            // The kernel has no more capabilities than this.
+            Err(Errno::INVAL) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// `pivot_root` wants a mount point. It must be one that no plan can name: the host's directories are still to be found.
@@ -331,6 +395,41 @@ fn mount_proc(built: &HalfBuilt, without: Controls) -> Result<(), Failure> {
         built.cover(kind).and_then(|cover| attach_over(cover, target?)).map_err(failed())?;
     }
     Ok(())
+}
+
+/// One filesystem for everything that may be written and is thrown away, so that one limit counts it all.
+fn make_scratch(root: &OwnedFd) -> io::Result<()> {
+    let (size, inodes) = room_of_scratch(Limits::default().disk);
+    let scratch = new_filesystem(
+        "tmpfs",
+        &[("mode", "0755"), ("size", &size), ("nr_inodes", &inodes)],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
+    for (name, mode) in [("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)] {
+        rustix::fs::mkdirat(&scratch, name, Mode::from_raw_mode(mode))?;
+        rustix::fs::chmodat(&scratch, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
+    }
+    // Only an attached filesystem can be copied from. Its own root ends up covered by its `tmp`.
+    attach_at(&scratch, root, Path::new("tmp"), Kind::Directory)?;
+    for (name, place) in [("home", HOME), ("shm", "dev/shm"), ("tmp", "tmp")] {
+        let part = copy_of(&scratch, Path::new(name))?;
+        attach_at(&part, root, Path::new(place), Kind::Directory)?;
+    }
+    Ok(())
+}
+
+/// Gives scratch space the room that a plan has for it.
+pub(crate) fn resize_scratch(root: &OwnedFd, bytes: u64) -> Result<(), Errno> {
+    let (size, inodes) = room_of_scratch(bytes);
+    let scratch = fspick(root, "tmp", FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_SYMLINK_NOFOLLOW)?;
+    fsconfig_set_string(scratch.as_fd(), "size", size.as_str())?;
+    fsconfig_set_string(scratch.as_fd(), "nr_inodes", inodes.as_str())?;
+    fsconfig_reconfigure(scratch.as_fd())
+}
+
+fn room_of_scratch(bytes: u64) -> (String, String) {
+    // An empty file takes no bytes here, but it takes the kernel's memory.
+    (bytes.to_string(), (bytes / 4096).clamp(1024, 1 << 20).to_string())
 }
 
 fn make_devices(root: &OwnedFd, without: Controls) -> io::Result<()> {

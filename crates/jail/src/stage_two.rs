@@ -9,25 +9,23 @@ use std::vec;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
-use rustix::process::{Resource, Rlimit, chdir, fchdir, getrlimit, pivot_root, setrlimit};
+use rustix::process::{Resource, Rlimit, chdir, getrlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
-    set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
 };
 
 use crate::control::{Control, Enforcement, Level};
 use crate::entry::{Guarded, Identity, Kind, open_beneath};
 use crate::environment::HOME;
 use crate::landlock::{self, Allowed};
-use crate::mounts::{
-    Use, attach_at, attach_over, copy_of, make_link, new_filesystem, restrict, restrict_only,
-};
+use crate::limits::Limits;
+use crate::mounts::{Use, attach_at, attach_over, copy_of, make_link, restrict, restrict_only};
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
 use crate::seal;
-use crate::stage_one::{Failure, HalfBuilt};
-use crate::{seccomp, sys};
+use crate::seccomp::{self, Part};
+use crate::stage_one::{self, Failure, HalfBuilt, Host, resize_scratch};
+use crate::sys;
 
 /// Where a program brought from the host stands.
 pub(crate) const BROUGHT: &str = "/.tool";
@@ -37,7 +35,9 @@ pub(crate) type Sent = vec::IntoIter<OwnedFd>;
 
 /// Mounts what the plan grants, and leaves the host's root for good.
 pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result<(), Failure> {
-    make_scratch(&built.root, orders.scratch_bytes).map_err(Failure::at(Step::Scratch))?;
+    if orders.scratch_bytes != Limits::default().disk {
+        resize_scratch(&built.root, orders.scratch_bytes).map_err(Failure::at(Step::Scratch))?;
+    }
     if !orders.directories.iter().any(|directory| directory.path.starts_with("/var/tmp")) {
         make_link(&built.root, Path::new("/var/tmp"), Path::new("/tmp"))
             .map_err(Failure::at(Step::Scratch))?;
@@ -59,14 +59,9 @@ pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result
             seal::mount(&built.root, &orders.sealed, content)?;
         }
     }
-    let leave = || -> Result<(), Errno> {
-        fchdir(&built.root)?;
-        pivot_root(".", ".")?;
-        // The old root now lies over the new one at the same place; taking it off leaves only ours.
-        unmount(".", UnmountFlags::DETACH)?;
-        chdir("/")
-    };
-    leave().map_err(Failure::at(Step::Pivot))?;
+    if built.host == Host::InSight {
+        stage_one::leave_host(&built.root)?;
+    }
     // Only the root's own mount: what is mounted on it has its attributes already.
     seal_root().map_err(Failure::at(Step::Root))
 }
@@ -95,33 +90,10 @@ pub(crate) fn raise_walls(orders: &Orders) -> Result<Enforcement, Failure> {
     if orders.keeps(Control::Seccomp) {
         // A filter needs one of the two; the capability is gone.
         set_no_new_privs(true).map_err(Failure::at(Step::Seccomp))?;
-        sys::install_filter(seccomp::filter()).map_err(Failure::at(Step::Seccomp))?;
+        sys::install_filter(seccomp::filter(Part::Rest)).map_err(Failure::at(Step::Seccomp))?;
         enforcement.set(Control::Seccomp, Level::Enforced, "allowlist of system calls");
     }
     Ok(enforcement)
-}
-
-/// One filesystem for everything that may be written and is thrown away, so that one limit counts it all.
-fn make_scratch(root: &OwnedFd, bytes: u64) -> io::Result<()> {
-    let size = bytes.to_string();
-    // An empty file takes no bytes here, but it takes the kernel's memory.
-    let inodes = (bytes / 4096).clamp(1024, 1 << 20).to_string();
-    let scratch = new_filesystem(
-        "tmpfs",
-        &[("mode", "0755"), ("size", &size), ("nr_inodes", &inodes)],
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
-    )?;
-    for (name, mode) in [("tmp", 0o1777), ("shm", 0o1777), ("home", 0o700)] {
-        rustix::fs::mkdirat(&scratch, name, Mode::from_raw_mode(mode))?;
-        rustix::fs::chmodat(&scratch, name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
-    }
-    // Only an attached filesystem can be copied from. Its own root ends up covered by its `tmp`.
-    attach_at(&scratch, root, Path::new("tmp"), Kind::Directory)?;
-    for (name, place) in [("home", HOME), ("shm", "dev/shm"), ("tmp", "tmp")] {
-        let part = copy_of(&scratch, Path::new(name))?;
-        attach_at(&part, root, Path::new(place), Kind::Directory)?;
-    }
-    Ok(())
 }
 
 fn show_directory(
@@ -252,23 +224,11 @@ fn set_limits(limits: &Rlimits) -> Result<(), Errno> {
         // A write past the limit then fails with an error, instead of ending the program as if it had crashed.
         sys::ignore_signal(libc::SIGXFSZ);
     }
-    if limits.no_core_dumps {
-        // Not 0: a handler in `core_pattern` would still be started. 1 stops both kinds.
-        setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })?;
-    }
     // Locked memory is memory the host cannot have back.
     set(Resource::Memlock, 8 * 1024 * 1024)
 }
 
 fn drop_privileges() -> Result<(), Errno> {
-    for bit in 0..64 {
-        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
-            Ok(()) => {}
-            // The kernel has no more capabilities than this.
-            Err(Errno::INVAL) => break,
-            Err(error) => return Err(error),
-        }
-    }
     clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;

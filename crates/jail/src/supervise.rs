@@ -43,10 +43,10 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    pub(crate) fn into_report(self, running: Running, aftermath: Aftermath) -> Report {
+    pub(crate) fn into_report(self, running: &Running, aftermath: Aftermath) -> Report {
         let largest = Memory::LargestProcess(self.ended.largest);
         let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
-        let mut enforcement = with_held(self.walls, &running);
+        let mut enforcement = with_held(self.walls, running);
         if let (Some(why), Level::Enforced) =
             (aftermath.unsearched, enforcement.level(Control::ProtectedNames))
         {
@@ -268,6 +268,8 @@ impl Supervisor<'_> {
             Err(error) => return Err(error),
         };
         match said {
+            // The orders came before it was.
+            Said::Ready => {}
             Said::Started(walls) => {
                 let mut descriptors = descriptors.into_iter();
                 self.started = Some(Instant::now());

@@ -307,6 +307,12 @@ pub(crate) fn ignore_signal(signal: i32) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
+/// Gives a signal back the meaning it has in a new process.
+pub(crate) fn default_signal(signal: i32) {
+    // SAFETY: SIG_DFL is a valid disposition for every signal.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// Zeroes the caller's environment in this process's own memory.
 ///
 /// For a fresh child of [`clone_process`] that will never read them: `/proc/1/environ` shows that memory.

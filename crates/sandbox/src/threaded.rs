@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response, Step};
+use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response, Running, Step, Warm};
 
 use crate::backend::Refusal;
 use crate::fix::{fix_for_step, fix_for_walls};
@@ -13,6 +13,8 @@ use crate::proof::Proofs;
 #[derive(Debug)]
 pub struct Launcher {
     helper: Helper,
+    /// Sandboxes that wait; made with the first run, if at all.
+    warm: Option<OnceLock<Warm>>,
     proofs: Proofs,
     /// Set once the walls are proved; a failure is tried again, because somebody may have mended the host.
     proved: OnceLock<()>,
@@ -21,13 +23,18 @@ pub struct Launcher {
 impl Launcher {
     /// `helper` is a binary that serves as one, `proofs` says what this host holds.
     pub fn new(helper: Helper, proofs: Proofs) -> Launcher {
-        Launcher { helper, proofs, proved: OnceLock::new() }
+        Launcher { helper, warm: None, proofs, proved: OnceLock::new() }
+    }
+
+    /// The same for a gate that lives on: from its first run on, sandboxes are built ahead and wait for the next ones.
+    pub fn warm(helper: Helper, proofs: Proofs) -> Launcher {
+        Launcher { warm: Some(OnceLock::new()), ..Launcher::new(helper, proofs) }
     }
 
     /// Runs a plan to its end. `begun` gets what can end it before.
     pub fn run(&self, request: &Request, begun: impl FnOnce(Hangup)) -> Result<Report, Refusal> {
         self.check_walls()?;
-        let running = self.helper.start(request)?;
+        let running = self.start(request)?;
         begun(running.hangup().map_err(HelperError::Silent)?);
         match running.wait()? {
             Response::Report(report) => Ok(*report),
@@ -38,7 +45,21 @@ impl Launcher {
     /// Starts a program that is talked to.
     pub fn keep(&self, plan: &Plan) -> Result<Kept, Refusal> {
         self.check_walls()?;
-        self.helper.keep(plan)?.map_err(told)
+        match self.waiting() {
+            Some(warm) => warm.keep(plan)?.map_err(told),
+            None => self.helper.keep(plan)?.map_err(told),
+        }
+    }
+
+    fn start(&self, request: &Request) -> Result<Running, HelperError> {
+        match self.waiting() {
+            Some(warm) => warm.start(request),
+            None => self.helper.start(request),
+        }
+    }
+
+    fn waiting(&self) -> Option<&Warm> {
+        self.warm.as_ref().map(|warm| warm.get_or_init(|| Warm::new(self.helper.clone())))
     }
 
     /// INVARIANT(proved-first): no sandbox is started on a host whose required walls were not seen to stand.

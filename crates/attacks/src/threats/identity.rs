@@ -179,7 +179,7 @@ fn execute_capable(site: &Site<'_>) -> Try<Attempt> {
         }
         Mode::Bare => Mode::Bare,
     };
-    let bare_of_the_rest = site.bench.site(mode)?;
+    let bare_of_the_rest = site.bench.site_from(mode, site.start)?;
     let ran = bare_of_the_rest.run(run)?;
     ran.judged(Ran::told)
 }

@@ -1,0 +1,224 @@
+//! Sandboxes that wait for a plan, each good for one run.
+//!
+//! The gate's side of a zygote: it asks for launchers ahead of time, so that the kernel has made the namespaces and mounts
+//! of the next run before anybody asks for it.
+//!
+//! # Invariants
+//! - What waits is used once, by the run that takes it, and never comes back.
+//! - A zygote or a waiting sandbox that has died is noticed and replaced; no run fails for it. A run that finds nobody
+//!   waiting gets a sandbox made at once, from the same code: slower, and not weaker.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvFlags, recv};
+
+use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running};
+use crate::launch::processors;
+use crate::orders::send;
+use crate::plan::Plan;
+use crate::zygote::ZYGOTE_ARGUMENT;
+
+/// How many wait before anybody has asked for more at once.
+const FEWEST: usize = 1;
+/// For each processor, how many wait at most.
+const MOST_PER_PROCESSOR: usize = 4;
+/// After this long a waiting sandbox is made anew: small files of the system are copied when it is built.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// After this long without need, fewer wait.
+const CALM: Duration = Duration::from_secs(60);
+/// How often that is looked at.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
+
+/// Starts runs in sandboxes that wait.
+#[derive(Debug)]
+pub struct Warm {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    helper: Helper,
+    zygote: Mutex<Option<Zygote>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug)]
+struct Zygote {
+    child: Child,
+    control: UnixStream,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    lines: VecDeque<(UnixStream, Instant)>,
+    /// How many should wait.
+    wanted: usize,
+    /// When there were last too few.
+    missed: Instant,
+}
+
+/// What is known of a waiting sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Building,
+    Ready,
+    Gone,
+}
+
+impl Warm {
+    /// For a process that lives on. The first sandboxes are made at once, beside whatever it does next.
+    pub fn new(helper: Helper) -> Warm {
+        let waiting = Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: Instant::now() };
+        let inner = Arc::new(Inner { helper, zygote: Mutex::default(), waiting: Mutex::new(waiting) });
+        inner.refill();
+        let weak = Arc::downgrade(&inner);
+        // Without it nobody looks after those who wait, and they are made anew when they are taken.
+        let _ = thread::Builder::new().name("warm".to_owned()).spawn(move || look_after(&weak));
+        Warm { inner }
+    }
+
+    /// Runs one request and waits for the answer. The sandbox ends when this process does.
+    pub fn run(&self, request: &Request) -> Result<Response, HelperError> {
+        self.start(request)?.wait()
+    }
+
+    /// Starts one request. The sandbox ends when the handle is dropped.
+    pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
+        let started = self.inner.line()?.start(request);
+        self.inner.refill();
+        started
+    }
+
+    /// Starts a program that is talked to; see [`Helper::keep`].
+    pub fn keep(&self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
+        let kept = self.inner.line()?.keep(plan);
+        self.inner.refill();
+        kept
+    }
+
+    /// How many sandboxes wait.
+    pub fn waiting(&self) -> usize {
+        self.inner.waiting().lines.len()
+    }
+}
+
+impl Inner {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sandbox for one run: one that waits, else a new copy of the zygote, else a process of its own.
+    fn line(&self) -> Result<Line, HelperError> {
+        if let Some(channel) = self.waiting().take(Instant::now()) {
+            return Ok(Line { channel, child: None });
+        }
+        match self.order_one() {
+            Ok(channel) => Ok(Line { channel, child: None }),
+            Err(_) => self.helper.call(),
+        }
+    }
+
+    /// Has as many made as should wait. What cannot be made now is tried again with the next run.
+    fn refill(&self) {
+        loop {
+            let (has, wanted) = {
+                let waiting = self.waiting();
+                (waiting.lines.len(), waiting.wanted)
+            };
+            if has >= wanted {
+                return;
+            }
+            match self.order_one() {
+                Ok(channel) => self.waiting().lines.push_back((channel, Instant::now())),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Asks the zygote for one more; a zygote that is gone is replaced.
+    fn order_one(&self) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(living) = &*zygote
+            && send(&living.control, &(), &[theirs.as_fd()]).is_ok()
+        {
+            return Ok(ours);
+        }
+        let (child, control) = self.helper.spawn(ZYGOTE_ARGUMENT).map_err(io::Error::other)?;
+        let living = zygote.insert(Zygote { child, control });
+        send(&living.control, &(), &[theirs.as_fd()])?;
+        Ok(ours)
+    }
+}
+
+impl Waiting {
+    /// The one that has waited longest and is ready; else one that soon will be.
+    fn take(&mut self, now: Instant) -> Option<UnixStream> {
+        self.drop_useless(now);
+        let ready = self.lines.iter().position(|(channel, _)| state_of(channel) == State::Ready);
+        if ready.is_none() {
+            self.missed = now;
+            self.wanted = (self.wanted * 2).min(most());
+        }
+        self.lines.remove(ready.unwrap_or(0)).map(|(channel, _)| channel)
+    }
+
+    /// Those that died, and those that have waited for too long.
+    fn drop_useless(&mut self, now: Instant) {
+        self.lines.retain(|(channel, since)| {
+            now.saturating_duration_since(*since) < LONGEST_WAIT && state_of(channel) != State::Gone
+        });
+    }
+
+    /// Fewer, if so many were not needed for a while.
+    fn calm_down(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.missed) >= CALM {
+            self.missed = now;
+            self.wanted = (self.wanted / 2).max(FEWEST);
+            self.lines.truncate(self.wanted);
+        }
+    }
+}
+
+fn most() -> usize {
+    usize::try_from(processors()).unwrap_or(1) * MOST_PER_PROCESSOR
+}
+
+/// A helper that waits says nothing but that it is ready, and hangs up when it is no more.
+fn state_of(channel: &UnixStream) -> State {
+    match recv(channel, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => State::Gone,
+        Ok(_) => State::Ready,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => State::Building,
+        Err(_) => State::Gone,
+    }
+}
+
+/// Replaces those that died or have waited for too long, and lets fewer wait in calm times, as long as there is a gate.
+fn look_after(inner: &Weak<Inner>) {
+    loop {
+        thread::sleep(BETWEEN_LOOKS);
+        let Some(inner) = inner.upgrade() else { return };
+        {
+            let (mut waiting, now) = (inner.waiting(), Instant::now());
+            waiting.drop_useless(now);
+            waiting.calm_down(now);
+        }
+        inner.refill();
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // It ends when its line does, whatever it has made; here it is only waited for.
+        let _ = self.control.shutdown(std::net::Shutdown::Both);
+        let _ = self.child.wait();
+    }
+}
