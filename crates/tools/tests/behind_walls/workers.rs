@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use contract::Canonical;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tools::Lifecycle;
 
 use crate::Test;
 use crate::bench::{self, Bench, owner, runtime};
@@ -16,14 +17,22 @@ use crate::bench::{self, Bench, owner, runtime};
 pub(crate) const TESTS: &[Test] = &[
     ("a_worker_is_kept_for_its_owner_and_access", a_worker_is_kept_for_its_owner_and_access),
     ("a_worker_that_nobody_asks_ends", a_worker_that_nobody_asks_ends),
-    ("no_more_than_eight_wait", no_more_than_eight_wait),
+    ("no_more_wait_than_may", no_more_wait_than_may),
     ("a_worker_that_died_is_replaced", a_worker_that_died_is_replaced),
     ("a_kept_worker_dies_with_its_gate", a_kept_worker_dies_with_its_gate),
     ("a_call_past_its_time_ends_its_worker", a_call_past_its_time_ends_its_worker),
     ("a_workspace_that_was_replaced_gets_a_new_worker", a_workspace_that_was_replaced_gets_a_new_worker),
     ("without_an_owner_nothing_is_kept", without_an_owner_nothing_is_kept),
     ("a_call_that_is_taken_back_ends_its_worker", a_call_that_is_taken_back_ends_its_worker),
-    ("calls_at_once_each_have_a_worker", calls_at_once_each_have_a_worker),
+    ("calls_at_once_share_a_few_workers", calls_at_once_share_a_few_workers),
+    (
+        "reads_at_once_share_a_few_workers_and_each_gets_its_own",
+        reads_at_once_share_a_few_workers_and_each_gets_its_own,
+    ),
+    (
+        "a_call_that_waits_for_a_worker_is_taken_back_alone",
+        a_call_that_waits_for_a_worker_is_taken_back_alone,
+    ),
     ("a_grant_is_good_for_one_call_only", a_grant_is_good_for_one_call_only),
 ];
 
@@ -125,20 +134,18 @@ fn a_worker_is_kept_for_its_owner_and_access() {
 }
 
 fn a_worker_that_nobody_asks_ends() {
-    if !bench::is_long() {
-        eprintln!("skipped: a worker that nobody asks ends: takes long; TOOLGATE_LONG=1 tries it");
-        return;
-    }
-    let bench = Bench::new();
+    let mut bench = Bench::new();
+    let grace = Duration::from_millis(200);
+    bench.at = bench.at.clone().keeping(Lifecycle { grace, ..Lifecycle::default() });
     bench.put("f", "x");
     bench.done("fs.read", json!({ "path": "f" }));
-    std::thread::sleep(Duration::from_secs(35));
-    assert_eq!(bench.at.kept(), 0);
     nobody_sees(bench.workspace.to_str().unwrap());
+    assert_eq!(bench.at.leases(), 0);
 }
 
-fn no_more_than_eight_wait() {
+fn no_more_wait_than_may() {
     let mut bench = Bench::new();
+    bench.at = bench.at.clone().keeping(Lifecycle { most: 8, ..Lifecycle::default() });
     bench.put("f", "x");
     for number in 0..10 {
         bench.at = bench.at.for_owner(owner(&format!("t{number}")));
@@ -199,29 +206,87 @@ fn a_call_that_is_taken_back_ends_its_worker() {
     bench.done("fs.write", json!({ "path": "f", "content": "z" }));
 }
 
-fn calls_at_once_each_have_a_worker() {
+/// How many workers there may be for one owner, workspace and access.
+fn lanes() -> usize {
+    (std::thread::available_parallelism().unwrap().get() * 2).clamp(2, 16)
+}
+
+fn calls_at_once_share_a_few_workers() {
     let bench = Bench::new();
-    let tool = bench.tool("fs.append");
+    let calls = (0..24).map(|number| json!({ "path": "log", "content": format!("{number}\n") }));
+    let failures: Vec<_> =
+        at_once(&bench, "fs.append", calls).into_iter().filter_map(|ran| ran.failure).collect();
+    // Whoever meets a file that another is just making may be told so; nothing is lost without a word.
+    let lines = bench.text("log").lines().count();
+    assert_eq!(lines + failures.len(), 24, "{failures:?}");
+    assert!((1..=lanes()).contains(&bench.at.leases()), "{}", bench.at.leases());
+    assert_eq!(bench.at.kept(), bench.at.leases(), "all of them wait again");
+}
+
+fn reads_at_once_share_a_few_workers_and_each_gets_its_own() {
+    let bench = Bench::new();
+    for number in 0..200 {
+        bench.put(&format!("f{number}"), format!("{number}"));
+    }
+    // The longest first: those behind a slow one must not get what it gets.
+    bench.put("f0", "long\n".repeat(50_000));
+    let calls = (0..200).map(|number| json!({ "path": format!("f{number}") }));
+    for (number, ran) in at_once(&bench, "fs.read", calls).into_iter().enumerate().skip(1) {
+        assert_eq!(ran.failure, None);
+        assert_eq!(ran.output.structured["content"], number.to_string());
+    }
+    assert!((1..=lanes()).contains(&bench.at.leases()), "{}", bench.at.leases());
+    assert_eq!(bench.at.kept(), bench.at.leases());
+}
+
+/// Makes calls, all at once, and says what has become of each.
+fn at_once(bench: &Bench, tool: &str, calls: impl Iterator<Item = serde_json::Value>) -> Vec<tools::Ran> {
+    let tool = bench.tool(tool);
     runtime().block_on(async {
-        let calls = (0..12).map(|number| {
-            let arguments =
-                Canonical::of(json!({ "path": "log", "content": format!("{number}\n") })).unwrap();
+        let calls = calls.map(|arguments| {
+            let arguments = Canonical::of(arguments).unwrap();
             let grant = bench.grant(&*tool, &arguments).unwrap();
             let (tool, at) = (tool.clone(), bench.at.clone());
-            tokio::spawn(
-                async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await.failure },
-            )
+            tokio::spawn(async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await })
         });
-        let calls: Vec<_> = calls.collect();
-        let mut failures = Vec::new();
-        for call in calls {
-            failures.extend(call.await.unwrap());
+        let mut rans = Vec::new();
+        for call in calls.collect::<Vec<_>>() {
+            rans.push(call.await.unwrap());
         }
-        // Whoever meets a file that another is just making may be told so; nothing is lost without a word.
-        let lines = bench.text("log").lines().count();
-        assert_eq!(lines + failures.len(), 12, "{failures:?}");
-    });
-    assert!(bench.at.kept() <= 8);
+        rans
+    })
+}
+
+fn a_call_that_waits_for_a_worker_is_taken_back_alone() {
+    let bench = Bench::new();
+    bench.put("f", "x\n".repeat(200_000));
+    let tool = bench.tool("fs.search");
+    // Each of these takes a worker for itself, so that some of them wait.
+    let calls: Vec<_> = (0..lanes() * 4)
+        .map(|number| {
+            let arguments = Canonical::of(json!({ "pattern": format!("(x|y)+{number}$") })).unwrap();
+            let (grant, cancel) = (bench.grant(&*tool, &arguments).unwrap(), CancellationToken::new());
+            let (tool, at, token) = (tool.clone(), bench.at.clone(), cancel.clone());
+            let run = async move { tool.run(grant, &arguments, &at, token).await.failure };
+            (number, cancel, runtime().spawn(run))
+        })
+        .collect();
+    for (number, cancel, _) in &calls {
+        if number % 2 == 1 {
+            cancel.cancel();
+        }
+    }
+    for (number, _, call) in calls {
+        let failure = runtime().block_on(call).unwrap();
+        // One that is answered in the moment it is taken back has been answered.
+        let code = failure.map(|reason| reason.code.to_string());
+        assert!(
+            code.is_none() || number % 2 == 1 && code.as_deref() == Some("cancelled"),
+            "{number}: {code:?}"
+        );
+    }
+    assert!(bench.at.leases() <= lanes());
+    bench.done("fs.search", json!({ "pattern": "x" }));
 }
 
 fn a_grant_is_good_for_one_call_only() {
