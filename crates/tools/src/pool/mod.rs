@@ -120,7 +120,7 @@ fn concluded(
         Ok(heard) => {
             reach("worker/answered");
             let Ok(answer) = serde_json::from_slice(heard.said()) else {
-                // ATTACK(answer-of-another): one that talks nonsense is not asked again, and nobody behind is answered.
+                // One that talks nonsense is not asked again, and nobody behind is answered.
                 lease.end();
                 return Err(garbled());
             };
