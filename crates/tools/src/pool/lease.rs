@@ -331,3 +331,6 @@ impl Reading {
 fn cannot_talk() -> Reason {
     Reason::internal("the worker cannot be talked to")
 }
+
+#[cfg(test)]
+mod tests;
