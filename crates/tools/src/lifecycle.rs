@@ -25,7 +25,7 @@ pub struct Lifecycle {
 }
 
 /// Whom one worker serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeptFor {
     /// One call. Nothing is kept.
     Call,
@@ -51,6 +51,9 @@ impl Default for Lifecycle {
 }
 
 impl Lifecycle {
+    /// How long a worker lives, however busy. Whatever it was started with is looked at again then.
+    pub const LIFE: Duration = Duration::from_secs(600);
+
     /// Whose a worker for a call of this owner is; nobody's if it serves that call alone.
     pub(crate) fn owner_of(&self, caller: &Owner) -> Option<Owner> {
         match (self.strategy, &caller.task) {

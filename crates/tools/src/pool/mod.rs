@@ -38,11 +38,12 @@ use crate::crash::reach;
 use crate::facts::not_enforced;
 use crate::files::FileCall;
 use crate::inside::{Trade, WORKER_ARGUMENT};
+use crate::lifecycle::Lifecycle;
 use crate::surroundings::Surroundings;
 use crate::wire::{WorkerRequest, WorkerResponse};
 use lease::{Lease, Silence};
 pub(crate) use table::Pool;
-use table::{Key, LIFE, Share};
+use table::{Key, Share};
 
 /// How often a question is asked elsewhere before it has failed. Each time another one ended the worker.
 const MOST_TIMES: usize = 8;
@@ -184,7 +185,7 @@ fn plan_for(
             cpu_millis: granted.cpu_millis,
             disk: if granted.disk == GrantLimits::default().disk { 64 << 30 } else { granted.disk },
             output: 1 << 46,
-            timeout: LIFE * 2,
+            timeout: Lifecycle::LIFE * 2,
             ..Limits::default()
         },
         changes: ChangeReport::Skip,

@@ -24,8 +24,6 @@ use super::lease::Lease;
 use crate::lifecycle::Lifecycle;
 use crate::surroundings::Owner;
 
-/// How long a worker lives, however busy. Whatever it was started with is looked at again then.
-pub(super) const LIFE: Duration = Duration::from_secs(600);
 /// How many questions one worker has room for. The second makes the way there and back free; more save little, and
 /// wait for one another.
 const ROOM: u32 = 4;
@@ -137,7 +135,7 @@ impl Pool {
     fn pick(&self, key: &Key, share: Share) -> (Arc<Lease>, Vec<Place>) {
         let mut lines = self.lock();
         let line = self.line(&mut lines, key);
-        let is_over = |place: &mut Place| !place.lease.is_open() || place.lease.age() >= LIFE;
+        let is_over = |place: &mut Place| !place.lease.is_open() || place.lease.age() >= Lifecycle::LIFE;
         let gone = line.places.extract_if(.., is_over).collect();
         // The one that waits the shortest: its files are the likeliest to be in memory.
         let waiting = line.places.iter_mut().filter(|place| place.waits()).max_by_key(|place| place.since);
@@ -183,7 +181,8 @@ impl Pool {
             }
         }
         // One that was never started, or has ended, or is old.
-        let is_over = |place: &mut Place| place.load == 0 && (!place.waits() || place.lease.age() >= LIFE);
+        let is_over =
+            |place: &mut Place| place.load == 0 && (!place.waits() || place.lease.age() >= Lifecycle::LIFE);
         let mut gone: Vec<Place> = line.places.extract_if(.., is_over).collect();
         let held = || lines.values().map(|line| line.places.len()).sum::<usize>();
         // Counted only where there can be so many.
@@ -210,7 +209,7 @@ impl Pool {
         lines.retain(|key, line| {
             let patience = self.lifecycle.patience(&key.owner);
             let is_over = |place: &mut Place| {
-                place.load == 0 && (place.since.elapsed() >= patience || place.lease.age() >= LIFE)
+                place.load == 0 && (place.since.elapsed() >= patience || place.lease.age() >= Lifecycle::LIFE)
             };
             gone.extend(line.places.extract_if(.., is_over));
             // Whoever waits for a turn has the turns, too.
