@@ -7,12 +7,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use contract::Canonical;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tools::Lifecycle;
+use tools::{KeptFor, Lifecycle, Owner};
 
 use crate::Test;
 use crate::bench::{self, Bench, owner, runtime};
+use crate::leases;
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_worker_is_kept_for_its_owner_and_access", a_worker_is_kept_for_its_owner_and_access),
@@ -33,6 +35,15 @@ pub(crate) const TESTS: &[Test] = &[
         "a_call_that_waits_for_a_worker_is_taken_back_alone",
         a_call_that_waits_for_a_worker_is_taken_back_alone,
     ),
+    ("a_worker_serves_whom_the_lifecycle_says", a_worker_serves_whom_the_lifecycle_says),
+    ("a_worker_at_work_is_neither_reaped_nor_forgotten", a_worker_at_work_is_neither_reaped_nor_forgotten),
+    (
+        "a_worker_that_was_killed_while_it_waited_is_healed",
+        a_worker_that_was_killed_while_it_waited_is_healed,
+    ),
+    ("a_worker_that_does_not_answer_is_ended", a_worker_that_does_not_answer_is_ended),
+    ("an_agent_that_is_forgotten_leaves_nothing", an_agent_that_is_forgotten_leaves_nothing),
+    ("a_thousand_leases_are_held_or_the_limit_is_named", leases::a_thousand_are_held_or_the_limit_is_named),
     ("a_grant_is_good_for_one_call_only", a_grant_is_good_for_one_call_only),
 ];
 
@@ -53,9 +64,26 @@ const GATE_ARGUMENT: &str = "__gate";
 
 /// Processes of the host that can see a path as a mount.
 fn processes_that_see(place: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let mounts = processes.filter_map(|entry| fs::read_to_string(entry.path().join("mountinfo")).ok());
-    mounts.filter(|mounts| mounts.contains(place)).count()
+    who_sees(place).len()
+}
+
+fn who_sees(place: &str) -> Vec<Pid> {
+    let sees = |process: &Path| {
+        fs::read_to_string(process.join("mountinfo")).is_ok_and(|mounts| mounts.contains(place))
+    };
+    let pid = |process: PathBuf| Pid::from_raw(process.file_name()?.to_str()?.parse().ok()?);
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    processes.filter(|process| sees(process)).filter_map(pid).collect()
+}
+
+/// Sends a signal to whatever is in the sandboxes that can see a workspace.
+fn signal_workers_of(bench: &Bench, signal: Signal) {
+    let workers = who_sees(bench.workspace.to_str().unwrap());
+    assert!(!workers.is_empty(), "the test must find whom to stop");
+    for worker in workers {
+        // The first of them may take the others with it.
+        let _ = kill_process(worker, signal);
+    }
 }
 
 /// Waits until no sandbox has a path any more.
@@ -86,31 +114,6 @@ fn a_kept_worker_dies_with_its_gate() {
     fs::remove_dir_all(Path::new(place).parent().unwrap()).unwrap();
 }
 
-/// Ends the helpers of this process that can see a workspace, as a crash would.
-fn kill_helpers_of(bench: &Bench) -> usize {
-    let own = format!("PPid:\t{}\n", std::process::id());
-    let place = bench.workspace.to_str().unwrap();
-    let read = |path: &Path, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
-    let mut killed = 0;
-    for process in fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
-        let is_helper =
-            read(&process, "status").contains(&own) && read(&process, "cmdline").contains("--keep");
-        if !is_helper {
-            continue;
-        }
-        // What it launched sees the workspace as a mount.
-        let pid: i32 = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        let children = read(&process.join("task").join(pid.to_string()), "children");
-        let sees = |child: &str| read(&PathBuf::from("/proc").join(child), "mountinfo").contains(place);
-        if children.split_whitespace().any(sees) {
-            let pid = rustix::process::Pid::from_raw(pid).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-            killed += 1;
-        }
-    }
-    killed
-}
-
 fn a_worker_is_kept_for_its_owner_and_access() {
     let mut bench = Bench::new();
     bench.put("f", "x");
@@ -136,7 +139,7 @@ fn a_worker_is_kept_for_its_owner_and_access() {
 fn a_worker_that_nobody_asks_ends() {
     let mut bench = Bench::new();
     let grace = Duration::from_millis(200);
-    bench.at = bench.at.clone().keeping(Lifecycle { grace, ..Lifecycle::default() });
+    bench.at = bench.at.keeping(Lifecycle { grace, ..Lifecycle::default() });
     bench.put("f", "x");
     bench.done("fs.read", json!({ "path": "f" }));
     nobody_sees(bench.workspace.to_str().unwrap());
@@ -145,7 +148,7 @@ fn a_worker_that_nobody_asks_ends() {
 
 fn no_more_wait_than_may() {
     let mut bench = Bench::new();
-    bench.at = bench.at.clone().keeping(Lifecycle { most: 8, ..Lifecycle::default() });
+    bench.at = bench.at.keeping(Lifecycle { most: 8, ..Lifecycle::default() });
     bench.put("f", "x");
     for number in 0..10 {
         bench.at = bench.at.for_owner(owner(&format!("t{number}")));
@@ -158,7 +161,7 @@ fn a_worker_that_died_is_replaced() {
     let bench = Bench::new();
     bench.put("f", "x");
     bench.done("fs.read", json!({ "path": "f" }));
-    assert_eq!(kill_helpers_of(&bench), 1, "the test must find whom to kill");
+    signal_workers_of(&bench, Signal::KILL);
     // It may take a moment until its end of the socket is closed; until then a call may meet a dying worker.
     let until = Instant::now() + Duration::from_secs(10);
     while bench.call("fs.read", json!({ "path": "f" })).failure.is_some() {
@@ -287,6 +290,104 @@ fn a_call_that_waits_for_a_worker_is_taken_back_alone() {
     }
     assert!(bench.at.leases() <= lanes());
     bench.done("fs.search", json!({ "pattern": "x" }));
+}
+
+/// The same bench, with another lifecycle.
+fn keeping(lifecycle: Lifecycle) -> Bench {
+    let mut bench = Bench::new();
+    bench.at = bench.at.keeping(lifecycle);
+    bench
+}
+
+fn without_task() -> Owner {
+    Owner { task: None, ..owner("task") }
+}
+
+fn a_worker_serves_whom_the_lifecycle_says() {
+    // How many there are after a call for a task, one for another task, and one for none.
+    let expected = [
+        (KeptFor::Call, [0, 0, 0]),
+        (KeptFor::Task, [1, 2, 2]),
+        (KeptFor::Agent, [1, 1, 1]),
+        (KeptFor::TaskOrAgent, [1, 2, 3]),
+    ];
+    for (strategy, counts) in expected {
+        let mut bench = keeping(Lifecycle { strategy, ..Lifecycle::default() });
+        bench.put("f", "x");
+        for (owner, count) in [owner("one"), owner("two"), without_task()].into_iter().zip(counts) {
+            bench.at = bench.at.for_owner(owner.clone());
+            for _ in 0..2 {
+                bench.done("fs.read", json!({ "path": "f" }));
+                assert_eq!((bench.at.leases(), bench.at.kept()), (count, count), "{strategy:?} {owner:?}");
+            }
+        }
+    }
+}
+
+fn a_worker_at_work_is_neither_reaped_nor_forgotten() {
+    let moment = Duration::from_millis(1);
+    let bench =
+        keeping(Lifecycle { grace: moment, idle: moment, health: moment, most: 1, ..Lifecycle::default() });
+    bench.put("f", "x\n".repeat(100_000));
+    let tool = bench.tool("fs.search");
+    for _ in 0..5 {
+        let arguments = Canonical::of(json!({ "pattern": "(x|y)+z$" })).unwrap();
+        let grant = bench.grant(&*tool, &arguments).unwrap();
+        let (tool, at) = (tool.clone(), bench.at.clone());
+        let run = async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await.failure };
+        let call = runtime().spawn(run);
+        while !call.is_finished() {
+            bench.at.forget(&owner("task"));
+            std::thread::yield_now();
+        }
+        assert_eq!(runtime().block_on(call).unwrap(), None);
+    }
+    nobody_sees(bench.workspace.to_str().unwrap());
+}
+
+/// Waits until nothing is kept, without any call.
+fn nothing_is_kept(bench: &Bench) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while bench.at.leases() > 0 {
+        assert!(Instant::now() < until, "one is still believed to be well");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn a_worker_that_was_killed_while_it_waited_is_healed() {
+    let bench = keeping(Lifecycle { health: Duration::from_millis(50), ..Lifecycle::default() });
+    bench.put("f", "x");
+    bench.done("fs.write", json!({ "path": "f", "content": "y" }));
+    assert_eq!(bench.at.kept(), 1);
+    signal_workers_of(&bench, Signal::KILL);
+    nothing_is_kept(&bench);
+    bench.done("fs.write", json!({ "path": "f", "content": "z" }));
+    assert_eq!((bench.at.kept(), bench.text("f")), (1, "z".to_owned()));
+}
+
+fn a_worker_that_does_not_answer_is_ended() {
+    let bench = keeping(Lifecycle { health: Duration::from_millis(50), ..Lifecycle::default() });
+    bench.put("f", "x");
+    bench.done("fs.read", json!({ "path": "f" }));
+    signal_workers_of(&bench, Signal::STOP);
+    nothing_is_kept(&bench);
+    nobody_sees(bench.workspace.to_str().unwrap());
+    bench.done("fs.read", json!({ "path": "f" }));
+}
+
+fn an_agent_that_is_forgotten_leaves_nothing() {
+    let mut bench = Bench::new();
+    bench.put("f", "x");
+    for owner in [owner("one"), owner("two"), without_task()] {
+        bench.at = bench.at.for_owner(owner);
+        bench.done("fs.read", json!({ "path": "f" }));
+    }
+    let stranger = contract::AgentName::parse("stranger").unwrap();
+    bench.at.forget_agent(&stranger);
+    assert_eq!(bench.at.leases(), 3);
+    bench.at.forget_agent(&bench::agent_name());
+    assert_eq!(bench.at.leases(), 0);
+    nobody_sees(bench.workspace.to_str().unwrap());
 }
 
 fn a_grant_is_good_for_one_call_only() {
