@@ -51,7 +51,7 @@ pub struct Authority {
 }
 
 /// What may be done in the workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkspaceAccess {
     /// It is not even visible.

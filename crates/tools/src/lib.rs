@@ -15,6 +15,7 @@ mod crash;
 mod facts;
 mod files;
 mod inside;
+mod lifecycle;
 mod operands;
 mod path;
 mod pipeline;
@@ -34,6 +35,7 @@ pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
 pub use inside::{WORKER_ARGUMENT, serve_if_asked};
+pub use lifecycle::{KeptFor, Lifecycle};
 pub use operands::{Hold, InForce, Sealed};
 pub use program::{OwnProgram, ProgramError, Spoken, UnfitProgram, examine_program};
 pub use surroundings::{Owner, Surroundings};

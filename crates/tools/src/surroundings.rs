@@ -8,6 +8,7 @@ use jail::{Helper, Names};
 use policy::FileSettings;
 use sandbox::{Host, Launcher, Proofs};
 
+use crate::lifecycle::Lifecycle;
 use crate::operands::{Holds, InForce};
 use crate::path::names_of;
 use crate::pool::Pool;
@@ -18,6 +19,7 @@ pub struct Surroundings {
     shared: Arc<Shared>,
     names: Arc<Names>,
     holds: Option<Arc<Holds>>,
+    pool: Arc<Pool>,
     owner: Option<Owner>,
     in_force: Option<InForce>,
 }
@@ -38,7 +40,6 @@ struct Shared {
     launcher: Launcher,
     host: Host,
     clock: fn() -> i64,
-    pool: Arc<Pool>,
     digest: tokio::sync::OnceCell<Option<Digest>>,
 }
 
@@ -47,16 +48,16 @@ impl Surroundings {
     /// [`crate::serve_if_asked`]; `clock` gives milliseconds since 1970. Nothing is kept until there is an owner.
     pub fn new(binary: PathBuf, proofs: Proofs, host: Host, clock: fn() -> i64) -> Surroundings {
         let launcher = Launcher::new(Helper { binary: binary.clone() }, proofs);
-        let shared = Shared {
-            binary,
-            launcher,
-            host,
-            clock,
-            pool: Arc::default(),
-            digest: tokio::sync::OnceCell::new(),
-        };
+        let shared = Shared { binary, launcher, host, clock, digest: tokio::sync::OnceCell::new() };
         let shared = Arc::new(shared);
-        Surroundings { shared, names: Arc::default(), holds: None, owner: None, in_force: None }
+        let pool = Arc::new(Pool::new(Lifecycle::default()));
+        Surroundings { shared, names: Arc::default(), holds: None, pool, owner: None, in_force: None }
+    }
+
+    /// The same where workers are kept as this says. Those that are kept already are not among them.
+    #[must_use]
+    pub fn keeping(self, lifecycle: Lifecycle) -> Surroundings {
+        Surroundings { pool: Arc::new(Pool::new(lifecycle)), ..self }
     }
 
     /// The same where more names are guarded: those of these settings, besides those that always are.
@@ -83,14 +84,24 @@ impl Surroundings {
         Surroundings { in_force: Some(in_force), ..self.clone() }
     }
 
-    /// Ends the workers that wait for this owner's next call. Those at work end with their call.
+    /// Ends the workers that are kept for this owner. Those at work end with their call, and are not used again.
     pub fn forget(&self, owner: &Owner) {
-        self.shared.pool.forget(owner);
+        self.pool.forget(|kept_for| kept_for == owner);
+    }
+
+    /// The same for whatever is kept for an agent, whichever its task is.
+    pub fn forget_agent(&self, agent: &AgentName) {
+        self.pool.forget(|kept_for| kept_for.agent == *agent);
     }
 
     /// How many workers wait for a call.
     pub fn kept(&self) -> usize {
-        self.shared.pool.len()
+        self.pool.waiting()
+    }
+
+    /// How many workers there are, at work or not, that are kept for somebody.
+    pub fn leases(&self) -> usize {
+        self.pool.held()
     }
 
     pub(crate) fn now(&self) -> i64 {
@@ -124,7 +135,7 @@ impl Surroundings {
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.shared.pool
+        &self.pool
     }
 
     /// Does something that blocks with the way to a sandbox.

@@ -193,9 +193,36 @@ pub(crate) fn length_of(header: [u8; 8]) -> io::Result<usize> {
     if length > MAX_FRAME { Err(io::ErrorKind::InvalidData.into()) } else { Ok(length) }
 }
 
+/// A frame that says which question it is about: how every frame of a worker for files begins, in both directions. One
+/// that is empty after that asks whether the worker is well, and is answered by the same.
+pub(crate) fn numbered_frame(number: u64, said: &[u8]) -> Vec<u8> {
+    let length = (said.len() + size_of::<u64>()) as u64;
+    let mut frame = Vec::with_capacity(said.len() + 2 * size_of::<u64>());
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame.extend_from_slice(said);
+    frame
+}
+
+/// The number of a whole frame, and what it says.
+pub(crate) fn split_number(frame: &[u8]) -> Option<(u64, &[u8])> {
+    let (_, numbered) = frame.split_first_chunk::<8>()?;
+    let (number, said) = numbered.split_first_chunk()?;
+    Some((u64::from_le_bytes(*number), said))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_numbered_frame_reads_back_and_one_without_a_number_is_none() {
+        let frame = numbered_frame(7, b"abc");
+        let said = read_frame(frame.as_slice()).unwrap().unwrap();
+        assert_eq!(said.split_first_chunk(), Some((&7_u64.to_le_bytes(), b"abc".as_slice())));
+        assert_eq!(split_number(&frame), Some((7, b"abc".as_slice())));
+        assert_eq!(split_number(&[7; 15]), None);
+    }
 
     #[test]
     fn a_frame_reads_back_and_the_end_is_the_end() {

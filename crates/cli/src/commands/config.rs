@@ -15,6 +15,7 @@ use policy::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use tools::{KeptFor, Lifecycle};
 
 use crate::config::{self, LoadError, Loaded, Meaning, Source};
 use crate::talk;
@@ -233,6 +234,7 @@ struct Shown<'a> {
     hooks: &'a [HookSettings],
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
+    workers: ShownWorkers,
     custom_actions: &'a [String],
     store: Option<String>,
     listen: String,
@@ -251,6 +253,30 @@ struct ShownAgent<'a> {
     auto_approve: &'a BTreeSet<Action>,
     human_approval: &'a BTreeSet<Action>,
     constraints: Constraints,
+}
+
+/// Whom workers are kept for, and how long.
+#[derive(Serialize)]
+struct ShownWorkers {
+    kept_for: &'static str,
+    grace_seconds: u64,
+    idle_seconds: u64,
+    health_seconds: u64,
+    most: usize,
+}
+
+impl ShownWorkers {
+    fn of(lifecycle: Lifecycle) -> ShownWorkers {
+        let Lifecycle { strategy, grace, idle, health, most } = lifecycle;
+        let kept_for = match strategy {
+            KeptFor::Call => "call",
+            KeptFor::Task => "task",
+            KeptFor::Agent => "agent",
+            KeptFor::TaskOrAgent => "task, or agent where there is none",
+        };
+        let (grace_seconds, idle_seconds) = (grace.as_secs(), idle.as_secs());
+        ShownWorkers { kept_for, grace_seconds, idle_seconds, health_seconds: health.as_secs(), most }
+    }
 }
 
 impl<'a> Shown<'a> {
@@ -315,6 +341,7 @@ impl<'a> Shown<'a> {
                 .map(|(category, backend)| (*category, backend.as_str()))
                 .collect(),
             timeouts_ms: &meaning.timeouts,
+            workers: ShownWorkers::of(meaning.lifecycle),
             custom_actions: &meaning.custom_actions,
             store: meaning.store.as_ref().map(ToString::to_string),
             listen: meaning.listen.to_string(),

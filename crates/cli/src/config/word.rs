@@ -10,6 +10,7 @@ use policy::{FileSystem, Git, HookTime, Network, Terminal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tools::KeptFor;
 
 /// Each becomes a type that reads its words and nothing else. Of two words with one meaning the first is ours.
 macro_rules! words {
@@ -175,9 +176,9 @@ words! {
     ContainerNetworkWord: &'static str { "none" => "none", "bridge" => "bridge" }
     /// How a workspace is mounted in a container.
     MountModeWord: &'static str { "ro" => "ro", "rw" => "rw" }
-    /// How long a container is kept.
-    LifecycleWord: &'static str {
-        "per-call" => "per-call", "per-task" => "per-task", "per-agent" => "per-agent",
+    /// Whom a container or a worker is kept for.
+    LifecycleWord: KeptFor {
+        "per-call" => KeptFor::Call, "per-task" => KeptFor::Task, "per-agent" => KeptFor::Agent,
     }
     /// What pods may reach besides the gate.
     PodNetworkWord: &'static str { "deny-all" => "deny-all" }

@@ -140,8 +140,9 @@ async fn open_with(
     let clock = Clock::system();
     let binary = std::env::current_exe().context("cannot find our own program")?;
     let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
-    let surroundings =
-        Surroundings::new(binary, proofs, config::host(), clock.as_function()).guarding(&settings.files);
+    let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function())
+        .guarding(&settings.files)
+        .keeping(meaning.lifecycle);
     let options = Options {
         home: home.to_owned(),
         store,

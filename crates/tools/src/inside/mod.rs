@@ -14,14 +14,15 @@ mod root;
 mod search;
 mod write;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 pub(crate) use pipeline::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd};
 
 use crate::files::{FileCall, FileResult};
-use crate::wire::{Changed, WorkerRequest, WorkerResponse, read_frame, write_frame};
+use crate::wire::{Changed, WorkerRequest, WorkerResponse, numbered_frame, read_frame};
 use clean::Findings;
 use contract::Reason;
 use root::Root;
@@ -71,11 +72,16 @@ fn close_to_neighbours() -> io::Result<()> {
 
 fn serve_files() -> io::Result<()> {
     close_to_neighbours()?;
-    let (input, output) = (io::stdin(), io::stdout());
-    while let Some(bytes) = read_frame(input.lock())? {
-        let question: WorkerRequest = serde_json::from_slice(&bytes)?;
-        let answer = answer(&question);
-        write_frame(output.lock(), &serde_json::to_vec(&answer)?)?;
+    let input = io::stdin();
+    let mut output = File::from(rustix::io::dup(rustix::stdio::stdout())?);
+    // What comes meanwhile waits in the socket. Answers leave in the order of their questions: the gate relies on it.
+    while let Some(frame) = read_frame(input.lock())? {
+        let (number, question) = frame.split_first_chunk().ok_or(io::ErrorKind::InvalidData)?;
+        let said = match question {
+            [] => Vec::new(),
+            question => serde_json::to_vec(&answer(&serde_json::from_slice(question)?))?,
+        };
+        output.write_all(&numbered_frame(u64::from_le_bytes(*number), &said))?;
     }
     Ok(())
 }

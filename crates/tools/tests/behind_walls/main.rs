@@ -15,6 +15,7 @@ mod commands;
 mod escapes;
 mod files;
 mod guide;
+mod leases;
 mod races;
 mod tools_of_one_command;
 mod workers;

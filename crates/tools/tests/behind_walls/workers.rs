@@ -7,23 +7,43 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use contract::Canonical;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tools::{KeptFor, Lifecycle, Owner};
 
 use crate::Test;
 use crate::bench::{self, Bench, owner, runtime};
+use crate::leases;
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_worker_is_kept_for_its_owner_and_access", a_worker_is_kept_for_its_owner_and_access),
     ("a_worker_that_nobody_asks_ends", a_worker_that_nobody_asks_ends),
-    ("no_more_than_eight_wait", no_more_than_eight_wait),
+    ("no_more_wait_than_may", no_more_wait_than_may),
     ("a_worker_that_died_is_replaced", a_worker_that_died_is_replaced),
     ("a_kept_worker_dies_with_its_gate", a_kept_worker_dies_with_its_gate),
     ("a_call_past_its_time_ends_its_worker", a_call_past_its_time_ends_its_worker),
     ("a_workspace_that_was_replaced_gets_a_new_worker", a_workspace_that_was_replaced_gets_a_new_worker),
     ("without_an_owner_nothing_is_kept", without_an_owner_nothing_is_kept),
     ("a_call_that_is_taken_back_ends_its_worker", a_call_that_is_taken_back_ends_its_worker),
-    ("calls_at_once_each_have_a_worker", calls_at_once_each_have_a_worker),
+    ("calls_at_once_share_a_few_workers", calls_at_once_share_a_few_workers),
+    (
+        "reads_at_once_share_a_few_workers_and_each_gets_its_own",
+        reads_at_once_share_a_few_workers_and_each_gets_its_own,
+    ),
+    (
+        "a_call_that_waits_for_a_worker_is_taken_back_alone",
+        a_call_that_waits_for_a_worker_is_taken_back_alone,
+    ),
+    ("a_worker_serves_whom_the_lifecycle_says", a_worker_serves_whom_the_lifecycle_says),
+    ("a_worker_at_work_is_neither_reaped_nor_forgotten", a_worker_at_work_is_neither_reaped_nor_forgotten),
+    (
+        "a_worker_that_was_killed_while_it_waited_is_healed",
+        a_worker_that_was_killed_while_it_waited_is_healed,
+    ),
+    ("a_worker_that_does_not_answer_is_ended", a_worker_that_does_not_answer_is_ended),
+    ("an_agent_that_is_forgotten_leaves_nothing", an_agent_that_is_forgotten_leaves_nothing),
+    ("a_thousand_leases_are_held_or_the_limit_is_named", leases::a_thousand_are_held_or_the_limit_is_named),
     ("a_grant_is_good_for_one_call_only", a_grant_is_good_for_one_call_only),
 ];
 
@@ -44,9 +64,26 @@ const GATE_ARGUMENT: &str = "__gate";
 
 /// Processes of the host that can see a path as a mount.
 fn processes_that_see(place: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let mounts = processes.filter_map(|entry| fs::read_to_string(entry.path().join("mountinfo")).ok());
-    mounts.filter(|mounts| mounts.contains(place)).count()
+    who_sees(place).len()
+}
+
+fn who_sees(place: &str) -> Vec<Pid> {
+    let sees = |process: &Path| {
+        fs::read_to_string(process.join("mountinfo")).is_ok_and(|mounts| mounts.contains(place))
+    };
+    let pid = |process: PathBuf| Pid::from_raw(process.file_name()?.to_str()?.parse().ok()?);
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    processes.filter(|process| sees(process)).filter_map(pid).collect()
+}
+
+/// Sends a signal to whatever is in the sandboxes that can see a workspace.
+fn signal_workers_of(bench: &Bench, signal: Signal) {
+    let workers = who_sees(bench.workspace.to_str().unwrap());
+    assert!(!workers.is_empty(), "the test must find whom to stop");
+    for worker in workers {
+        // The first of them may take the others with it.
+        let _ = kill_process(worker, signal);
+    }
 }
 
 /// Waits until no sandbox has a path any more.
@@ -77,31 +114,6 @@ fn a_kept_worker_dies_with_its_gate() {
     fs::remove_dir_all(Path::new(place).parent().unwrap()).unwrap();
 }
 
-/// Ends the helpers of this process that can see a workspace, as a crash would.
-fn kill_helpers_of(bench: &Bench) -> usize {
-    let own = format!("PPid:\t{}\n", std::process::id());
-    let place = bench.workspace.to_str().unwrap();
-    let read = |path: &Path, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
-    let mut killed = 0;
-    for process in fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()) {
-        let is_helper =
-            read(&process, "status").contains(&own) && read(&process, "cmdline").contains("--keep");
-        if !is_helper {
-            continue;
-        }
-        // What it launched sees the workspace as a mount.
-        let pid: i32 = process.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        let children = read(&process.join("task").join(pid.to_string()), "children");
-        let sees = |child: &str| read(&PathBuf::from("/proc").join(child), "mountinfo").contains(place);
-        if children.split_whitespace().any(sees) {
-            let pid = rustix::process::Pid::from_raw(pid).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-            killed += 1;
-        }
-    }
-    killed
-}
-
 fn a_worker_is_kept_for_its_owner_and_access() {
     let mut bench = Bench::new();
     bench.put("f", "x");
@@ -125,20 +137,18 @@ fn a_worker_is_kept_for_its_owner_and_access() {
 }
 
 fn a_worker_that_nobody_asks_ends() {
-    if !bench::is_long() {
-        eprintln!("skipped: a worker that nobody asks ends: takes long; TOOLGATE_LONG=1 tries it");
-        return;
-    }
-    let bench = Bench::new();
+    let mut bench = Bench::new();
+    let grace = Duration::from_millis(200);
+    bench.at = bench.at.keeping(Lifecycle { grace, ..Lifecycle::default() });
     bench.put("f", "x");
     bench.done("fs.read", json!({ "path": "f" }));
-    std::thread::sleep(Duration::from_secs(35));
-    assert_eq!(bench.at.kept(), 0);
     nobody_sees(bench.workspace.to_str().unwrap());
+    assert_eq!(bench.at.leases(), 0);
 }
 
-fn no_more_than_eight_wait() {
+fn no_more_wait_than_may() {
     let mut bench = Bench::new();
+    bench.at = bench.at.keeping(Lifecycle { most: 8, ..Lifecycle::default() });
     bench.put("f", "x");
     for number in 0..10 {
         bench.at = bench.at.for_owner(owner(&format!("t{number}")));
@@ -151,7 +161,7 @@ fn a_worker_that_died_is_replaced() {
     let bench = Bench::new();
     bench.put("f", "x");
     bench.done("fs.read", json!({ "path": "f" }));
-    assert_eq!(kill_helpers_of(&bench), 1, "the test must find whom to kill");
+    signal_workers_of(&bench, Signal::KILL);
     // It may take a moment until its end of the socket is closed; until then a call may meet a dying worker.
     let until = Instant::now() + Duration::from_secs(10);
     while bench.call("fs.read", json!({ "path": "f" })).failure.is_some() {
@@ -199,29 +209,185 @@ fn a_call_that_is_taken_back_ends_its_worker() {
     bench.done("fs.write", json!({ "path": "f", "content": "z" }));
 }
 
-fn calls_at_once_each_have_a_worker() {
+/// How many workers there may be for one owner, workspace and access.
+fn lanes() -> usize {
+    (std::thread::available_parallelism().unwrap().get() * 2).clamp(2, 16)
+}
+
+fn calls_at_once_share_a_few_workers() {
     let bench = Bench::new();
-    let tool = bench.tool("fs.append");
+    let calls = (0..24).map(|number| json!({ "path": "log", "content": format!("{number}\n") }));
+    let failures: Vec<_> =
+        at_once(&bench, "fs.append", calls).into_iter().filter_map(|ran| ran.failure).collect();
+    // Whoever meets a file that another is just making may be told so; nothing is lost without a word.
+    let lines = bench.text("log").lines().count();
+    assert_eq!(lines + failures.len(), 24, "{failures:?}");
+    assert!((1..=lanes()).contains(&bench.at.leases()), "{}", bench.at.leases());
+    assert_eq!(bench.at.kept(), bench.at.leases(), "all of them wait again");
+}
+
+fn reads_at_once_share_a_few_workers_and_each_gets_its_own() {
+    let bench = Bench::new();
+    for number in 0..200 {
+        bench.put(&format!("f{number}"), format!("{number}"));
+    }
+    // The longest first: those behind a slow one must not get what it gets.
+    bench.put("f0", "long\n".repeat(50_000));
+    let calls = (0..200).map(|number| json!({ "path": format!("f{number}") }));
+    for (number, ran) in at_once(&bench, "fs.read", calls).into_iter().enumerate().skip(1) {
+        assert_eq!(ran.failure, None);
+        assert_eq!(ran.output.structured["content"], number.to_string());
+    }
+    assert!((1..=lanes()).contains(&bench.at.leases()), "{}", bench.at.leases());
+    assert_eq!(bench.at.kept(), bench.at.leases());
+}
+
+/// Makes calls, all at once, and says what has become of each.
+fn at_once(bench: &Bench, tool: &str, calls: impl Iterator<Item = serde_json::Value>) -> Vec<tools::Ran> {
+    let tool = bench.tool(tool);
     runtime().block_on(async {
-        let calls = (0..12).map(|number| {
-            let arguments =
-                Canonical::of(json!({ "path": "log", "content": format!("{number}\n") })).unwrap();
+        let calls = calls.map(|arguments| {
+            let arguments = Canonical::of(arguments).unwrap();
             let grant = bench.grant(&*tool, &arguments).unwrap();
             let (tool, at) = (tool.clone(), bench.at.clone());
-            tokio::spawn(
-                async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await.failure },
-            )
+            tokio::spawn(async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await })
         });
-        let calls: Vec<_> = calls.collect();
-        let mut failures = Vec::new();
-        for call in calls {
-            failures.extend(call.await.unwrap());
+        let mut rans = Vec::new();
+        for call in calls.collect::<Vec<_>>() {
+            rans.push(call.await.unwrap());
         }
-        // Whoever meets a file that another is just making may be told so; nothing is lost without a word.
-        let lines = bench.text("log").lines().count();
-        assert_eq!(lines + failures.len(), 12, "{failures:?}");
-    });
-    assert!(bench.at.kept() <= 8);
+        rans
+    })
+}
+
+fn a_call_that_waits_for_a_worker_is_taken_back_alone() {
+    let bench = Bench::new();
+    bench.put("f", "x\n".repeat(200_000));
+    let tool = bench.tool("fs.search");
+    // Each of these takes a worker for itself, so that some of them wait.
+    let calls: Vec<_> = (0..lanes() * 4)
+        .map(|number| {
+            let arguments = Canonical::of(json!({ "pattern": format!("(x|y)+{number}$") })).unwrap();
+            let (grant, cancel) = (bench.grant(&*tool, &arguments).unwrap(), CancellationToken::new());
+            let (tool, at, token) = (tool.clone(), bench.at.clone(), cancel.clone());
+            let run = async move { tool.run(grant, &arguments, &at, token).await.failure };
+            (number, cancel, runtime().spawn(run))
+        })
+        .collect();
+    for (number, cancel, _) in &calls {
+        if number % 2 == 1 {
+            cancel.cancel();
+        }
+    }
+    for (number, _, call) in calls {
+        let failure = runtime().block_on(call).unwrap();
+        // One that is answered in the moment it is taken back has been answered.
+        let code = failure.map(|reason| reason.code.to_string());
+        assert!(
+            code.is_none() || number % 2 == 1 && code.as_deref() == Some("cancelled"),
+            "{number}: {code:?}"
+        );
+    }
+    assert!(bench.at.leases() <= lanes());
+    bench.done("fs.search", json!({ "pattern": "x" }));
+}
+
+/// The same bench, with another lifecycle.
+fn keeping(lifecycle: Lifecycle) -> Bench {
+    let mut bench = Bench::new();
+    bench.at = bench.at.keeping(lifecycle);
+    bench
+}
+
+fn without_task() -> Owner {
+    Owner { task: None, ..owner("task") }
+}
+
+fn a_worker_serves_whom_the_lifecycle_says() {
+    // How many there are after a call for a task, one for another task, and one for none.
+    let expected = [
+        (KeptFor::Call, [0, 0, 0]),
+        (KeptFor::Task, [1, 2, 2]),
+        (KeptFor::Agent, [1, 1, 1]),
+        (KeptFor::TaskOrAgent, [1, 2, 3]),
+    ];
+    for (strategy, counts) in expected {
+        let mut bench = keeping(Lifecycle { strategy, ..Lifecycle::default() });
+        bench.put("f", "x");
+        for (owner, count) in [owner("one"), owner("two"), without_task()].into_iter().zip(counts) {
+            bench.at = bench.at.for_owner(owner.clone());
+            for _ in 0..2 {
+                bench.done("fs.read", json!({ "path": "f" }));
+                assert_eq!((bench.at.leases(), bench.at.kept()), (count, count), "{strategy:?} {owner:?}");
+            }
+        }
+    }
+}
+
+fn a_worker_at_work_is_neither_reaped_nor_forgotten() {
+    let moment = Duration::from_millis(1);
+    let bench =
+        keeping(Lifecycle { grace: moment, idle: moment, health: moment, most: 1, ..Lifecycle::default() });
+    bench.put("f", "x\n".repeat(100_000));
+    let tool = bench.tool("fs.search");
+    for _ in 0..5 {
+        let arguments = Canonical::of(json!({ "pattern": "(x|y)+z$" })).unwrap();
+        let grant = bench.grant(&*tool, &arguments).unwrap();
+        let (tool, at) = (tool.clone(), bench.at.clone());
+        let run = async move { tool.run(grant, &arguments, &at, CancellationToken::new()).await.failure };
+        let call = runtime().spawn(run);
+        while !call.is_finished() {
+            bench.at.forget(&owner("task"));
+            std::thread::yield_now();
+        }
+        assert_eq!(runtime().block_on(call).unwrap(), None);
+    }
+    nobody_sees(bench.workspace.to_str().unwrap());
+}
+
+/// Waits until nothing is kept, without any call.
+fn nothing_is_kept(bench: &Bench) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while bench.at.leases() > 0 {
+        assert!(Instant::now() < until, "one is still believed to be well");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn a_worker_that_was_killed_while_it_waited_is_healed() {
+    let bench = keeping(Lifecycle { health: Duration::from_millis(50), ..Lifecycle::default() });
+    bench.put("f", "x");
+    bench.done("fs.write", json!({ "path": "f", "content": "y" }));
+    assert_eq!(bench.at.kept(), 1);
+    signal_workers_of(&bench, Signal::KILL);
+    nothing_is_kept(&bench);
+    bench.done("fs.write", json!({ "path": "f", "content": "z" }));
+    assert_eq!((bench.at.kept(), bench.text("f")), (1, "z".to_owned()));
+}
+
+fn a_worker_that_does_not_answer_is_ended() {
+    let bench = keeping(Lifecycle { health: Duration::from_millis(50), ..Lifecycle::default() });
+    bench.put("f", "x");
+    bench.done("fs.read", json!({ "path": "f" }));
+    signal_workers_of(&bench, Signal::STOP);
+    nothing_is_kept(&bench);
+    nobody_sees(bench.workspace.to_str().unwrap());
+    bench.done("fs.read", json!({ "path": "f" }));
+}
+
+fn an_agent_that_is_forgotten_leaves_nothing() {
+    let mut bench = Bench::new();
+    bench.put("f", "x");
+    for owner in [owner("one"), owner("two"), without_task()] {
+        bench.at = bench.at.for_owner(owner);
+        bench.done("fs.read", json!({ "path": "f" }));
+    }
+    let stranger = contract::AgentName::parse("stranger").unwrap();
+    bench.at.forget_agent(&stranger);
+    assert_eq!(bench.at.leases(), 3);
+    bench.at.forget_agent(&bench::agent_name());
+    assert_eq!(bench.at.leases(), 0);
+    nobody_sees(bench.workspace.to_str().unwrap());
 }
 
 fn a_grant_is_good_for_one_call_only() {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use hook::HookFile;
-pub(crate) use sandboxing::Sandboxing;
+pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
 pub(crate) use tools::{Bash, Filesystem, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 

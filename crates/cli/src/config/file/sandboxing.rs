@@ -19,6 +19,8 @@ pub(crate) struct Sandboxing {
     pub(crate) overrides: Given<ByCategory<At<BackendWord>>>,
     /// Settings of `subprocess`, which gets the native walls where they work.
     pub(crate) subprocess: Given<SubprocessFile>,
+    /// Settings of `native`, which hold wherever its walls stand.
+    pub(crate) native: Given<Native>,
     /// Settings of `docker`.
     pub(crate) docker: Given<Docker>,
     /// Settings of `kubernetes`.
@@ -43,6 +45,35 @@ pub(crate) struct SubprocessFile {
     /// More directories to look for programs in.
     #[serde(alias = "extraSafePathPrefixes")]
     pub(crate) extra_safe_path_prefixes: Given<Vec<String>>,
+}
+
+/// Settings of `native`.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Native {
+    /// Whom the workers of the file tools are kept for, and how long. A command has a sandbox of its own each time.
+    pub(crate) lifecycle: Given<NativeLifecycle>,
+}
+
+/// Whom workers are kept for, and how long.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NativeLifecycle {
+    /// Whom one worker serves: one call, the calls of one agent for one task, or all calls of one agent. A call without a
+    /// task has a worker of its own under `per-task`. Default: `per-task` for calls that name a task, `per-agent` for those
+    /// that name none.
+    pub(crate) strategy: Given<LifecycleWord>,
+    /// How long a worker of a task waits for the next call, in seconds. At most 600. Default: 30.
+    #[serde(alias = "graceSeconds")]
+    pub(crate) grace_seconds: Given<u64>,
+    /// How long a worker of an agent waits for the next call, in seconds. At most 600. Default: 300.
+    #[serde(alias = "idleSeconds")]
+    pub(crate) idle_seconds: Given<u64>,
+    /// After how long a worker that waits is asked whether it is well, in seconds. At most 600. Default: 10.
+    #[serde(alias = "healthSeconds")]
+    pub(crate) health_seconds: Given<u64>,
+    /// How many workers there are before those that wait longest are ended. Default: 64.
+    pub(crate) most: Given<u64>,
 }
 
 /// Settings of `docker`.

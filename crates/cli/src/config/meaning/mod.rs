@@ -10,6 +10,7 @@
 mod approval;
 mod backends;
 mod hooks;
+mod lifecycle;
 mod limits;
 mod rates;
 mod trust;
@@ -23,6 +24,7 @@ use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest
 use policy::{Agent, Overrides, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
+use tools::Lifecycle;
 
 use super::at::{At, Given, Place};
 use super::file::{AgentFile, File, LevelFile};
@@ -47,6 +49,8 @@ pub(crate) struct Meaning {
     pub(crate) backends: BTreeMap<Category, BackendName>,
     /// How long calls of a category may take at most, in milliseconds, where the configuration says.
     pub(crate) timeouts: BTreeMap<Category, u64>,
+    /// Whom workers are kept for, and how long.
+    pub(crate) lifecycle: Lifecycle,
     /// Actions that were registered besides ours.
     pub(crate) custom_actions: Vec<String>,
     /// What keeps the records, if it is not a file in the state folder.
@@ -89,6 +93,7 @@ impl Default for Meaning {
             shell_directories: None,
             backends: Category::ALL.iter().map(|category| (*category, BackendName::Native)).collect(),
             timeouts: BTreeMap::new(),
+            lifecycle: Lifecycle::default(),
             custom_actions: Vec::new(),
             store: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
@@ -211,6 +216,7 @@ impl Reader {
             file_directories: files.and_then(|files| self.directories(&files.allowed_directories)),
             shell_directories: bash.and_then(|bash| self.directories(&bash.allowed_directories)),
             timeouts: self.timeouts(tree, &backends),
+            lifecycle: self.lifecycle(tree),
             backends,
             custom_actions,
             store: self.store(tree),

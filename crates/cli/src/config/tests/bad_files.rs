@@ -200,6 +200,33 @@ fn numbers_are_numbers_and_in_range() {
 }
 
 #[test]
+fn a_lifecycle_that_cannot_be_kept_to_is_refused() {
+    refused_as(&[
+        (
+            "sandboxing: { native: { lifecycle: { idle_seconds: 601 } } }",
+            "1:52: `idle_seconds` is `601`, not from 1 to 600",
+        ),
+        (
+            "sandboxing: { native: { lifecycle: { health_seconds: 0 } } }",
+            "1:54: `health_seconds` is `0`, not from 1 to 600",
+        ),
+        (
+            "sandboxing: { native: { lifecycle: { strategy: per-call, most: 5 } } }",
+            "1:64: `most` has no effect with `strategy: per-call`: it keeps nothing; leave it out, or write \
+             `strategy: per-task`",
+        ),
+        (
+            "sandboxing: { native: { lifecycle: { strategy: per-task, idle_seconds: 5 } } }",
+            "1:72: `idle_seconds` has no effect with `strategy: per-task`: write `grace_seconds`",
+        ),
+        (
+            "sandboxing: { native: { lifecycle: { strategy: per-agent, grace_seconds: 5 } } }",
+            "1:74: `grace_seconds` has no effect with `strategy: per-agent`: write `idle_seconds`",
+        ),
+    ]);
+}
+
+#[test]
 fn trust_that_could_grow_without_a_person_is_refused() {
     refused_as(&[
         ("trust: { weights: { error_rate: 0.9 } }", "1:19: the `weights` add up to `1.6500`, not to 1"),

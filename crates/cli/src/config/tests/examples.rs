@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use contract::{
     Action, Actions, AgentName, Autonomy, Category, Digest, Level, Rate, ToolName, ToolStatus, TrustLabel,
@@ -11,6 +12,7 @@ use policy::{
     RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, ToolRate, may_see,
 };
 use sandbox::BackendName;
+use tools::{KeptFor, Lifecycle};
 
 use super::super::{Loaded, Meaning, Records, load};
 use super::loaded;
@@ -173,6 +175,30 @@ fn categories_whose_backend_is_missing_are_refused() {
         .map(|warning| format!("/etc/toolgate/toolgate.yaml:{warning}"))
     );
     assert_eq!(meaning.timeouts.get(&Category::FileSystem), Some(&30_000));
+}
+
+#[test]
+fn a_lifecycle_says_whom_workers_are_kept_for_and_how_long() {
+    let of = |text: &str| loaded(text).meaning.lifecycle;
+    assert_eq!(of("listen: 127.0.0.1:7433"), Lifecycle::default());
+    let seconds = Duration::from_secs;
+    assert_eq!(
+        of(
+            "sandboxing: { native: { lifecycle: { strategy: per-agent, idle_seconds: 60, health_seconds: 3, most: 2 } } }"
+        ),
+        Lifecycle {
+            strategy: KeptFor::Agent,
+            idle: seconds(60),
+            health: seconds(3),
+            most: 2,
+            ..Lifecycle::default()
+        }
+    );
+    assert_eq!(
+        of("sandboxing: { native: { lifecycle: { strategy: per-task, graceSeconds: 9 } } }"),
+        Lifecycle { strategy: KeptFor::Task, grace: seconds(9), ..Lifecycle::default() }
+    );
+    assert_eq!(of("sandboxing: { native: { lifecycle: { strategy: per-call } } }").strategy, KeptFor::Call);
 }
 
 #[test]
