@@ -36,6 +36,11 @@ pub(crate) const QUICK: Effort = Effort {
 pub(crate) trait Lane: Sync {
     fn name(&self) -> &str;
 
+    /// Gets ready for so many callers at once. Not timed.
+    fn prepare(&self, _at_once: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// One call, to its end. One that did not do what it should is an error.
     fn call(&self) -> Result<()>;
 
@@ -115,6 +120,7 @@ pub(crate) fn time_rounds(lanes: &[&dyn Lane], effort: &Effort) -> Result<Vec<Sa
             planned.iter_mut().filter(|(_, calls, _)| is_due(round, *calls, effort.rounds)).collect();
         shuffle.apply(&mut due);
         for (lane, _, times) in due {
+            lane.prepare(1)?;
             times.push(time(*lane)?);
         }
     }
@@ -133,6 +139,7 @@ pub(crate) fn time_slices(lanes: &[&dyn Lane], at_once: usize, effort: &Effort) 
         let mut due: Vec<_> = planned.iter_mut().collect();
         shuffle.apply(&mut due);
         for (lane, times, took) in due {
+            lane.prepare(at_once)?;
             let slice = lane.call_for(at_once, effort.slice)?;
             times.extend(slice.times);
             *took += slice.took;

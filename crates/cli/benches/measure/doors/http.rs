@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -13,6 +14,9 @@ use crate::rounds::Lane;
 
 /// Workers are kept for the tasks of an agent; this many are at work.
 const TASKS: usize = 8;
+
+/// A connection that was idle for longer is not used again: the gate closes it after 15 seconds.
+const FRESH: Duration = Duration::from_secs(8);
 
 /// One call, on as many connections as there are callers at once.
 pub(crate) struct Http {
@@ -29,6 +33,7 @@ pub(crate) struct Http {
 struct Connection {
     stream: BufReader<TcpStream>,
     request: Vec<u8>,
+    used: Instant,
 }
 
 impl Http {
@@ -56,7 +61,7 @@ impl Http {
         );
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Connection { stream: BufReader::new(stream), request: request.into_bytes() })
+        Ok(Connection { stream: BufReader::new(stream), request: request.into_bytes(), used: Instant::now() })
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
@@ -69,14 +74,24 @@ impl Lane for Http {
         &self.name
     }
 
+    fn prepare(&self, at_once: usize) -> Result<()> {
+        let mut idle = self.idle();
+        idle.retain(|connection| connection.used.elapsed() < FRESH);
+        while idle.len() < at_once {
+            idle.push(self.connect()?);
+        }
+        Ok(())
+    }
+
     fn call(&self) -> Result<()> {
         let kept = self.idle().pop();
         let mut connection = kept.map_or_else(|| self.connect(), Ok)?;
-        let (head, body) = connection.ask()?;
+        let (head, body) = connection.ask().with_context(|| format!("`{}` got no answer", self.name))?;
         let done = head.starts_with("HTTP/1.1 200 ")
             && body.contains(r#""status":"completed""#)
             && body.contains(self.gives);
         ensure!(done, "`{}` was not done, so no figure stands:\n{head}{body}", self.name);
+        connection.used = Instant::now();
         self.idle().push(connection);
         Ok(())
     }
