@@ -1,0 +1,143 @@
+//! Every bar there is, where it comes from, and how a measurement stands to it.
+
+use anyhow::{Result, bail};
+
+use crate::peers::Absent;
+
+/// What is measured together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// `toolgate run` as a whole process.
+    Start,
+    /// A sandbox from a gate that runs.
+    Warm,
+    /// Calls through the doors of a gate.
+    Doors,
+    /// What an idle gate keeps.
+    Memory,
+    /// What a call costs where there is much of something.
+    Growth,
+}
+
+impl Part {
+    const ALL: [Part; 5] = [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth];
+
+    pub(crate) fn parse(text: &str) -> Result<Part> {
+        match Part::ALL.into_iter().find(|part| part.as_str() == text) {
+            Some(part) => Ok(part),
+            None => bail!("there is no part `{text}`"),
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Part::Start => "start",
+            Part::Warm => "warm",
+            Part::Doors => "doors",
+            Part::Memory => "memory",
+            Part::Growth => "growth",
+        }
+    }
+}
+
+pub(crate) struct Bar {
+    pub(crate) part: Part,
+    /// By which a part names it.
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) bound: Bound,
+    /// With whom it compares.
+    pub(crate) peer: Option<&'static str>,
+    /// Where it was set.
+    pub(crate) source: &'static str,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+const COLD: &str = "decision 0005, the cold start beside its peers";
+const WARM: &str = "the goal for warm sandboxes";
+const CALL: &str = "the goal for a whole call";
+const IDLE: &str = "the goal for an idle gate";
+
+pub(crate) const BARS: [Bar; 10] = [
+    bar(Part::Start, "start-bwrap", "toolgate run, × bwrap", Bound::AtMost(1.0 / 2.0), Some("bwrap"), COLD),
+    bar(Part::Start, "start-codex", "toolgate run, × codex", Bound::AtMost(1.0 / 15.0), Some("codex"), COLD),
+    bar(Part::Start, "start-srt", "toolgate run, × srt", Bound::AtMost(1.0 / 80.0), Some("srt"), COLD),
+    bar(
+        Part::Start,
+        "start-docker",
+        "toolgate run, × docker run",
+        Bound::AtMost(1.0 / 80.0),
+        Some("docker"),
+        COLD,
+    ),
+    bar(Part::Warm, "warm-bare", "warm `true`, p50 × bare", Bound::AtMost(1.4), Some("bare"), WARM),
+    bar(
+        Part::Warm,
+        "warm-rate",
+        "warm `true`, calls/s at 2 × bwrap",
+        Bound::AtLeast(2.5),
+        Some("bwrap"),
+        WARM,
+    ),
+    bar(Part::Doors, "http-true", "`true` over HTTP, p50 × bwrap", Bound::AtMost(0.5), Some("bwrap"), CALL),
+    bar(Part::Doors, "http-read", "`fs.read` over HTTP, p50 in ms", Bound::AtMost(1.0), None, CALL),
+    bar(Part::Memory, "gate-resident", "idle gate, resident MiB", Bound::AtMost(40.0), None, IDLE),
+    bar(Part::Memory, "sandbox-private", "waiting sandbox, private MiB", Bound::AtMost(1.0), None, IDLE),
+];
+
+const fn bar(
+    part: Part,
+    name: &'static str,
+    what: &'static str,
+    bound: Bound,
+    peer: Option<&'static str>,
+    source: &'static str,
+) -> Bar {
+    Bar { part, name, what, bound, peer, source }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Standing {
+    Met(f64),
+    Missed(f64),
+    /// Its peer cannot take part in this pass, and does in another one.
+    Elsewhere,
+    NotMeasured,
+}
+
+impl Bar {
+    pub(crate) fn standing(&self, measured: &[(&'static str, f64)], absent: &[Absent]) -> Standing {
+        let value = measured.iter().find(|(name, _)| *name == self.name).map(|(_, value)| *value);
+        let elsewhere = || absent.iter().any(|one| Some(one.name.as_str()) == self.peer && one.elsewhere);
+        match (value.filter(|value| value.is_finite()), self.bound) {
+            (Some(value), Bound::AtMost(most)) if value <= most => Standing::Met(value),
+            (Some(value), Bound::AtLeast(least)) if value >= least => Standing::Met(value),
+            (Some(value), _) => Standing::Missed(value),
+            (None, _) if elsewhere() => Standing::Elsewhere,
+            (None, _) => Standing::NotMeasured,
+        }
+    }
+}
+
+impl Standing {
+    pub(crate) fn value(self) -> Option<f64> {
+        match self {
+            Standing::Met(value) | Standing::Missed(value) => Some(value),
+            Standing::Elsewhere | Standing::NotMeasured => None,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Standing::Met(_) => "met",
+            Standing::Missed(_) => "MISSED",
+            Standing::Elsewhere => "elsewhere",
+            Standing::NotMeasured => "NOT MEASURED",
+        }
+    }
+}
