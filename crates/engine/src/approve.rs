@@ -296,6 +296,9 @@ impl Engine {
     /// next people.
     pub async fn tend(&self) -> Result<(), EngineError> {
         let now = self.now();
+        if !self.inner.store.is_anything_due(now).await? {
+            return Ok(());
+        }
         for row in self.inner.store.expire(now).await? {
             let reason =
                 Reason::expired("nobody answered in time").with_hint("make the call again to ask anew");

@@ -392,7 +392,7 @@ impl Store {
     /// Records one person's answer. One no decides; a yes does when enough people have said it.
     pub async fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<ApprovalRow, AnswerError> {
         let mut write = self.write().await?;
-        let row = read_approval(write.connection(), self.keys(), id).await?;
+        let row = read_approval(write.connection().await?, self.keys(), id).await?;
         let row = row.ok_or_else(|| AnswerError::Unknown { id: id.clone() })?;
         if row.state != ApprovalState::Pending {
             return Err(AnswerError::Decided { state: row.state });
@@ -426,10 +426,11 @@ impl Store {
             .bind(&answer.via)
             .bind(answer.reason.as_deref())
             .bind(answer.now);
-        query.execute(write.connection()).await.map_err(StoreError::from)?;
+        query.execute(write.connection().await?).await.map_err(StoreError::from)?;
         if state != ApprovalState::Pending {
             let usable = (state == ApprovalState::Approved).then(|| answer.now.saturating_add(USABLE_MS));
-            decide(write.connection(), id, state, answer.now, usable, answer.reason.as_deref()).await?;
+            decide(write.connection().await?, id, state, answer.now, usable, answer.reason.as_deref())
+                .await?;
         }
         let standing = answer.standing.filter(|_| state == ApprovalState::Approved);
         if let Some(standing) = &standing {
@@ -459,10 +460,10 @@ impl Store {
             return Ok(Vec::new());
         }
         let mut write = self.write().await?;
-        let rows = sqlx::query(LATE).bind(now).fetch_all(write.connection()).await?;
-        let mut late = whole(write.connection(), self.keys(), rows).await?;
+        let rows = sqlx::query(LATE).bind(now).fetch_all(write.connection().await?).await?;
+        let mut late = whole(write.connection().await?, self.keys(), rows).await?;
         for row in &mut late {
-            decide(write.connection(), &row.id, ApprovalState::Expired, now, None, None).await?;
+            decide(write.connection().await?, &row.id, ApprovalState::Expired, now, None, None).await?;
             let body = json!({ "approval": row.id, "call": row.call });
             write.append(now, "approval.expired", body).await?;
             row.state = ApprovalState::Expired;
@@ -475,12 +476,12 @@ impl Store {
     /// Takes a question back.
     pub async fn cancel(&self, id: &ApprovalId, now: i64) -> Result<ApprovalRow, CancelError> {
         let mut write = self.write().await?;
-        let row = read_approval(write.connection(), self.keys(), id).await?;
+        let row = read_approval(write.connection().await?, self.keys(), id).await?;
         let row = row.ok_or_else(|| CancelError::Unknown { id: id.clone() })?;
         if row.state != ApprovalState::Pending {
             return Err(CancelError::Decided { state: row.state });
         }
-        decide(write.connection(), id, ApprovalState::Cancelled, now, None, None).await?;
+        decide(write.connection().await?, id, ApprovalState::Cancelled, now, None, None).await?;
         write.append(now, "approval.cancelled", json!({ "approval": id, "call": row.call })).await?;
         write.commit().await?;
         Ok(ApprovalRow { state: ApprovalState::Cancelled, decided_at: Some(now), ..row })

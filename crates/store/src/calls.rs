@@ -52,7 +52,8 @@ macro_rules! select_calls {
 }
 pub(crate) use select_calls;
 
-const BY_ID: &str = select_calls!("WHERE c.id = $1");
+pub(crate) const BY_ID: &str = select_calls!("WHERE c.id = $1");
+const KNOWN: &str = "SELECT id FROM calls WHERE id = $1";
 const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND k.same_request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
@@ -275,7 +276,7 @@ impl Store {
         let claim = call.claim.as_ref().filter(|_| call.course != Course::Refuse);
         let claim = claim.map(|claim| self.keys().wrapping().lookup("claim", claim.as_bytes()));
         if let Some(claim) = &claim
-            && let Some(holder) = holder(write.connection(), self.keys(), claim, call.asked_at).await?
+            && let Some(holder) = holder(write.connection().await?, self.keys(), claim, call.asked_at).await?
         {
             return Ok(match holder.request == call.request {
                 true => Recorded::Existing(Box::new(holder)),
@@ -284,7 +285,7 @@ impl Store {
         }
         if let Course::Ask(question) = &call.course {
             // ATTACK(buried-in-questions): many at once are counted one after the other.
-            let open = count_open(write.connection(), &call.agent).await?;
+            let open = count_open(write.connection().await?, &call.agent).await?;
             if open >= question.most_open {
                 return Ok(Recorded::TooManyQuestions { open });
             }
@@ -294,7 +295,7 @@ impl Store {
         {
             return Ok(Recorded::NotCovered);
         }
-        let known = sqlx::query(BY_ID).bind(call.id.as_str()).fetch_optional(write.connection()).await;
+        let known = sqlx::query(KNOWN).bind(call.id.as_str()).fetch_optional(write.connection().await?).await;
         if known.map_err(StoreError::from)?.is_some() {
             return Err(RecordError::Exists { id: call.id });
         }
@@ -306,8 +307,7 @@ impl Store {
         if let Some(claim) = claim {
             let make = sqlx::query(CLAIM).bind(claim).bind(call.id.as_str());
             let request = self.keys().wrapping().lookup("request", call.request.as_bytes());
-            let make = make.bind(request).bind(call.asked_at);
-            make.execute(write.connection()).await.map_err(StoreError::from)?;
+            write.say(make.bind(request).bind(call.asked_at))?;
         }
         write.commit().await?;
         Ok(Recorded::New { seq })
@@ -359,17 +359,17 @@ impl Store {
         let (call, approval) = (&basis.call.id, &basis.approval.id);
         let mut write = self.write().await?;
         let using = sqlx::query(USE_APPROVAL).bind(approval.as_str()).bind(call.as_str()).bind(now);
-        if using.execute(write.connection()).await?.rows_affected() != 1 {
+        if using.execute(write.connection().await?).await?.rows_affected() != 1 {
             return Ok(false);
         }
         let own = own_gate(&mut write, now).await?;
         let run = sqlx::query(RUN).bind(call.as_str()).bind(own.as_str());
-        if run.execute(write.connection()).await?.rows_affected() != 1 {
+        if run.execute(write.connection().await?).await?.rows_affected() != 1 {
             // The caller took it back; what was approved stays unused.
             return Ok(false);
         }
         Box::pin(prove_once(&mut write, &basis, now)).await?;
-        let Some(row) = read_call(write.connection(), call).await? else { return Ok(false) };
+        let Some(row) = read_call(write.connection().await?, call).await? else { return Ok(false) };
         let spend = Spend { kind: Kind::Run, agent: &row.agent, tool: &row.tool, allowances, now };
         if spend.take(&mut write).await?.is_some() {
             return Ok(false);
@@ -481,7 +481,7 @@ async fn plan(write: &mut Write<'_>, keys: &Keys, call: &NewCall) -> Result<i64,
         "trace": call.trace,
     });
     let seq = write.append(call.asked_at, "call.planned", planned).await?;
-    sqlx::query(ADD)
+    let add = sqlx::query(ADD)
         .bind(call.id.as_str())
         .bind(call.agent.as_str())
         .bind(call.task.as_ref().map(TaskName::as_str))
@@ -499,10 +499,9 @@ async fn plan(write: &mut Write<'_>, keys: &Keys, call: &NewCall) -> Result<i64,
         .bind(status)
         .bind(owner.as_ref().map(GateId::as_str))
         .bind(decision)
-        .bind(call.safety.as_str())
-        .execute(write.connection())
-        .await?;
-    keep_asked(write, keys, &call.id, &secrets, &call.arguments_json).await?;
+        .bind(call.safety.as_str());
+    write.say(add)?;
+    keep_asked(write, keys, &call.id, &secrets, &call.arguments_json)?;
     match &call.course {
         Course::Run { .. } if status == "planned" => {}
         Course::Run { authority } => {
@@ -528,15 +527,14 @@ async fn ask(
     arguments: &Digest,
     question: &NewApproval,
 ) -> Result<(), StoreError> {
-    sqlx::query(ASK)
+    let asking = sqlx::query(ASK)
         .bind(question.id.as_str())
         .bind(call.id.as_str())
         .bind(json!(question.why).to_string())
         .bind(i64::from(question.quorum))
         .bind(call.asked_at)
-        .bind(question.expires_at)
-        .execute(write.connection())
-        .await?;
+        .bind(question.expires_at);
+    write.say(asking)?;
     if let Some(seal) = &question.seal {
         seals::keep(write, &question.id, seal).await?;
     }

@@ -37,8 +37,8 @@ impl Store {
             return Ok(());
         }
         let told = told_people(&mut write).await?;
-        let now = sqlx::query(LATEST).fetch_one(write.connection()).await?.try_get("time")?;
-        for row in sqlx::query(ROWS).fetch_all(write.connection()).await? {
+        let now = sqlx::query(LATEST).fetch_one(write.connection().await?).await?.try_get("time")?;
+        for row in sqlx::query(ROWS).fetch_all(write.connection().await?).await? {
             let name: OperatorName = parsed(&row, "name", |text| OperatorName::parse(text).ok())?;
             let role: Role = parsed(&row, "role", Role::parse)?;
             let credential: Digest = digest(&row, "credential")?;
@@ -58,7 +58,7 @@ impl Store {
 /// Who is an operator by what earlier entries tell: in which role, and whether not any more.
 async fn told_people(write: &mut Write<'_>) -> Result<HashMap<OperatorName, (Role, bool)>, StoreError> {
     let mut people = HashMap::new();
-    for row in sqlx::query(ABOUT_PEOPLE).fetch_all(write.connection()).await? {
+    for row in sqlx::query(ABOUT_PEOPLE).fetch_all(write.connection().await?).await? {
         let entry = write.records().await?.entry(row.try_get("seq")?).await?.ok_or(StoreError::Unsigned)?;
         let name = entry.text("operator").and_then(|name| OperatorName::parse(name).ok());
         let name = name.ok_or(StoreError::Unreadable { what: "entry about an operator" })?;

@@ -110,17 +110,21 @@ impl Store {
         if write.roster().await?.role_of(by) != Some(Role::Admin) {
             return Err(EraseError::NotAllowed { by: by.clone() });
         }
-        let row = read_call(write.connection(), id).await?;
+        let row = read_call(write.connection().await?, id).await?;
         let row = row.ok_or_else(|| EraseError::Unknown { id: id.clone() })?;
         if row.settled_at.is_none() || row.status == CallStatus::Unknown {
             return Err(EraseError::NotEnded { status: row.status });
         }
-        if secrets_of(write.connection(), self.keys(), id).await?.is_none() {
+        if secrets_of(write.connection().await?, self.keys(), id).await?.is_none() {
             return Err(EraseError::Erased { id: id.clone() });
         }
         check_needed(&mut write, id, now).await?;
         for sql in [DROP_KEY, DROP_TEXT, DROP_CLAIM] {
-            sqlx::query(sql).bind(id.as_str()).execute(write.connection()).await.map_err(StoreError::from)?;
+            sqlx::query(sql)
+                .bind(id.as_str())
+                .execute(write.connection().await?)
+                .await
+                .map_err(StoreError::from)?;
         }
         let body = json!({ "call": id, "by": by, "reason": reason });
         write.append(now, "call.erased", body).await?;
@@ -140,7 +144,9 @@ impl Store {
         if !write.roster().await?.may_answer(by) {
             return Err(RevealError::NotAllowed { by: by.clone() });
         }
-        let Some(secrets) = secrets_of(write.connection(), self.keys(), id).await? else { return Ok(None) };
+        let Some(secrets) = secrets_of(write.connection().await?, self.keys(), id).await? else {
+            return Ok(None);
+        };
         write.append(now, "call.read", json!({ "call": id, "by": by })).await?;
         write.commit().await?;
         let call = self.call(id).await?;
@@ -164,13 +170,14 @@ impl Store {
 
 /// ATTACK(erased-and-again): what could still begin a call by what is to be erased keeps it.
 async fn check_needed(write: &mut Write<'_>, id: &CallId, now: i64) -> Result<(), EraseError> {
-    let claimed = sqlx::query(CLAIMED).bind(id.as_str()).fetch_one(write.connection()).await;
+    let claimed = sqlx::query(CLAIMED).bind(id.as_str()).fetch_one(write.connection().await?).await;
     let made_at: Option<i64> = claimed.and_then(|row| row.try_get("made_at")).map_err(StoreError::from)?;
     let until = made_at.map(|made_at| made_at.saturating_add(CLAIM_KEPT_MS)).filter(|until| *until > now);
     if let Some(until) = until {
         return Err(EraseError::Claimed { until });
     }
-    let stands = sqlx::query(STANDS).bind(id.as_str()).bind(now).fetch_optional(write.connection()).await;
+    let stands =
+        sqlx::query(STANDS).bind(id.as_str()).bind(now).fetch_optional(write.connection().await?).await;
     match stands.map_err(StoreError::from)? {
         Some(row) => {
             let approval = parsed(&row, "approval", |text| ApprovalId::parse(text).ok())?;

@@ -50,7 +50,7 @@ pub(crate) async fn link(
     seq: i64,
 ) -> Result<(), StoreError> {
     let link = sqlx::query(LINK).bind(seq).bind(approval.as_str()).bind(by.as_str());
-    link.execute(write.connection()).await?;
+    link.execute(write.connection().await?).await?;
     Ok(())
 }
 
@@ -130,7 +130,7 @@ impl Question {
         }
         // The records name them by what only the key of the call can make.
         let keys = write.store().keys().clone();
-        let secrets = secrets_of(write.connection(), &keys, &approval.call).await?;
+        let secrets = secrets_of(write.connection().await?, &keys, &approval.call).await?;
         let names = question.names().ok_or_else(|| unproved("the question is another"))?;
         let is_named = match secrets {
             Some(secrets) => {

@@ -39,7 +39,7 @@ impl Store {
         let wrapping = self.keys().wrapping();
         let named = wrapping.lookup("claim", claim.as_bytes());
         let mut write = self.write().await?;
-        if let Some(row) = holder(write.connection(), self.keys(), &named, now).await? {
+        if let Some(row) = holder(write.connection().await?, self.keys(), &named, now).await? {
             return Ok(match row {
                 row if row.request != request => Joined::KeyConflict,
                 row if row.id == *call => Joined::Here,
@@ -48,10 +48,10 @@ impl Store {
         }
         let claiming = sqlx::query(CLAIM).bind(named).bind(call.as_str()).bind(now);
         let claiming = claiming.bind(wrapping.lookup("request", request.as_bytes()));
-        if claiming.execute(write.connection()).await?.rows_affected() == 0 {
+        if claiming.execute(write.connection().await?).await?.rows_affected() == 0 {
             return Ok(Joined::Gone);
         }
-        let secrets = secrets_of(write.connection(), self.keys(), call).await?;
+        let secrets = secrets_of(write.connection().await?, self.keys(), call).await?;
         let committed = secrets.map(|secrets| secrets.key.commit("claim", &Digest::of(claim.as_bytes())));
         let body = json!({ "call": call, "claim": committed });
         write.append(now, "call.joined", body).await?;

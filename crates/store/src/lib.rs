@@ -24,6 +24,7 @@ mod faults;
 mod file;
 mod join;
 mod keys;
+mod later;
 mod ledger;
 mod life;
 mod list;

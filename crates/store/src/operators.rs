@@ -160,7 +160,7 @@ impl Store {
             return Err(AddOperatorError::CredentialTaken);
         }
         let taken = sqlx::query(TAKEN).bind(name.as_str()).bind(&credential);
-        let taken = taken.fetch_optional(write.connection()).await.map_err(StoreError::from)?;
+        let taken = taken.fetch_optional(write.connection().await?).await.map_err(StoreError::from)?;
         if let Some(row) = taken {
             let taken: &str = row.try_get("name").map_err(StoreError::from)?;
             return Err(if taken == name.as_str() {
@@ -170,7 +170,7 @@ impl Store {
             });
         }
         let add = sqlx::query(ADD).bind(name.as_str()).bind(role.as_str()).bind(credential).bind(now);
-        add.execute(write.connection()).await.map_err(StoreError::from)?;
+        add.execute(write.connection().await?).await.map_err(StoreError::from)?;
         let body = json!({ "operator": name, "role": role, "credential": credential_hash, "by": by.name() });
         write.append(now, "operator.added", body).await?;
         Ok(write.commit().await?)
@@ -192,7 +192,7 @@ impl Store {
             return Err(ChangeOperatorError::LastAdmin { name: name.clone() });
         }
         let remove = sqlx::query(REMOVE).bind(name.as_str()).bind(now);
-        remove.execute(write.connection()).await.map_err(StoreError::from)?;
+        remove.execute(write.connection().await?).await.map_err(StoreError::from)?;
         write.append(now, "operator.removed", json!({ "operator": name, "by": by.name() })).await?;
         Ok(write.commit().await?)
     }
@@ -210,14 +210,15 @@ impl Store {
         let own = by == By::Operator(name);
         self.check_change(&mut write, name, if own { By::Owner } else { by }).await?;
         let credential = credential_hash.to_string();
-        let taken = sqlx::query(TAKEN).bind("").bind(&credential).fetch_optional(write.connection()).await;
+        let taken =
+            sqlx::query(TAKEN).bind("").bind(&credential).fetch_optional(write.connection().await?).await;
         let told = write.roster().await?;
         let told = told.all().any(|other| other.credential == credential_hash);
         if told || taken.map_err(StoreError::from)?.is_some() {
             return Err(ChangeOperatorError::CredentialTaken);
         }
         let rotate = sqlx::query(ROTATE).bind(name.as_str()).bind(credential);
-        rotate.execute(write.connection()).await.map_err(StoreError::from)?;
+        rotate.execute(write.connection().await?).await.map_err(StoreError::from)?;
         let body = json!({ "operator": name, "credential": credential_hash, "by": by.name() });
         write.append(now, "operator.rotated", body).await?;
         Ok(write.commit().await?)

@@ -50,10 +50,10 @@ impl Store {
             return Ok(false);
         }
         let begin = sqlx::query(BEGIN).bind(call.as_str()).bind(own.as_str());
-        if begin.execute(write.connection()).await?.rows_affected() != 1 {
+        if begin.execute(write.connection().await?).await?.rows_affected() != 1 {
             return Ok(false);
         }
-        let Some(row) = read_call(write.connection(), call).await? else { return Ok(false) };
+        let Some(row) = read_call(write.connection().await?, call).await? else { return Ok(false) };
         let authority = committed_authority(authority, &row.arguments);
         write.append(now, "call.started", json!({ "call": call, "authority": authority })).await?;
         write.commit().await?;
@@ -88,7 +88,7 @@ impl Store {
             return Ok(false);
         }
         let lose = sqlx::query(LOSE_GATE).bind(gate.as_str()).bind(now);
-        if lose.execute(write.connection()).await?.rows_affected() != 1 {
+        if lose.execute(write.connection().await?).await?.rows_affected() != 1 {
             return Ok(false);
         }
         write.append(now, "gate.lost", json!({ "gate": gate })).await?;
@@ -118,12 +118,13 @@ impl Store {
 /// The id under which this gate makes a call, known to the database.
 pub(crate) async fn own_gate(write: &mut Write<'_>, now: i64) -> Result<GateId, StoreError> {
     let mut own = write.store().life().own().await?;
-    if is_lost(write, &own).await? {
+    let mut known = lives_on_record(write, &own).await?;
+    if known == Some(false) {
         own = write.store().life().renew(&own).await?;
+        known = lives_on_record(write, &own).await?;
     }
-    let known = sqlx::query(GATE).bind(own.as_str()).fetch_optional(write.connection()).await?;
     if known.is_none() {
-        sqlx::query(ADD_GATE).bind(own.as_str()).bind(now).execute(write.connection()).await?;
+        write.say(sqlx::query(ADD_GATE).bind(own.as_str()).bind(now))?;
     }
     Ok(own)
 }
@@ -136,9 +137,11 @@ pub(crate) async fn is_of_another(write: &mut Write<'_>, call: &CallRow) -> Resu
 }
 
 async fn is_lost(write: &mut Write<'_>, gate: &GateId) -> Result<bool, StoreError> {
-    let row = sqlx::query(GATE).bind(gate.as_str()).fetch_optional(write.connection()).await?;
-    match row {
-        Some(row) => Ok(row.try_get::<Option<i64>, _>("lost_at")?.is_some()),
-        None => Ok(false),
-    }
+    Ok(lives_on_record(write, gate).await? == Some(false))
+}
+
+/// Whether nobody has found a gate to be lost. Nothing if the database does not know it.
+async fn lives_on_record(write: &mut Write<'_>, gate: &GateId) -> Result<Option<bool>, StoreError> {
+    let row = sqlx::query(GATE).bind(gate.as_str()).fetch_optional(write.connection().await?).await?;
+    row.map(|row| Ok(row.try_get::<Option<i64>, _>("lost_at")?.is_none())).transpose()
 }

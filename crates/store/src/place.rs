@@ -110,7 +110,8 @@ impl Place {
             // What is committed survives a power cut: `Disk` sees to it, for many at once.
             (Database::Sqlite, Purpose::Write) => format!(
                 "PRAGMA busy_timeout = {wait}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
-                 PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON"
+                 PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA cache_size = -8000; \
+                 PRAGMA temp_store = MEMORY"
             ),
             (Database::Sqlite, Purpose::Read) => {
                 format!("PRAGMA busy_timeout = {wait}; PRAGMA query_only = ON")

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
-use crate::calls::{CallRow, call_row};
+use crate::calls::{BY_ID, CallRow, call_row};
 use crate::error::StoreError;
 use crate::keys::Keys;
 use crate::open::Store;
@@ -164,8 +164,22 @@ pub(crate) async fn secrets_of(
     row.map(|row| keys.wrapping().unwrap(id, &bytes(&row, "wrapped")?)).transpose()
 }
 
+/// A call, and what is wrapped of it, inside a transaction.
+pub(crate) async fn call_and_secrets(
+    connection: &mut AnyConnection,
+    keys: &Keys,
+    id: &CallId,
+) -> Result<Option<(CallRow, Option<Secrets>)>, StoreError> {
+    let Some(row) = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(connection).await? else {
+        return Ok(None);
+    };
+    let wrapped: Option<Vec<u8>> = row.try_get("wrapped")?;
+    let secrets = wrapped.map(|wrapped| keys.wrapping().unwrap(id, &wrapped)).transpose()?;
+    Ok(Some((call_row(&row)?, secrets)))
+}
+
 /// Seals what was asked of a call, whose row is there.
-pub(crate) async fn keep_asked(
+pub(crate) fn keep_asked(
     write: &mut Write<'_>,
     keys: &Keys,
     call: &CallId,
@@ -173,18 +187,17 @@ pub(crate) async fn keep_asked(
     arguments_json: &str,
 ) -> Result<(), StoreError> {
     let wrapping = keys.wrapping();
-    sqlx::query(ADD_KEY)
+    let add = sqlx::query(ADD_KEY)
         .bind(call.as_str())
         .bind(wrapping.wrap(call, secrets)?)
         .bind(wrapping.lookup("request", secrets.request.as_bytes()))
-        .bind(wrapping.lookup("arguments", secrets.arguments.as_bytes()))
-        .execute(write.connection())
-        .await?;
-    keep(write, call, &secrets.key, Kind::Asked, "", arguments_json.as_bytes(), None).await
+        .bind(wrapping.lookup("arguments", secrets.arguments.as_bytes()));
+    write.say(add)?;
+    keep(write, call, &secrets.key, Kind::Asked, "", arguments_json.as_bytes(), None)
 }
 
 /// Seals something of a call.
-pub(crate) async fn keep(
+pub(crate) fn keep(
     write: &mut Write<'_>,
     call: &CallId,
     key: &CallKey,
@@ -195,8 +208,7 @@ pub(crate) async fn keep(
 ) -> Result<(), StoreError> {
     let sealed = key.seal(call, kind.as_str(), name, plain)?;
     let add = sqlx::query(ADD).bind(call.as_str()).bind(kind.as_str()).bind(name);
-    add.bind(sealed).bind(lookup).execute(write.connection()).await?;
-    Ok(())
+    write.say(add.bind(sealed).bind(lookup))
 }
 
 /// A receipt that names what is private as the records of its call do.

@@ -17,6 +17,8 @@ const PLAN: &str = "INSERT INTO escalations (approval, step, due_at, operators) 
 const DUE: &str = "SELECT e.approval, e.step, e.operators, a.call FROM escalations e \
     JOIN approvals a ON a.id = e.approval WHERE e.reached_at IS NULL AND e.due_at <= $1 AND a.state = 'pending' \
     ORDER BY e.due_at, e.approval, e.step";
+const ANYTHING_DUE: &str = "SELECT a.id FROM approvals a WHERE a.state = 'pending' AND (a.expires_at <= $1 \
+    OR EXISTS (SELECT 1 FROM escalations e WHERE e.approval = a.id AND e.reached_at IS NULL AND e.due_at <= $1)) LIMIT 1";
 const REACH: &str =
     "UPDATE escalations SET reached_at = $3 WHERE approval = $1 AND step = $2 AND reached_at IS NULL";
 const REACHED: &str = "SELECT operators FROM escalations WHERE approval = $1 AND reached_at IS NOT NULL \
@@ -53,6 +55,12 @@ pub struct NewEscalation {
 }
 
 impl Store {
+    /// Whether a question is late, or a step is due: one look, where nearly always there is none.
+    pub async fn is_anything_due(&self, now: i64) -> Result<bool, StoreError> {
+        let found = sqlx::query(ANYTHING_DUE).bind(now).fetch_optional(&mut *self.read().await?).await?;
+        Ok(found.is_some())
+    }
+
     /// Takes every step that is due, and says so in the ledger.
     pub async fn escalate(&self, now: i64) -> Result<usize, StoreError> {
         // Most of the time there is none, and then nothing is written.
@@ -60,14 +68,14 @@ impl Store {
             return Ok(0);
         }
         let mut write = self.write().await?;
-        let due = sqlx::query(DUE).bind(now).fetch_all(write.connection()).await?;
+        let due = sqlx::query(DUE).bind(now).fetch_all(write.connection().await?).await?;
         for row in &due {
             let approval: String = row.try_get("approval")?;
             let step: i64 = row.try_get("step")?;
             let call: String = row.try_get("call")?;
             let to = names(row)?;
             let reach = sqlx::query(REACH).bind(&approval).bind(step).bind(now);
-            reach.execute(write.connection()).await?;
+            reach.execute(write.connection().await?).await?;
             let body = json!({ "approval": approval, "call": call, "step": step, "to": to });
             write.append(now, "approval.escalated", body).await?;
         }
@@ -93,11 +101,11 @@ pub(crate) async fn describe(
         .bind(about.profile.map(Profile::as_str))
         .bind(about.content.map(|content| content.to_string()))
         .bind(about.proposer.as_ref().map(OperatorName::as_str))
-        .execute(write.connection())
+        .execute(write.connection().await?)
         .await?;
     for (step, escalation) in (0_i64..).zip(escalation) {
         let plan = sqlx::query(PLAN).bind(approval.as_str()).bind(step).bind(escalation.due_at);
-        plan.bind(json!(escalation.to).to_string()).execute(write.connection()).await?;
+        plan.bind(json!(escalation.to).to_string()).execute(write.connection().await?).await?;
     }
     Ok(())
 }

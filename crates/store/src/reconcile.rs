@@ -83,7 +83,7 @@ impl Store {
         let Reconciliation { call: id, body, result, now } = reconciliation;
         let word = body.reconciled.clone().ok_or(ReconcileError::Mismatch { what: "found" })?;
         let mut write = self.write().await?;
-        let call = read_call(write.connection(), &id).await?;
+        let call = read_call(write.connection().await?, &id).await?;
         let call = call.ok_or_else(|| ReconcileError::Unknown { id: id.clone() })?;
         check_unknown(&call)?;
         if !write.roster().await?.may_answer(&word.by) {
@@ -91,7 +91,7 @@ impl Store {
         }
         let status = counts_as(word.found);
         // Only what has a known end is erased.
-        let secrets = secrets_of(write.connection(), self.keys(), &id).await?;
+        let secrets = secrets_of(write.connection().await?, self.keys(), &id).await?;
         let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
         let body = committed(body, &secrets, &Names::of(&call));
         check_receipt(&call, status, &body).map_err(|what| ReconcileError::Mismatch { what })?;
@@ -108,12 +108,12 @@ impl Store {
             .bind(envelope)
             // Sealed, and kept elsewhere.
             .bind("");
-        record.execute(write.connection()).await.map_err(StoreError::from)?;
+        record.execute(write.connection().await?).await.map_err(StoreError::from)?;
         let whole = result.to_string();
-        keep(&mut write, &id, &secrets.key, Private::Found, "", whole.as_bytes(), None).await?;
+        keep(&mut write, &id, &secrets.key, Private::Found, "", whole.as_bytes(), None)?;
         if word.found == Found::DidNot {
             let release = sqlx::query(RELEASE).bind(id.as_str());
-            release.execute(write.connection()).await.map_err(StoreError::from)?;
+            release.execute(write.connection().await?).await.map_err(StoreError::from)?;
         }
         write.commit().await?;
         Ok(Receipt { id: Receipt::id_of(&id), seq })

@@ -15,7 +15,7 @@ use contract::{Digest, OperatorName};
 use sqlx::AnyConnection;
 
 use crate::error::StoreError;
-use crate::ledger::{List, Tail, Told, told};
+use crate::ledger::{List, Tail, Told, last_entry, told};
 use crate::open::Store;
 use crate::operators::{OperatorRow, Role};
 
@@ -155,6 +155,9 @@ impl Roster {
 impl Store {
     /// Who the operators are, as the ledger is now.
     pub(crate) async fn roster(&self) -> Result<Arc<Roster>, StoreError> {
+        if let Some(roster) = self.roster_as_remembered().await? {
+            return Ok(roster);
+        }
         // Before the view is taken: what is remembered is not newer than it.
         let remembered = self.remembered();
         let mut read = self.snapshot().await?;
@@ -163,6 +166,21 @@ impl Store {
         let roster = records.roster().await?;
         self.remember(tail);
         Ok(roster)
+    }
+}
+
+impl Store {
+    /// The same if this process has proved it, and nobody else has appended since: then one look is enough.
+    async fn roster_as_remembered(&self) -> Result<Option<Arc<Roster>>, StoreError> {
+        let before = self.remembered();
+        let last = last_entry(&mut *self.read().await?).await?;
+        let is_last = |tail: &Tail| tail.last() == last;
+        // This process may have written in the meantime, too.
+        let Some(tail) = before.filter(is_last).or_else(|| self.remembered().filter(is_last)) else {
+            return Ok(None);
+        };
+        let known = lock(&self.proved.roster).clone();
+        Ok(known.filter(|(at, _)| *at == tail.last_of(List::People)).map(|(_, roster)| roster))
     }
 }
 

@@ -157,7 +157,7 @@ impl Store {
 
 async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), RegisterError> {
     let name = tool.name.as_str();
-    let known = sqlx::query(BY_NAME).bind(name).fetch_optional(write.connection()).await;
+    let known = sqlx::query(BY_NAME).bind(name).fetch_optional(write.connection().await?).await;
     let known = known.map_err(StoreError::from)?.as_ref().map(tool_row).transpose()?;
     let definition = Canonical::of(tool.definition.clone()).map_err(StoreError::from)?.text().to_owned();
     keep_version(write, tool, &definition, now).await?;
@@ -172,7 +172,8 @@ async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(),
         }
         None => {
             let look = tool.name.look();
-            let alike = sqlx::query(ALIKE).bind(&look).bind(name).fetch_optional(write.connection()).await;
+            let alike =
+                sqlx::query(ALIKE).bind(&look).bind(name).fetch_optional(write.connection().await?).await;
             if let Some(row) = alike.map_err(StoreError::from)? {
                 let other = row.try_get("name").map_err(StoreError::from)?;
                 return Err(RegisterError::LooksLike { name: tool.name.clone(), other });
@@ -190,10 +191,10 @@ async fn keep_version(
     now: i64,
 ) -> Result<(), StoreError> {
     let (name, hash) = (tool.name.as_str(), tool.hash.to_string());
-    let known = sqlx::query(VERSION).bind(name).bind(&hash).fetch_optional(write.connection()).await?;
+    let known = sqlx::query(VERSION).bind(name).bind(&hash).fetch_optional(write.connection().await?).await?;
     if known.is_none() {
         let keep = sqlx::query(ADD_VERSION).bind(name).bind(hash).bind(definition).bind(now);
-        keep.execute(write.connection()).await?;
+        keep.execute(write.connection().await?).await?;
     }
     Ok(())
 }
@@ -203,7 +204,7 @@ async fn suspend(write: &mut Write<'_>, tool: &ToolRow, row: &ToolRow, now: i64)
         return Ok(());
     }
     let suspend = sqlx::query(SET_STATUS).bind(tool.name.as_str()).bind(ToolStatus::Suspended.as_str());
-    suspend.execute(write.connection()).await?;
+    suspend.execute(write.connection().await?).await?;
     let body = json!({ "tool": tool.name, "pinned": row.hash, "found": tool.hash });
     write.append(now, "tool.suspended", body).await?;
     Ok(())
@@ -232,7 +233,7 @@ async fn add(
         .bind(tool.trust.as_str())
         .bind(definition)
         .bind(now)
-        .execute(write.connection())
+        .execute(write.connection().await?)
         .await?;
     Ok(())
 }
@@ -257,7 +258,7 @@ async fn change(
         .bind(tool.trust.as_str())
         .bind(definition)
         .bind(now)
-        .execute(write.connection())
+        .execute(write.connection().await?)
         .await?;
     Ok(())
 }

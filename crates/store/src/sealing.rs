@@ -52,12 +52,13 @@ impl Store {
     pub(crate) async fn seal_plain_text(&self) -> Result<(), StoreError> {
         loop {
             let mut write = self.write().await?;
-            let mut rows = sqlx::query(IN_THE_CLEAR).bind(AT_A_TIME).fetch_all(write.connection()).await?;
+            let mut rows =
+                sqlx::query(IN_THE_CLEAR).bind(AT_A_TIME).fetch_all(write.connection().await?).await?;
             if rows.is_empty() {
-                rows = sqlx::query(OPEN).bind(AT_A_TIME).fetch_all(write.connection()).await?;
+                rows = sqlx::query(OPEN).bind(AT_A_TIME).fetch_all(write.connection().await?).await?;
             }
             if rows.is_empty() {
-                sqlx::query(CLEAR_CONTENTS).execute(write.connection()).await?;
+                sqlx::query(CLEAR_CONTENTS).execute(write.connection().await?).await?;
                 write.commit().await?;
                 return self.scrub().await;
             }
@@ -73,30 +74,30 @@ impl Store {
         let secrets = Secrets::new(digest(row, "request")?, digest(row, "arguments")?)?;
         let wrapping = self.keys().wrapping();
         // Before there is a key: from then on a claim is never changed.
-        for claim in sqlx::query(CLAIMS).bind(id.as_str()).fetch_all(write.connection()).await? {
+        for claim in sqlx::query(CLAIMS).bind(id.as_str()).fetch_all(write.connection().await?).await? {
             let claim: String = claim.try_get("claim")?;
             let name = sqlx::query(NAME_CLAIM).bind(&claim).bind(wrapping.lookup("claim", claim.as_bytes()));
             let name = name.bind(wrapping.lookup("request", secrets.request.as_bytes()));
-            name.execute(write.connection()).await?;
+            name.execute(write.connection().await?).await?;
         }
-        keep_asked(write, self.keys(), &id, &secrets, row.try_get("arguments_json")?).await?;
+        keep_asked(write, self.keys(), &id, &secrets, row.try_get("arguments_json")?)?;
         if let Some(result) = row.try_get::<Option<&str>, _>("result")? {
-            keep(write, &id, &secrets.key, Kind::Result, "", result.as_bytes(), None).await?;
+            keep(write, &id, &secrets.key, Kind::Result, "", result.as_bytes(), None)?;
         }
-        let found = sqlx::query(FOUND).bind(id.as_str()).fetch_optional(write.connection()).await?;
+        let found = sqlx::query(FOUND).bind(id.as_str()).fetch_optional(write.connection().await?).await?;
         if let Some(found) = found {
             let result: &str = found.try_get("result")?;
-            keep(write, &id, &secrets.key, Kind::Found, "", result.as_bytes(), None).await?;
-            sqlx::query(CLEAR_FOUND).bind(id.as_str()).execute(write.connection()).await?;
+            keep(write, &id, &secrets.key, Kind::Found, "", result.as_bytes(), None)?;
+            sqlx::query(CLEAR_FOUND).bind(id.as_str()).execute(write.connection().await?).await?;
         }
-        for left in sqlx::query(LEFT).bind(id.as_str()).fetch_all(write.connection()).await? {
+        for left in sqlx::query(LEFT).bind(id.as_str()).fetch_all(write.connection().await?).await? {
             let content: Vec<u8> = left.try_get("content")?;
             let lookup = wrapping.lookup("artifact", Digest::of(&content).as_bytes());
             let name: &str = left.try_get("name")?;
-            keep(write, &id, &secrets.key, Kind::Artifact, name, &content, Some(lookup)).await?;
+            keep(write, &id, &secrets.key, Kind::Artifact, name, &content, Some(lookup))?;
         }
         for sql in [CLEAR_LEFT, CLEAR] {
-            sqlx::query(sql).bind(id.as_str()).execute(write.connection()).await?;
+            sqlx::query(sql).bind(id.as_str()).execute(write.connection().await?).await?;
         }
         Ok(())
     }

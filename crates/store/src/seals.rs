@@ -89,27 +89,31 @@ pub(crate) async fn keep(
         .bind(approval.as_str())
         .bind(operands.text())
         .bind(seal.operands.digest().to_string());
-    made.execute(write.connection()).await?;
+    made.execute(write.connection().await?).await?;
     for (digest, content) in &seal.contents {
         let digest = digest.to_string();
-        if sqlx::query(KNOWN).bind(&digest).fetch_optional(write.connection()).await?.is_none() {
-            sqlx::query(COPY).bind(&digest).bind(content.as_slice()).execute(write.connection()).await?;
+        if sqlx::query(KNOWN).bind(&digest).fetch_optional(write.connection().await?).await?.is_none() {
+            sqlx::query(COPY)
+                .bind(&digest)
+                .bind(content.as_slice())
+                .execute(write.connection().await?)
+                .await?;
         }
-        sqlx::query(LINK).bind(approval.as_str()).bind(&digest).execute(write.connection()).await?;
+        sqlx::query(LINK).bind(approval.as_str()).bind(&digest).execute(write.connection().await?).await?;
     }
     Ok(())
 }
 
 /// Lets go of the copies, in the transaction that ends the call.
 pub(crate) async fn let_go(write: &mut Write<'_>, approval: &ApprovalId) -> Result<(), StoreError> {
-    let linked = sqlx::query(LINKED).bind(approval.as_str()).fetch_all(write.connection()).await?;
+    let linked = sqlx::query(LINKED).bind(approval.as_str()).fetch_all(write.connection().await?).await?;
     if linked.is_empty() {
         return Ok(());
     }
-    sqlx::query(UNLINK).bind(approval.as_str()).execute(write.connection()).await?;
+    sqlx::query(UNLINK).bind(approval.as_str()).execute(write.connection().await?).await?;
     for row in &linked {
         let digest = digest(row, "digest")?.to_string();
-        sqlx::query(FORGET).bind(digest).execute(write.connection()).await?;
+        sqlx::query(FORGET).bind(digest).execute(write.connection().await?).await?;
     }
     Ok(())
 }

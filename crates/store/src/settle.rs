@@ -4,13 +4,13 @@ use contract::{CallId, CallStatus, Canonical, Code, Digest, ReceiptBody, SafetyC
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::calls::{CallRow, read_call};
+use crate::calls::CallRow;
 use crate::error::StoreError;
 use crate::keys::Keys;
 use crate::ledger::{SETTLED, sign_receipt};
 use crate::open::Store;
 use crate::owners::is_of_another;
-use crate::private::{Kind as Private, Names, committed, keep, secrets_of};
+use crate::private::{Kind as Private, Names, call_and_secrets, committed, keep};
 use crate::seals;
 use crate::wrapping::CallKey;
 use crate::write::Write;
@@ -115,15 +115,14 @@ impl Store {
             return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
         }
         let mut write = self.write().await?;
-        let call = read_call(write.connection(), &id).await?;
-        let call = call.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
+        let found = call_and_secrets(write.connection().await?, self.keys(), &id).await?;
+        let (call, secrets) = found.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
         check_way(&call, status)?;
         // ATTACK(living-owner): a look at the wrong moment ends nobody's call.
         if is_of_another(&mut write, &call).await? {
             return Err(SettleError::NotOurs { id });
         }
         // Only what has ended is erased.
-        let secrets = secrets_of(write.connection(), self.keys(), &id).await?;
         let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
         let body = committed(body, &secrets, &Names::of(&call));
         check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
@@ -132,24 +131,21 @@ impl Store {
         let key = &secrets.key;
         let released = has_done_nothing(&call, &body);
         let seq = write.append(now, SETTLED, statement.into_value()).await?;
-        let file = sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope);
-        file.execute(write.connection()).await.map_err(StoreError::from)?;
+        write.say(sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope))?;
         let whole = result.to_string();
-        keep(&mut write, &id, key, Private::Result, "", whole.as_bytes(), None).await?;
+        keep(&mut write, &id, key, Private::Result, "", whole.as_bytes(), None)?;
         if let Some(raw) = raw {
-            keep(&mut write, &id, key, Private::Raw, "", raw.to_string().as_bytes(), None).await?;
+            keep(&mut write, &id, key, Private::Raw, "", raw.to_string().as_bytes(), None)?;
         }
-        keep_artifacts(&mut write, self.keys(), &id, key, artifacts).await?;
-        let settle = sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now);
-        settle.execute(write.connection()).await.map_err(StoreError::from)?;
+        keep_artifacts(&mut write, self.keys(), &id, key, artifacts)?;
+        write.say(sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now))?;
         end_approval(&mut write, &call, status, now).await?;
         if let Some(approval) = &call.approval {
             seals::let_go(&mut write, approval).await?;
         }
         if released {
             // Nothing has happened, so the same call may be made again.
-            let release = sqlx::query(RELEASE).bind(id.as_str());
-            release.execute(write.connection()).await.map_err(StoreError::from)?;
+            write.say(sqlx::query(RELEASE).bind(id.as_str()))?;
         }
         write.commit().await?;
         Ok(Receipt { id: Receipt::id_of(&id), seq })
@@ -198,7 +194,7 @@ pub(crate) fn check_receipt(
     }
 }
 
-async fn keep_artifacts(
+fn keep_artifacts(
     write: &mut Write<'_>,
     keys: &Keys,
     call: &CallId,
@@ -207,7 +203,7 @@ async fn keep_artifacts(
 ) -> Result<(), StoreError> {
     for (name, content) in artifacts {
         let lookup = keys.wrapping().lookup("artifact", Digest::of(&content).as_bytes());
-        keep(write, call, key, Private::Artifact, &name, &content, Some(lookup)).await?;
+        keep(write, call, key, Private::Artifact, &name, &content, Some(lookup))?;
     }
     Ok(())
 }
@@ -220,9 +216,9 @@ async fn end_approval(
 ) -> Result<(), StoreError> {
     let Some(approval) = &call.approval else { return Ok(()) };
     let state = if status == CallStatus::Completed { "completed" } else { "failed" };
-    sqlx::query(END_APPROVAL).bind(call.id.as_str()).bind(state).execute(write.connection()).await?;
+    write.say(sqlx::query(END_APPROVAL).bind(call.id.as_str()).bind(state))?;
     let withdraw = sqlx::query(WITHDRAW).bind(call.id.as_str()).bind(now);
-    if withdraw.execute(write.connection()).await?.rows_affected() > 0 {
+    if withdraw.execute(write.connection().await?).await?.rows_affected() > 0 {
         write.append(now, "approval.cancelled", json!({ "approval": approval, "call": call.id })).await?;
     }
     Ok(())

@@ -84,7 +84,7 @@ impl Spend<'_> {
         if self.allowances.is_empty() {
             return Ok(None);
         }
-        let connection = write.connection();
+        let connection = write.connection().await?;
         let newest = self.newest(connection).await?;
         let now = match OnTheClock::after(newest.map(|(_, at)| at), self.now) {
             OnTheClock::At(now) => now,
@@ -97,7 +97,7 @@ impl Spend<'_> {
         let number = newest.map_or(0, |(number, _)| number);
         let longest = self.longest(connection, number, now).await?;
         if longest.is_none() {
-            self.add(connection, number.saturating_add(1), now).await?;
+            self.add(write, number.saturating_add(1), now)?;
         }
         Ok(longest)
     }
@@ -164,15 +164,13 @@ impl Spend<'_> {
         Ok(row.map(|row| row.try_get("at")).transpose()?)
     }
 
-    async fn add(&self, connection: &mut AnyConnection, number: i64, now: i64) -> Result<(), StoreError> {
+    fn add(&self, write: &mut Write<'_>, number: i64, now: i64) -> Result<(), StoreError> {
         let (agent, kind) = (self.agent.as_str(), self.kind.as_str());
         let add = sqlx::query(ADD).bind(agent).bind(kind).bind(number).bind(self.tool.as_str()).bind(now);
-        add.execute(&mut *connection).await?;
+        write.say(add)?;
         let windows = self.allowances.iter().map(|allowance| allowance.rate.window_ms);
         let longest = i64::try_from(windows.max().unwrap_or(0)).unwrap_or(i64::MAX).max(KEPT_MS);
-        let forget = sqlx::query(FORGET).bind(agent).bind(kind).bind(now.saturating_sub(longest));
-        forget.execute(connection).await?;
-        Ok(())
+        write.say(sqlx::query(FORGET).bind(agent).bind(kind).bind(now.saturating_sub(longest)))
     }
 }
 
@@ -217,26 +215,26 @@ fn of_tools(count: usize) -> String {
 /// that it was this, and nobody can show something else.
 pub(crate) async fn count_flood(write: &mut Write<'_>, call: &NewCall) -> Result<(), StoreError> {
     let (agent, now) = (&call.agent, call.asked_at);
-    let flood = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection()).await?;
+    let flood = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection().await?).await?;
     let before: String = flood.as_ref().map(|row| row.try_get("digest")).transpose()?.unwrap_or_default();
     let digest = Digest::of(format!("{before}\n{}\n{}", call.id, call.request).as_bytes()).to_string();
     if flood.is_some() {
         let go_on = sqlx::query(GO_ON).bind(agent.as_str()).bind(digest);
-        go_on.execute(write.connection()).await?;
+        go_on.execute(write.connection().await?).await?;
         return Ok(());
     }
     let begin = sqlx::query(BEGIN_FLOOD).bind(agent.as_str()).bind(now).bind(digest);
-    begin.execute(write.connection()).await?;
+    begin.execute(write.connection().await?).await?;
     write.append(now, "agent.flooding", json!({ "agent": agent })).await?;
     Ok(())
 }
 
 /// Says in the ledger how many calls of a flood were not recorded, and by their digest which, when it is over.
 pub(crate) async fn end_flood(write: &mut Write<'_>, agent: &AgentName, now: i64) -> Result<(), StoreError> {
-    let row = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection()).await?;
+    let row = sqlx::query(FLOOD).bind(agent.as_str()).fetch_optional(write.connection().await?).await?;
     let Some(row) = row else { return Ok(()) };
     let (since, unrecorded): (i64, i64) = (row.try_get("since")?, row.try_get("unrecorded")?);
-    sqlx::query(END_FLOOD).bind(agent.as_str()).execute(write.connection()).await?;
+    sqlx::query(END_FLOOD).bind(agent.as_str()).execute(write.connection().await?).await?;
     let digest: String = row.try_get("digest")?;
     let body = json!({ "agent": agent, "since": since, "calls_not_recorded": unrecorded, "digest": digest });
     write.append(now, "agent.flood_over", body).await?;

@@ -143,11 +143,11 @@ impl Store {
             return Ok(0);
         }
         let mut write = self.write().await?;
-        let rows = others().fetch_all(write.connection()).await?;
+        let rows = others().fetch_all(write.connection().await?).await?;
         for row in &rows {
             let (approval, call): (String, String) = (row.try_get("approval")?, row.try_get("call")?);
             let end = sqlx::query(END).bind(&approval).bind(policy.to_string()).bind(now);
-            end.execute(write.connection()).await?;
+            end.execute(write.connection().await?).await?;
             let body = json!({ "approval": approval, "call": call, "policy": policy });
             write.append(now, "approval.ended", body).await?;
         }
@@ -159,7 +159,7 @@ impl Store {
     pub async fn revoke(&self, id: &ApprovalId, revocation: Revocation) -> Result<ApprovalRow, RevokeError> {
         let Revocation { by, reason, now } = revocation;
         let mut write = self.write().await?;
-        let row = read_approval(write.connection(), self.keys(), id).await?;
+        let row = read_approval(write.connection().await?, self.keys(), id).await?;
         let row = row.ok_or_else(|| RevokeError::Unknown { id: id.clone() })?;
         if let Some(earlier) = row.revoked {
             return Err(RevokeError::Revoked { by: earlier.by });
@@ -172,10 +172,10 @@ impl Store {
         }
         let revoke =
             sqlx::query(REVOKE).bind(id.as_str()).bind(by.as_str()).bind(reason.as_deref()).bind(now);
-        revoke.execute(write.connection()).await.map_err(StoreError::from)?;
+        revoke.execute(write.connection().await?).await.map_err(StoreError::from)?;
         let body = json!({ "approval": id, "call": row.call, "by": by, "reason": reason });
         write.append(now, "approval.revoked", body).await?;
-        let row = read_approval(write.connection(), self.keys(), id).await?;
+        let row = read_approval(write.connection().await?, self.keys(), id).await?;
         write.commit().await?;
         row.ok_or_else(|| RevokeError::Unknown { id: id.clone() })
     }
@@ -195,7 +195,7 @@ pub(crate) async fn grant(
         .bind(by.as_str())
         .bind(now)
         .bind(standing.expires_at)
-        .execute(write.connection())
+        .execute(write.connection().await?)
         .await?;
     Ok(())
 }
@@ -207,7 +207,7 @@ pub(crate) async fn is_usable(
     now: i64,
 ) -> Result<bool, StoreError> {
     let query = sqlx::query(USABLE).bind(under.id.as_str()).bind(now);
-    if query.fetch_optional(write.connection()).await?.is_none() {
+    if query.fetch_optional(write.connection().await?).await?.is_none() {
         return Ok(false);
     }
     Box::pin(prove_standing(write, under, now)).await?;
@@ -222,7 +222,7 @@ pub(crate) async fn note_use(
 ) -> Result<(), StoreError> {
     // ATTACK(revoked-while-calling): the database looks again, under its own lock.
     let note = sqlx::query(USE).bind(call.id.as_str()).bind(approval.as_str()).bind(call.asked_at);
-    note.execute(write.connection()).await?;
+    note.execute(write.connection().await?).await?;
     let body = json!({ "approval": approval, "call": call.id, "agent": call.agent, "tool": call.tool });
     write.append(call.asked_at, "approval.used", body).await?;
     Ok(())

@@ -43,9 +43,9 @@ impl Store {
     pub async fn keep_witness(&self, witness: &Witness) -> Result<(), StoreError> {
         let mut write = self.write().await?;
         let old = sqlx::query(FORGET).bind(witness.time.saturating_sub(KEPT_MS));
-        old.execute(write.connection()).await?;
+        old.execute(write.connection().await?).await?;
         let keep = sqlx::query(KEEP).bind(&witness.boot).bind(witness.since_boot).bind(witness.time);
-        keep.execute(write.connection()).await?;
+        keep.execute(write.connection().await?).await?;
         write.commit().await
     }
 

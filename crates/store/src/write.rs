@@ -1,17 +1,21 @@
 //! One transaction that writes: rows and the ledger entries that tell of them, together or not at all.
 
 use std::io::ErrorKind;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, Transaction};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use crate::crash::About;
 use crate::error::{StoreError, leaves_doubt};
+use crate::later::Later;
 use crate::ledger::{Hash, List, Tail, stands};
 use crate::migrations::begin;
 use crate::open::Store;
@@ -30,6 +34,8 @@ pub(crate) struct Write<'a> {
     store: &'a Store,
     transaction: Transaction<'static, Any>,
     tail: Option<Tail>,
+    /// What is said before anything is asked, and at the end.
+    later: Later,
     about: About,
     /// Held until the transaction has ended.
     turn: OwnedMutexGuard<()>,
@@ -44,7 +50,14 @@ impl Store {
         }
         let waiting = timeout(self.patience.saturating_mul(6), Arc::clone(&self.turn).lock_owned());
         let turn = waiting.await.map_err(|_| StoreError::Locked(sqlx::Error::PoolTimedOut))?;
-        Ok(Write { store: self, transaction: self.begin().await?, tail: None, about: About::new(), turn })
+        Ok(Write {
+            store: self,
+            transaction: self.begin().await?,
+            tail: None,
+            later: Later::default(),
+            about: About::new(),
+            turn,
+        })
     }
 
     /// The transaction, with its lock; unless the server is silent for longer than it lets anybody wait for the lock.
@@ -98,13 +111,30 @@ impl Write<'_> {
         self.store
     }
 
-    pub(crate) fn connection(&mut self) -> &mut AnyConnection {
-        &mut self.transaction
+    /// For what is asked: everything that was said before it is told first.
+    pub(crate) async fn connection(&mut self) -> Result<&mut AnyConnection, StoreError> {
+        self.tell().await?;
+        Ok(&mut self.transaction)
+    }
+
+    /// Says something whose answer nobody needs. If it fails, so does the next question, or the end.
+    pub(crate) fn say(&mut self, query: Query<'_, Any, AnyArguments>) -> Result<(), StoreError> {
+        self.later.keep(query)
+    }
+
+    async fn tell(&mut self) -> Result<(), StoreError> {
+        if self.later.is_empty() {
+            return Ok(());
+        }
+        let (later, transaction) = (mem::take(&mut self.later), &mut self.transaction);
+        let telling = Box::pin(later.tell(transaction, self.store.database));
+        self.store.answered(self.store.patience.saturating_mul(LONGEST), telling).await
     }
 
     /// What the signed ledger tells, as it is in this transaction.
     pub(crate) async fn records(&mut self) -> Result<Records<'_>, StoreError> {
         let tail = self.loaded().await?;
+        self.tell().await?;
         let tail = self.tail.insert(tail);
         Ok(Records { connection: &mut self.transaction, tail, proved: &self.store.proved })
     }
@@ -129,13 +159,8 @@ impl Write<'_> {
     ) -> Result<i64, StoreError> {
         self.store.faults.check()?;
         let key = self.store.keys().public();
-        let (mut tail, list) = (self.loaded().await?, list.into());
-        let transaction = &mut self.transaction;
-        let appending = Box::pin(async move {
-            let seq = tail.append(transaction, key, time, kind, list, body).await?;
-            Ok((tail, seq))
-        });
-        let (tail, seq) = self.store.answered(self.store.patience.saturating_mul(LONGEST), appending).await?;
+        let mut tail = self.loaded().await?;
+        let seq = tail.append(&mut self.later, key, time, kind, list.into(), body)?;
         self.tail = Some(tail);
         self.about.note(kind);
         Ok(seq)
@@ -157,9 +182,9 @@ impl Write<'_> {
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         self.store.faults.check()?;
         if let Some(tail) = &self.tail {
-            let signing = Box::pin(tail.sign(&mut self.transaction, self.store.keys()));
-            self.store.answered(self.store.patience.saturating_mul(LONGEST), signing).await?;
+            tail.sign(&mut self.later, self.store.keys())?;
         }
+        self.tell().await?;
         self.about.reach("before-commit");
         let committing = self.store.patience.saturating_mul(LONGEST);
         let committed = match self.store.database {

@@ -10,6 +10,7 @@ use super::note::Checkpoint;
 use super::tree::{Frontier, Hash, Node, perfect};
 use crate::error::StoreError;
 use crate::keys::{Keys, PublicKey};
+use crate::later::Later;
 
 const LAST: &str = "SELECT seq, hashes FROM ledger ORDER BY seq DESC LIMIT 1";
 const HASHES: &str = "SELECT hashes FROM ledger WHERE seq = $1";
@@ -40,16 +41,12 @@ impl Tail {
         key: &PublicKey,
     ) -> Result<Tail, StoreError> {
         let known = remembered.as_ref().map_or(0, Tail::size);
-        let Some(row) = sqlx::query(LAST).fetch_optional(&mut *connection).await? else {
+        let Some((seq, last)) = last_entry(connection).await? else {
             let empty = Frontier::default();
             let lists = Lists::default();
             let tail = Tail { frontier: empty, last: NOTHING_BEFORE, lists, is_earlier: false, signed: 0 };
             return if known == 0 { Ok(tail) } else { Err(StoreError::RolledBack) };
         };
-        let seq: i64 = row.try_get("seq")?;
-        let last = split(row.try_get("hashes")?)
-            .and_then(|hashes| hashes.first().copied())
-            .ok_or(StoreError::Unreadable { what: "ledger hash" })?;
         let size = u64::try_from(seq).unwrap_or_default() + 1;
         // A head that was signed once is signed for good; it is not the last one for good.
         if size < known {
@@ -101,9 +98,9 @@ impl Tail {
     }
 
     /// Appends one entry, and before the very first one that which says whose ledger it is.
-    pub(crate) async fn append(
+    pub(crate) fn append(
         &mut self,
-        connection: &mut AnyConnection,
+        later: &mut Later,
         key: &PublicKey,
         time: i64,
         kind: &str,
@@ -112,13 +109,13 @@ impl Tail {
     ) -> Result<i64, StoreError> {
         if self.frontier.size() == 0 {
             let opened = json!({ "version": 1, "public_key": key.to_string() });
-            self.put(connection, time, OPENED, opened).await?;
+            self.put(later, time, OPENED, opened)?;
         }
         if let Some(list) = list {
             let seq = i64::try_from(self.size()).unwrap_or(i64::MAX);
             self.lists.push(list, seq, &mut body);
         }
-        self.put(connection, time, kind, body).await
+        self.put(later, time, kind, body)
     }
 
     /// The last entry: its place and its hash.
@@ -127,44 +124,39 @@ impl Tail {
         (size > 0).then_some((size - 1, self.last))
     }
 
-    /// Signs the ledger as it now is.
-    pub(crate) async fn sign(&self, connection: &mut AnyConnection, keys: &Keys) -> Result<(), StoreError> {
+    /// Signs the ledger as it now is, if there is anything new in it.
+    pub(crate) fn sign(&self, later: &mut Later, keys: &Keys) -> Result<(), StoreError> {
+        if self.signed == self.size() && !self.is_earlier {
+            return Ok(());
+        }
         let checkpoint = Checkpoint { size: self.frontier.size(), root: self.frontier.root() };
         let size =
             i64::try_from(checkpoint.size).map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
         let note = checkpoint.sign_head(&self.lists, keys);
-        let moved = sqlx::query(MOVE_HEAD).bind(size).bind(&note).execute(&mut *connection).await?;
-        if moved.rows_affected() == 0 {
-            sqlx::query(FIRST_HEAD).bind(size).bind(note).execute(connection).await?;
-        }
-        Ok(())
+        // What goes on was signed: see `load`.
+        let sql = if self.signed == 0 { FIRST_HEAD } else { MOVE_HEAD };
+        later.keep(sqlx::query(sql).bind(size).bind(note))
     }
 
-    async fn put(
-        &mut self,
-        connection: &mut AnyConnection,
-        time: i64,
-        kind: &str,
-        body: Value,
-    ) -> Result<i64, StoreError> {
+    fn put(&mut self, later: &mut Later, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
         let seq = i64::try_from(self.frontier.size())
             .map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
         let body = Canonical::of(body)?.text().to_owned();
         let entry = Entry { seq, time, kind: kind.to_owned(), prev: self.last, body };
         let leaf = entry.leaf();
         let hashes = self.frontier.push(leaf).concat();
-        sqlx::query(APPEND)
-            .bind(entry.seq)
-            .bind(entry.time)
-            .bind(entry.kind)
-            .bind(entry.body)
-            .bind(entry.prev.to_vec())
-            .bind(hashes)
-            .execute(connection)
-            .await?;
+        let append = sqlx::query(APPEND).bind(entry.seq).bind(entry.time).bind(entry.kind).bind(entry.body);
+        later.keep(append.bind(entry.prev.to_vec()).bind(hashes))?;
         self.last = leaf;
         Ok(seq)
     }
+}
+
+/// The last entry of the ledger: its place and its hash.
+pub(crate) async fn last_entry(connection: &mut AnyConnection) -> Result<Option<(i64, Hash)>, StoreError> {
+    let Some(row) = sqlx::query(LAST).fetch_optional(connection).await? else { return Ok(None) };
+    let last = split(row.try_get("hashes")?).and_then(|hashes| hashes.first().copied());
+    Ok(Some((row.try_get("seq")?, last.ok_or(StoreError::Unreadable { what: "ledger hash" })?)))
 }
 
 /// The frontier of the ledger at a size.

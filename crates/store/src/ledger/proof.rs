@@ -117,9 +117,9 @@ impl Store {
         }
         let mut write = self.write().await?;
         let kept = sqlx::query(KEPT).bind(size);
-        if kept.fetch_optional(write.connection()).await?.is_none() {
+        if kept.fetch_optional(write.connection().await?).await?.is_none() {
             let keep = sqlx::query(KEEP).bind(size).bind(now).bind(&note);
-            keep.execute(write.connection()).await?;
+            keep.execute(write.connection().await?).await?;
         }
         write.commit().await?;
         Ok(note)

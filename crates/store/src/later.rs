@@ -1,0 +1,103 @@
+//! Statements whose answers nobody needs: kept back, and told to the database together.
+//!
+//! A statement costs a way to the database and back, and most of what a call writes is told and not asked. It knows
+//! nothing of what the statements say.
+//!
+//! # Invariants
+//! - They are executed in the order in which they were kept back; after one that fails, none.
+
+use std::fmt::Write as _;
+
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Execute, SqlStr};
+
+use crate::error::StoreError;
+use crate::place::Database;
+
+/// Statements that are kept back.
+#[derive(Default)]
+pub(crate) struct Later {
+    statements: Vec<(SqlStr, AnyArguments)>,
+}
+
+impl Later {
+    /// Keeps one back.
+    pub(crate) fn keep(&mut self, mut query: Query<'_, Any, AnyArguments>) -> Result<(), StoreError> {
+        let arguments = query.take_arguments().map_err(sqlx::Error::Encode)?;
+        self.statements.push((query.sql(), arguments.unwrap_or_default()));
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+
+    /// Executes them all.
+    pub(crate) async fn tell(
+        self,
+        connection: &mut AnyConnection,
+        database: Database,
+    ) -> Result<(), StoreError> {
+        match database {
+            Database::Sqlite => {
+                let (sql, arguments) = self.joined();
+                sqlx::query_with(AssertSqlSafe(sql), arguments).execute(connection).await?;
+            }
+            // A prepared statement is one statement there.
+            Database::Postgres => {
+                for (sql, arguments) in self.statements {
+                    sqlx::query_with(sql, arguments).execute(&mut *connection).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One text, whose statements have their arguments one behind the other. The same statements make the same text, which
+    /// is prepared once.
+    fn joined(self) -> (String, AnyArguments) {
+        let mut text = String::new();
+        let mut all = AnyArguments::default();
+        for (sql, mut arguments) in self.statements {
+            renumber(sql.as_str(), all.values.0.len(), &mut text);
+            text.push_str(";\n");
+            all.values.0.append(&mut arguments.values.0);
+        }
+        (text, all)
+    }
+}
+
+/// Writes a statement with its parameters counted from later on. The statements are constants: a `$` in them is the mark of
+/// a parameter.
+fn renumber(sql: &str, from: usize, text: &mut String) {
+    let mut parts = sql.split('$');
+    text.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|mark: char| !mark.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(end);
+        let number: usize = number.parse().unwrap_or_default();
+        // Nothing can go wrong when text is written to text.
+        let _ = write!(text, "${}{rest}", from + number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_joined_with_their_arguments_one_behind_the_other() {
+        let mut later = Later::default();
+        later.keep(sqlx::query("INSERT INTO a VALUES ($1, $2)").bind("x").bind(7_i64)).unwrap();
+        later.keep(sqlx::query("DELETE FROM b")).unwrap();
+        later
+            .keep(sqlx::query("UPDATE c SET d = $2 WHERE e = $1 AND f <> $1").bind("y").bind(8_i64))
+            .unwrap();
+        let (text, arguments) = later.joined();
+        let expected =
+            "INSERT INTO a VALUES ($1, $2);\nDELETE FROM b;\nUPDATE c SET d = $4 WHERE e = $3 AND f <> $3;\n";
+        assert_eq!(text, expected);
+        assert_eq!(arguments.values.0.len(), 4);
+    }
+}
