@@ -254,6 +254,11 @@ impl Site<'_> {
         Ok(Some(Helper { binary: self.place.program("launcher", &script)? }))
     }
 
+    /// The same, which there must be.
+    pub(crate) fn script(&self, launcher: &Launcher) -> Try<Helper> {
+        self.helper(launcher)?.ok_or_else(|| "a launcher as it is has no script".into())
+    }
+
     fn run_bare(&self, run: &Run) -> Try<Ran> {
         let mut command = match &run.what {
             What::Payload(name) => command_of(&self.bench.tool, &payload_arguments(name, run)),

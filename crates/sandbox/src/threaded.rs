@@ -1,6 +1,7 @@
 //! The native walls for a process with threads: runs that can be ended early, and programs that are kept and talked to.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response, Running, Step, Warm};
 
@@ -13,22 +14,20 @@ use crate::proof::Proofs;
 #[derive(Debug)]
 pub struct Launcher {
     helper: Helper,
-    /// Sandboxes that wait; made with the first run, if at all.
-    warm: Option<OnceLock<Warm>>,
+    /// Sandboxes that wait. Whoever makes one run only has no use for them.
+    warm: OnceLock<Warm>,
+    runs: AtomicUsize,
     proofs: Proofs,
     /// Set once the walls are proved; a failure is tried again, because somebody may have mended the host.
     proved: OnceLock<()>,
 }
 
 impl Launcher {
-    /// `helper` is a binary that serves as one, `proofs` says what this host holds.
+    /// `helper` is a binary that serves as one, `proofs` says what this host holds. From the second run on, sandboxes are
+    /// built ahead and wait for the next ones.
     pub fn new(helper: Helper, proofs: Proofs) -> Launcher {
-        Launcher { helper, warm: None, proofs, proved: OnceLock::new() }
-    }
-
-    /// The same for a gate that lives on: from its first run on, sandboxes are built ahead and wait for the next ones.
-    pub fn warm(helper: Helper, proofs: Proofs) -> Launcher {
-        Launcher { warm: Some(OnceLock::new()), ..Launcher::new(helper, proofs) }
+        let runs = AtomicUsize::new(0);
+        Launcher { helper, warm: OnceLock::new(), runs, proofs, proved: OnceLock::new() }
     }
 
     /// Runs a plan to its end. `begun` gets what can end it before.
@@ -45,21 +44,27 @@ impl Launcher {
     /// Starts a program that is talked to.
     pub fn keep(&self, plan: &Plan) -> Result<Kept, Refusal> {
         self.check_walls()?;
-        match self.waiting() {
-            Some(warm) => warm.keep(plan)?.map_err(told),
-            None => self.helper.keep(plan)?.map_err(told),
-        }
+        let kept = match self.warm.get() {
+            Some(warm) => warm.keep(plan),
+            None => self.helper.keep(plan),
+        };
+        self.warm_up();
+        kept?.map_err(told)
     }
 
     fn start(&self, request: &Request) -> Result<Running, HelperError> {
-        match self.waiting() {
+        let started = match self.warm.get() {
             Some(warm) => warm.start(request),
             None => self.helper.start(request),
-        }
+        };
+        self.warm_up();
+        started
     }
 
-    fn waiting(&self) -> Option<&Warm> {
-        self.warm.as_ref().map(|warm| warm.get_or_init(|| Warm::new(self.helper.clone())))
+    fn warm_up(&self) {
+        if self.runs.fetch_add(1, Ordering::Relaxed) > 0 {
+            self.warm.get_or_init(|| Warm::new(self.helper.clone()));
+        }
     }
 
     /// INVARIANT(proved-first): no sandbox is started on a host whose required walls were not seen to stand.

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use jail::{Control, Limit, Limits};
+use jail::{Control, Controls, Limit, Limits, Request, Response, Warm};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use super::processes::processes_with;
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth, Trace};
-use crate::launch::{Launcher, Mode, Reply, Run, Site, command_of};
+use crate::launch::{Launcher, Mode, Reply, Run, Site, Start, command_of};
 use crate::payload::{ATTACK_ARGUMENT, Payload, argument, tell};
 use crate::place::token;
 
@@ -58,6 +58,15 @@ pub(crate) fn cases() -> Vec<Case> {
                 "nothing lives on whenever the launcher is killed",
                 &[],
                 kill_the_launcher_at_any_moment,
+            )
+        },
+        Case {
+            teeth: Teeth::Shown(Box::new(orphan_of_a_killed_parent)),
+            ..Case::new(
+                "waiting-killed",
+                "whoever waits is replaced when it is killed, and nothing of it is left",
+                &[],
+                kill_those_who_wait,
             )
         },
     ]
@@ -109,7 +118,7 @@ fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| site.run(run));
         wait_patiently(|| beats.exists())?;
-        kill_noted(&noted)?;
+        kill_noted(site, &noted)?;
         running.join().map_err(|_| "the run panicked")?
     })?;
     // One second is promised; it is over much sooner.
@@ -139,7 +148,7 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
             let running = scope.spawn(|| site.run(run));
             wait_patiently(|| fs::metadata(&noted).is_ok_and(|status| status.len() > 0))?;
             std::thread::sleep(Duration::from_micros(delay * 700));
-            kill_noted(&noted)?;
+            kill_noted(site, &noted)?;
             running.join().map_err(|_| "the run panicked")??;
             Ok(())
         })?;
@@ -148,6 +157,50 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
     let left = processes_with(&mark).join("; ");
     let answer = site.run(Run::payload("wait", ["0"]))?.answer;
     Ok(Attempt { effect: Effect::through_if(!gone, left), answer })
+}
+
+/// The zygote, its launchers and their inits, each kind in turn: the next run is made all the same.
+fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
+    let (mark, noted) = (token(), site.place.path("noted"));
+    let launcher = Launcher { noted: Some(noted.clone()), mark: Some(mark.clone()), ..Launcher::default() };
+    let warm = Warm::new(site.script(&launcher)?);
+    let plan = site.plan(&Run::payload("wait", ["0"]), Controls::NONE)?;
+    let request = Request { plan, sealed: Vec::new(), input: Vec::new() };
+    let run = || match warm.run(&request)? {
+        Response::Report(report) => Ok(report),
+        Response::Refused { messages, .. } => {
+            Err(Box::<dyn std::error::Error + Send + Sync>::from(messages.join(": ")))
+        }
+    };
+    let mut report = run()?;
+    for generation in [0, 1, 2] {
+        wait_patiently(|| is_waiting(&noted))?;
+        for pid in generation_of(&noted, generation)? {
+            // One that has ended by itself meanwhile is none.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        report = run().map_err(|error| format!("after generation {generation} was killed: {error}"))?;
+    }
+    drop(warm);
+    let gone = wait_until(|| processes_with(&mark).is_empty()).is_ok();
+    let left = processes_with(&mark).join("; ");
+    Ok(Attempt { effect: Effect::through_if(!gone, left), answer: Reply::Report(report) })
+}
+
+/// Whether the zygote lives, has a launcher, and that one an init.
+fn is_waiting(noted: &Path) -> bool {
+    generation_of(noted, 2).is_ok_and(|inits| !inits.is_empty())
+}
+
+/// The zygote, its children, or theirs.
+fn generation_of(noted: &Path, generation: usize) -> Try<Vec<Pid>> {
+    let mut numbers = vec![fs::read_to_string(noted)?.trim().to_owned()];
+    for _ in 0..generation {
+        let children = |number: &String| fs::read_to_string(format!("/proc/{number}/task/{number}/children"));
+        let found = numbers.iter().flat_map(children).collect::<Vec<String>>().join(" ");
+        numbers = found.split_whitespace().map(str::to_owned).collect();
+    }
+    numbers.iter().map(|number| Ok(Pid::from_raw(number.parse()?).ok_or("no process number")?)).collect()
 }
 
 /// The control: on the bare host a child outlives its killed parent.
@@ -163,9 +216,19 @@ fn orphan_of_a_killed_parent(site: &Site<'_>) -> Try<Effect> {
     Ok(Effect::through_if(still_beats(&beats)?, "the child lives on"))
 }
 
-fn kill_noted(noted: &Path) -> Try<()> {
-    let pid = fs::read_to_string(noted)?.trim().parse::<i32>()?;
-    Ok(kill_process(Pid::from_raw(pid).ok_or("no process number")?, Signal::KILL)?)
+/// Kills the launcher. Where sandboxes wait, a zygote was noted: it and all its launchers.
+fn kill_noted(site: &Site<'_>, noted: &Path) -> Try<()> {
+    for pid in generation_of(noted, 0)? {
+        if site.start == Start::Warm {
+            // Stopped, it forks no more of them meanwhile.
+            kill_process(pid, Signal::STOP)?;
+            for launcher in generation_of(noted, 1)? {
+                kill_process(launcher, Signal::KILL)?;
+            }
+        }
+        kill_process(pid, Signal::KILL)?;
+    }
+    Ok(())
 }
 
 /// Waits up to a second, which is what is promised.

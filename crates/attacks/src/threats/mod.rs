@@ -15,6 +15,7 @@ mod kernel;
 mod leaks;
 mod lifetime;
 mod limits;
+mod litter;
 mod network;
 mod output;
 mod plants;
@@ -40,6 +41,7 @@ pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
         ("leaks", leaks::cases(caller)),
         ("lifetime", lifetime::cases()),
         ("limits", limits::cases(caller)),
+        ("litter", litter::cases()),
         ("network", network::cases()),
         ("output", output::cases()),
         ("processes", processes::cases(caller)),
@@ -64,6 +66,7 @@ pub(crate) fn payloads() -> Vec<Payload> {
         leaks::PAYLOADS,
         lifetime::PAYLOADS,
         limits::PAYLOADS,
+        litter::PAYLOADS,
         network::PAYLOADS,
         output::PAYLOADS,
         processes::PAYLOADS,

@@ -1,0 +1,157 @@
+//! What one run leaves for the next: files, shared memory, sockets, processes, counters.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+
+use jail::{Control, Request, Response};
+
+use crate::Try;
+use crate::case::{Attempt, Case, Effect, Teeth};
+use crate::launch::{Mode, Reply, Run, Site, Start};
+use crate::payload::{Payload, argument, held, say, through};
+use crate::raw::{Word, try_call};
+
+pub(crate) const PAYLOADS: &[Payload] = &[("litter", litter)];
+
+/// How many sandboxes have waited in one trial, and in a long one.
+const ROUNDS: usize = 40;
+const MANY_ROUNDS: usize = 10_000;
+
+/// A port that nobody has by chance: it is asked for in a network of its own.
+const PORT: u16 = 47_433;
+const NAME: &str = "toolgate-litter";
+/// The same for what has a number.
+const NUMBER: Word = Word::Number(0x7067);
+const FOLDERS: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", jail::HOME];
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case {
+        teeth: Teeth::Shown(Box::new(twice_in_one)),
+        ..Case::new(
+            "used-twice",
+            "nothing of one run is there in the next",
+            &[Control::Filesystem, Control::Processes, Control::Network, Control::Ipc],
+            again_and_again,
+        )
+    }]
+}
+
+/// The control: the second of two in one sandbox finds everything that the first has left.
+fn twice_in_one(site: &Site<'_>) -> Try<Effect> {
+    let inside = site.bench.site(Mode::behind_all())?;
+    let ran = inside.run(Run::payload("litter", ["twice"]))?;
+    let found: Vec<&str> = ran.stdout.lines().filter_map(|line| line.strip_prefix("found ")).collect();
+    let missing: Vec<&str> = KINDS.into_iter().filter(|kind| !found.contains(kind)).collect();
+    let what = format!("not found again: {missing:?} ({} {})", ran.stdout, ran.stderr);
+    Ok(Effect::through_if(missing.is_empty(), what))
+}
+
+fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
+    let Mode::Behind(without) = site.mode else { return Err("this needs a sandbox".into()) };
+    if site.start == Start::Cold {
+        let ran = site.run(Run::payload("litter", ["once"]))?;
+        return ran.judged(|ran| ran.told());
+    }
+    let plan = site.plan(&Run::payload("litter", ["once"]), without)?;
+    let request = Request { plan, sealed: Vec::new(), input: Vec::new() };
+    let rounds = if site.bench.settings.long { MANY_ROUNDS } else { ROUNDS };
+    for round in 1..=rounds {
+        let Response::Report(report) = site.bench.warm.run(&request)? else {
+            return Err(format!("round {round} was refused").into());
+        };
+        let clean = report.stdout.text().contains("@held ");
+        if !clean || round == rounds {
+            let found = format!("round {round}: {}{}", report.stdout.text(), report.stderr.text());
+            return Ok(Attempt { effect: Effect::through_if(!clean, found), answer: Reply::Report(report) });
+        }
+    }
+    Err("there was no round".into())
+}
+
+/// What is looked for.
+const KINDS: [&str; 8] = [
+    "a file in scratch space",
+    "shared memory",
+    "an abstract socket",
+    "a listener",
+    "packets",
+    "a process",
+    "a message queue",
+    "a semaphore",
+];
+
+/// Looks for what another has left, and leaves the same.
+fn litter(arguments: &[String]) {
+    let found = look();
+    if found.is_empty() {
+        held("nothing was there");
+    } else {
+        through(found.join(", "));
+    }
+    let _left = leave();
+    if argument(arguments, 0) == "twice" {
+        look().into_iter().for_each(|kind| say(&format!("found {kind}")));
+    }
+}
+
+fn look() -> Vec<&'static str> {
+    let [file, memory, socket, listener, packets, process, queue, semaphore] = KINDS;
+    let mut found = Vec::new();
+    let mut note = |kind, is_there: bool| {
+        if is_there {
+            found.push(kind);
+        }
+    };
+    note(file, FOLDERS.iter().any(|folder| fs::read_dir(folder).is_ok_and(|entries| entries.count() > 0)));
+    note(memory, lines_of("/proc/sysvipc/shm") > 1);
+    note(queue, lines_of("/proc/sysvipc/msg") > 1);
+    note(semaphore, lines_of("/proc/sysvipc/sem") > 1);
+    let abstract_name = SocketAddr::from_abstract_name(NAME);
+    note(socket, abstract_name.and_then(|name| UnixStream::connect_addr(&name)).is_ok());
+    note(packets, received_on_loopback() > 0);
+    note(listener, TcpStream::connect(("127.0.0.1", PORT)).is_ok());
+    note(process, processes() > 2);
+    found
+}
+
+fn lines_of(file: &str) -> usize {
+    fs::read_to_string(file).map_or(0, |text| text.lines().count())
+}
+
+fn received_on_loopback() -> u64 {
+    let devices = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let counters = devices.lines().find_map(|line| line.trim().strip_prefix("lo:"));
+    counters.and_then(|counters| counters.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+/// Those that can be seen; the init and this one are always there.
+fn processes() -> usize {
+    let is_process = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u32>().is_ok();
+    fs::read_dir("/proc").map_or(0, |entries| entries.flatten().filter(is_process).count())
+}
+
+/// What has to stay open until the end.
+type Left = (Option<UnixListener>, Option<TcpListener>, Option<std::process::Child>);
+
+fn leave() -> Left {
+    for folder in FOLDERS {
+        let _ = fs::write(Path::new(folder).join(NAME), NAME);
+    }
+    let make = (libc::IPC_CREAT | 0o600).into();
+    for (call, words) in [
+        (libc::SYS_shmget, [NUMBER, Word::Number(4096), Word::Number(make)]),
+        (libc::SYS_msgget, [NUMBER, Word::Number(make), Word::Number(0)]),
+        (libc::SYS_semget, [NUMBER, Word::Number(1), Word::Number(make)]),
+    ] {
+        let [first, second, third] = words;
+        let _ = try_call(call, [first, second, third, Word::Number(0), Word::Number(0)]);
+    }
+    let socket = SocketAddr::from_abstract_name(NAME).and_then(|name| UnixListener::bind_addr(&name)).ok();
+    let listener = TcpListener::bind(("127.0.0.1", PORT)).ok();
+    let _ = TcpStream::connect(("127.0.0.1", PORT));
+    let child = crate::launch::command_of(Path::new("/usr/bin/sleep"), &["30".into()]).spawn().ok();
+    (socket, listener, child)
+}
