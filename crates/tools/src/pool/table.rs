@@ -31,6 +31,8 @@ const ROOM: u32 = 4;
 const WELL_WITHIN: Duration = Duration::from_secs(5);
 
 /// For what a worker is good.
+///
+/// ATTACK(lease-of-another): every part of it must be the same for a call to get a worker that served another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     owner: Owner,
