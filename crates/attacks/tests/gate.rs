@@ -6,6 +6,7 @@ fn main() {
     // Each ends the process if it was started for that. They come first, before any thread can exist.
     jail::serve_if_asked();
     sandbox::serve_if_asked();
+    attacks::serve_liar_if_asked();
     tools::serve_if_asked();
     attacks::serve_if_asked();
     attacks::serve_visitor_if_asked();

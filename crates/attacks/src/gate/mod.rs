@@ -12,6 +12,7 @@ mod doors;
 mod files;
 mod hooks;
 mod input;
+mod leases;
 mod limits;
 pub(crate) mod payment;
 mod people;
@@ -29,6 +30,7 @@ mod suite;
 mod visitor;
 mod ways_in;
 
+pub use leases::serve_if_asked as serve_liar_if_asked;
 pub use suite::GateSuite;
 pub use visitor::serve_if_asked as serve_visitor_if_asked;
 
@@ -50,6 +52,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("leases", leases::cases()),
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),

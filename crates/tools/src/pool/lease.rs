@@ -143,7 +143,7 @@ impl Lease {
 
     fn begin(&self, worker: &Worker) -> Result<(Asking<'_>, Answer), Silence> {
         let mut talk = self.lock();
-        // What it says when nobody asked would be taken for an answer to the next question.
+        // ATTACK(answer-unasked): what it says when nobody asked would be taken for an answer to the next question.
         if !talk.is_closed && talk.under_way.is_empty() && !worker.is_quiet() {
             drop(talk);
             self.end();
@@ -178,7 +178,7 @@ impl Lease {
         let mut talk = self.lock();
         let expected = talk.under_way.front().map(|first| first.number);
         let number = split_number(&frame).map(|(number, _)| number);
-        // The number must be that of the one question that can have been answered.
+        // ATTACK(answer-of-another): the number must be that of the one question that can have been answered.
         if number.is_none() || number != expected {
             drop(talk);
             return self.end_with(Silence::Garbled);

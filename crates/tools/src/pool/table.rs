@@ -31,6 +31,8 @@ const ROOM: u32 = 4;
 const WELL_WITHIN: Duration = Duration::from_secs(5);
 
 /// For what a worker is good.
+///
+/// ATTACK(lease-of-another): every part of it must be the same for a call to get a worker that served another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     owner: Owner,
@@ -92,11 +94,17 @@ struct Place {
     since: Instant,
     /// When it was last known to be well.
     well: Instant,
+    /// Whether nobody has it but whoever asks whether it is well.
+    is_examined: bool,
 }
 
 impl Place {
     fn waits(&self) -> bool {
-        self.load == 0 && self.lease.is_started() && self.lease.is_open()
+        self.load == 0 && self.is_usable()
+    }
+
+    fn is_usable(&self) -> bool {
+        self.lease.is_started() && self.lease.is_open()
     }
 }
 
@@ -113,7 +121,8 @@ impl Pool {
 
     /// How many wait for a call.
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().values().flat_map(|line| &line.places).filter(|place| place.waits()).count()
+        let is_kept = |place: &&Place| place.waits() || place.is_examined && place.is_usable();
+        self.lock().values().flat_map(|line| &line.places).filter(is_kept).count()
     }
 
     /// How many there are.
@@ -154,7 +163,13 @@ impl Pool {
             }
         }
         let (lease, now) = (Arc::new(Lease::new()), Instant::now());
-        line.places.push(Place { lease: Arc::clone(&lease), load: share.room(), since: now, well: now });
+        line.places.push(Place {
+            lease: Arc::clone(&lease),
+            load: share.room(),
+            since: now,
+            well: now,
+            is_examined: false,
+        });
         (lease, gone)
     }
 
@@ -176,8 +191,9 @@ impl Pool {
         if let Some(place) = line.places.iter_mut().find(|place| Arc::ptr_eq(&place.lease, &taken.lease)) {
             place.load = place.load.saturating_sub(taken.room);
             place.well = now;
-            if taken.why == Why::Call {
-                place.since = now;
+            match taken.why {
+                Why::Call => place.since = now,
+                Why::Health => place.is_examined = false,
             }
         }
         // One that was never started, or has ended, or is old.
@@ -230,7 +246,7 @@ impl Pool {
                 }
                 // No turn to be had: all of them are busy, and this one next.
                 let Ok(turn) = Arc::clone(&line.turns).try_acquire_many_owned(ROOM) else { continue };
-                place.load += ROOM;
+                (place.load, place.is_examined) = (ROOM, true);
                 let (pool, key, lease) = (Arc::clone(self), key.clone(), Arc::clone(&place.lease));
                 taken.push(Taken { pool, key, lease, room: ROOM, why: Why::Health, turn: Some(turn) });
             }

@@ -1,9 +1,10 @@
 //! Workers that are kept: whom they serve, and when they end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use contract::Canonical;
@@ -22,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("no_more_wait_than_may", no_more_wait_than_may),
     ("a_worker_that_died_is_replaced", a_worker_that_died_is_replaced),
     ("a_kept_worker_dies_with_its_gate", a_kept_worker_dies_with_its_gate),
+    ("what_a_killed_gate_left_is_reclaimed_by_the_next", what_a_killed_gate_left_is_reclaimed_by_the_next),
     ("a_call_past_its_time_ends_its_worker", a_call_past_its_time_ends_its_worker),
     ("a_workspace_that_was_replaced_gets_a_new_worker", a_workspace_that_was_replaced_gets_a_new_worker),
     ("without_an_owner_nothing_is_kept", without_an_owner_nothing_is_kept),
@@ -95,7 +97,8 @@ fn nobody_sees(place: &str) {
     }
 }
 
-fn a_kept_worker_dies_with_its_gate() {
+/// A gate of its own that keeps a worker, and the workspace that the worker sees.
+fn gate_with_a_worker() -> (Child, String) {
     let mut gate = Command::new(std::env::current_exe().unwrap())
         .arg(GATE_ARGUMENT)
         .stdin(Stdio::null())
@@ -105,7 +108,62 @@ fn a_kept_worker_dies_with_its_gate() {
         .unwrap();
     let mut place = String::new();
     BufReader::new(gate.stderr.take().unwrap()).read_line(&mut place).unwrap();
-    let place = place.trim();
+    (gate, place.trim().to_owned())
+}
+
+/// The cgroups that were made for whoever sees a path, and whoever made them.
+fn cgroups_of(place: &str) -> (Vec<PathBuf>, Vec<Pid>) {
+    let mut names = BTreeSet::new();
+    for worker in who_sees(place) {
+        let own = fs::read_to_string(format!("/proc/{}/cgroup", worker.as_raw_nonzero())).unwrap_or_default();
+        let name = |line: &str| Some(line.rsplit('/').next()?.to_owned());
+        names.extend(own.lines().filter_map(name).filter(|name| name.starts_with("toolgate-")));
+    }
+    let maker = |name: &String| Pid::from_raw(name.split('-').nth(1)?.parse().ok()?);
+    let makers = names.iter().filter_map(maker).collect();
+    let (mut found, mut left) = (Vec::new(), vec![PathBuf::from("/sys/fs/cgroup")]);
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if names.contains(&*entry.file_name().to_string_lossy()) {
+                found.push(entry.path());
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(entry.path());
+            }
+        }
+    }
+    (found, makers)
+}
+
+fn what_a_killed_gate_left_is_reclaimed_by_the_next() {
+    let (mut gate, place) = gate_with_a_worker();
+    let (cgroups, makers) = cgroups_of(&place);
+    // Whoever could clean up is killed first, then whoever could start somebody for it.
+    for maker in &makers {
+        kill_process(*maker, Signal::KILL).unwrap();
+    }
+    gate.kill().unwrap();
+    gate.wait().unwrap();
+    bench::clean_up(gate.id());
+    nobody_sees(&place);
+    fs::remove_dir_all(Path::new(&place).parent().unwrap()).unwrap();
+    if cgroups.is_empty() {
+        eprintln!("skipped: no cgroup can be made here that could be left");
+        return;
+    }
+    let bench = Bench::new();
+    bench.put("f", "x");
+    let until = Instant::now() + Duration::from_secs(30);
+    while let Some(left) = cgroups.iter().find(|cgroup| cgroup.exists()) {
+        assert!(Instant::now() < until, "`{}` is still there", left.display());
+        // Each start looks for what others have left.
+        bench.at.forget(&owner("task"));
+        bench.done("fs.read", json!({ "path": "f" }));
+    }
+}
+
+fn a_kept_worker_dies_with_its_gate() {
+    let (mut gate, place) = gate_with_a_worker();
+    let place = place.as_str();
     assert!(processes_that_see(place) > 0, "no worker was kept for `{place}`");
     gate.kill().unwrap();
     gate.wait().unwrap();
