@@ -29,28 +29,50 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
     let resident = field(up.id(), "status", "VmRSS")?;
     let mut table = Table::new(["process", "in", "resident MiB", "proportional MiB", "private MiB"]);
     table.rows.push(gate.row("gate"));
-    let mut sandboxes: BTreeMap<String, f64> = BTreeMap::new();
+    let mut sandboxes: BTreeMap<String, Sandbox> = BTreeMap::new();
     for process in descendants(up.id())? {
-        let place =
-            if process.namespace == gate.namespace { "host".to_owned() } else { process.namespace.clone() };
-        if place != "host" {
-            *sandboxes.entry(place.clone()).or_default() += process.private;
+        if process.namespace == gate.namespace {
+            table.rows.push(process.row("host"));
+            continue;
         }
-        table.rows.push(process.row(&place));
+        let number = sandboxes.len() + 1;
+        let sandbox = sandboxes.entry(process.namespace.clone()).or_insert_with(|| Sandbox::of(number));
+        table.rows.push(process.row(&sandbox.name));
+        sandbox.private += process.private;
+        sandbox.processes += 1;
     }
-    let mut waiting = Table::new(["waiting sandbox", "private MiB"]);
-    waiting
-        .rows
-        .extend(sandboxes.iter().map(|(name, private)| vec![Cell::text(name), Cell::Number(*private, 2)]));
-    let largest = sandboxes.into_values().reduce(f64::max);
+    let mut waiting = Table::new(["waiting", "processes", "private MiB"]);
+    waiting.rows.extend(sandboxes.values().map(Sandbox::row));
+    let largest = sandboxes.into_values().map(|sandbox| sandbox.private).reduce(f64::max);
     let mut measured = vec![("gate-resident", resident / KIB_PER_MIB)];
     measured.extend(largest.map(|largest| ("sandbox-private", largest)));
     Ok(Section {
         title: format!("An idle gate, {} s after a call of `fs.read` and one of `shell`", IDLE.as_secs()),
         tables: vec![table, waiting],
-        notes: vec!["A sandbox is all the processes of one process namespace.".to_owned()],
+        notes: vec![
+            "A sandbox is all the processes of one process namespace. The bar is for the largest that waits, be it empty or \
+             a worker that is kept for its task."
+                .to_owned(),
+        ],
         measured,
     })
+}
+
+/// All processes of one process namespace.
+struct Sandbox {
+    name: String,
+    processes: usize,
+    private: f64,
+}
+
+impl Sandbox {
+    fn of(number: usize) -> Sandbox {
+        Sandbox { name: format!("sandbox {number}"), processes: 0, private: 0.0 }
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        vec![Cell::text(&self.name), Cell::Number(self.processes as f64, 0), Cell::Number(self.private, 2)]
+    }
 }
 
 struct Process {
@@ -71,7 +93,7 @@ impl Process {
         let namespace = fs::read_link(format!("/proc/{id}/ns/pid"))?;
         let mib = |name: &str| Ok::<f64, anyhow::Error>(field(id, "smaps_rollup", name)? / KIB_PER_MIB);
         Ok(Process {
-            command: if command.is_empty() { format!("process {id}") } else { command.to_owned() },
+            command: if command.is_empty() { "init".to_owned() } else { command.to_owned() },
             namespace: namespace.to_string_lossy().into_owned(),
             resident: mib("Rss")?,
             proportional: mib("Pss")?,
