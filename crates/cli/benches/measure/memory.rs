@@ -29,31 +29,72 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
     let resident = field(up.id(), "status", "VmRSS")?;
     let mut table = Table::new(["process", "in", "resident MiB", "proportional MiB", "private MiB"]);
     table.rows.push(gate.row("gate"));
-    let mut sandboxes: BTreeMap<String, f64> = BTreeMap::new();
-    for process in descendants(up.id())? {
-        let place =
-            if process.namespace == gate.namespace { "host".to_owned() } else { process.namespace.clone() };
-        if place != "host" {
-            *sandboxes.entry(place.clone()).or_default() += process.private;
-        }
+    let family = descendants(up.id())?;
+    let mut sandboxes: BTreeMap<String, Sandbox> = BTreeMap::new();
+    for process in family.iter().filter(|process| process.namespace != gate.namespace) {
+        let number = sandboxes.len() + 1;
+        let sandbox = sandboxes.entry(process.namespace.clone()).or_insert_with(|| {
+            // Whoever started it waits with it.
+            let launcher =
+                family.iter().find(|one| one.id == process.parent && one.namespace == gate.namespace);
+            Sandbox { number, launcher: launcher.map(|one| one.id), inside: 0, private: private_of(launcher) }
+        });
+        sandbox.inside += 1;
+        sandbox.private += process.private;
+    }
+    for process in &family {
+        let of = sandboxes.iter().find(|(namespace, sandbox)| {
+            **namespace == process.namespace || sandbox.launcher == Some(process.id)
+        });
+        let place = of.map_or("host".to_owned(), |(_, sandbox)| format!("sandbox {}", sandbox.number));
         table.rows.push(process.row(&place));
     }
-    let mut waiting = Table::new(["waiting sandbox", "private MiB"]);
-    waiting
-        .rows
-        .extend(sandboxes.iter().map(|(name, private)| vec![Cell::text(name), Cell::Number(*private, 2)]));
-    let largest = sandboxes.into_values().reduce(f64::max);
+    let mut kept = Table::new(["sandbox", "", "private MiB"]);
+    kept.rows.extend(sandboxes.values().map(Sandbox::row));
+    let waiting = sandboxes.values().filter(|sandbox| sandbox.is_empty());
+    let largest = waiting.map(|sandbox| sandbox.private).reduce(f64::max);
     let mut measured = vec![("gate-resident", resident / KIB_PER_MIB)];
     measured.extend(largest.map(|largest| ("sandbox-private", largest)));
     Ok(Section {
         title: format!("An idle gate, {} s after a call of `fs.read` and one of `shell`", IDLE.as_secs()),
-        tables: vec![table, waiting],
-        notes: vec!["A sandbox is all the processes of one process namespace.".to_owned()],
+        tables: vec![table, kept],
+        notes: vec![
+            "A sandbox is all the processes of one process namespace, and the one that launched them. The bar is for those \
+             that wait with nothing in them yet; a worker that is kept for its task is shown beside them."
+                .to_owned(),
+        ],
         measured,
     })
 }
 
+/// All processes of one process namespace, and their launcher.
+struct Sandbox {
+    number: usize,
+    launcher: Option<u32>,
+    /// How many processes are behind its walls.
+    inside: usize,
+    private: f64,
+}
+
+impl Sandbox {
+    /// Whether there is nothing in it yet but its first process.
+    fn is_empty(&self) -> bool {
+        self.inside == 1
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let what = if self.is_empty() { "waits" } else { "holds a worker" };
+        vec![Cell::text(format!("sandbox {}", self.number)), Cell::text(what), Cell::Number(self.private, 2)]
+    }
+}
+
+fn private_of(process: Option<&Process>) -> f64 {
+    process.map_or(0.0, |process| process.private)
+}
+
 struct Process {
+    id: u32,
+    parent: u32,
     command: String,
     /// Its process namespace.
     namespace: String,
@@ -71,7 +112,9 @@ impl Process {
         let namespace = fs::read_link(format!("/proc/{id}/ns/pid"))?;
         let mib = |name: &str| Ok::<f64, anyhow::Error>(field(id, "smaps_rollup", name)? / KIB_PER_MIB);
         Ok(Process {
-            command: if command.is_empty() { format!("process {id}") } else { command.to_owned() },
+            id,
+            parent: field(id, "status", "PPid")? as u32,
+            command: if command.is_empty() { "init".to_owned() } else { command.to_owned() },
             namespace: namespace.to_string_lossy().into_owned(),
             resident: mib("Rss")?,
             proportional: mib("Pss")?,

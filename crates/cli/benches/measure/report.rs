@@ -63,11 +63,28 @@ impl Table {
     }
 
     fn to_json(&self) -> Value {
+        let names = self.names();
         let row = |row: &Vec<Cell>| {
-            let cells = self.head.iter().zip(row);
+            let cells = names.iter().zip(row);
             Value::Object(cells.map(|(name, cell)| (name.clone(), cell.to_json())).collect::<Map<_, _>>())
         };
         self.rows.iter().map(row).collect()
+    }
+
+    /// One for each column: a title that stands there more than once goes with the one before it.
+    fn names(&self) -> Vec<String> {
+        let is_alone = |title: &String| self.head.iter().filter(|other| *other == title).count() == 1;
+        let mut before = "";
+        let mut names = Vec::new();
+        for title in &self.head {
+            if is_alone(title) {
+                before = title;
+                names.push(title.clone());
+            } else {
+                names.push(format!("{before}, {title}"));
+            }
+        }
+        names
     }
 }
 

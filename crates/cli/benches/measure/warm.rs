@@ -26,14 +26,16 @@ pub(crate) fn measure(options: &Options, peers: &Peers) -> Result<Section> {
     let workspace = folder.join("work");
     std::fs::create_dir_all(&workspace)?;
     std::fs::write(workspace.join("README.md"), "# Read me\n")?;
-    let binary = std::env::current_exe()?;
+    // The helper is the binary that is shipped: how long it takes to start is a part of this.
+    let binary = options.toolgate.clone();
     let proofs = Proofs { folder: Some(folder), prober: binary.clone() };
-    let launcher = Launcher::new(Helper { binary }, proofs);
-    let walled = Walled { name: "native", launcher: &launcher, request: request(None)? };
-    let working =
-        Walled { name: "native, workspace", launcher: &launcher, request: request(Some(&workspace))? };
+    let cold = Launcher::new(Helper { binary: binary.clone() }, proofs.clone());
+    let warm = Launcher::warm(Helper { binary }, proofs);
+    let walled = Walled { name: "warm", launcher: &warm, request: request(None)? };
+    let working = Walled { name: "warm, workspace", launcher: &warm, request: request(Some(&workspace))? };
+    let helped = Walled { name: "not warm", launcher: &cold, request: request(None)? };
 
-    let mut lanes: Vec<&dyn Lane> = vec![bare, &walled, &working];
+    let mut lanes: Vec<&dyn Lane> = vec![bare, &walled, &working, &helped];
     lanes.extend(peers.named("bwrap").map(|bwrap| bwrap as &dyn Lane));
     let (starts, rates) = with_idle_threads(|| {
         let starts = time_rounds(&lanes, effort)?;

@@ -8,6 +8,7 @@ mod mcp;
 
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -54,6 +55,9 @@ pub(crate) const TRUE: What = What {
     gives: r#""exit_code":0"#,
 };
 
+/// The one that a command finds behind the walls.
+const PYTHON_PATH: &str = "/usr/bin/python3";
+
 const PYTHON: What = What {
     name: "shell python3",
     tool: "shell",
@@ -65,21 +69,26 @@ const PYTHON: What = What {
 pub(crate) fn measure(options: &Options, peers: &Peers) -> Result<Section> {
     let home = Home::make(&options.toolgate, options.folder.join("http"))?;
     let up = home.up()?;
-    let https = [&READ, &TRUE, &PYTHON].map(|what| Http::new(&up, what));
+    let mut whats = vec![&READ, &TRUE];
+    whats.extend(Path::new(PYTHON_PATH).exists().then_some(&PYTHON));
+    let https: Vec<_> = whats.iter().map(|what| Http::new(&up, what)).collect();
 
     let mcp_home = Home::make(&options.toolgate, options.folder.join("mcp"))?;
     let gate = Server::start(mcp_home.command(&["mcp"]))?;
     let mut nothing = Command::new(std::env::current_exe()?);
     nothing.arg(mcp::NOTHING_ARGUMENT).stderr(Stdio::null());
     let nothing = Server::start(nothing)?;
-    let mut mcps: Vec<_> = [&READ, &TRUE, &PYTHON].map(|what| Call::new("mcp", &gate, what)).into();
+    let mut mcps: Vec<_> = whats.iter().map(|what| Call::new("mcp", &gate, what)).collect();
     mcps.push(Call::new("mcp nothing", &nothing, &READ));
 
     let disk = Commit::open(&options.folder.join("commit"))?;
     let bare = peers.named("bare").context("there is no bare program to compare with")?;
-    let mut more = vec![bare.running("bare python3", &["/usr/bin/python3", "-c", "pass"])?];
-    if let Some(bwrap) = peers.named("bwrap") {
-        more.push(bwrap.running("bwrap python3", &["/usr/bin/python3", "-c", "pass"])?);
+    let mut more = Vec::new();
+    if whats.len() > 2 {
+        let python = [PYTHON_PATH, "-c", "pass"];
+        more.push(bare.running("bare python3", &python)?);
+        let bwrap = peers.named("bwrap").map(|bwrap| bwrap.running("bwrap python3", &python));
+        more.extend(bwrap.transpose()?);
     }
 
     let mut lanes: Vec<&dyn Lane> = https.iter().map(|lane| lane as &dyn Lane).collect();
@@ -149,7 +158,7 @@ fn one_by_one(samples: &[Sample]) -> Table {
 struct Commit(Mutex<File>);
 
 impl Commit {
-    fn open(path: &std::path::Path) -> Result<Commit> {
+    fn open(path: &Path) -> Result<Commit> {
         Ok(Commit(Mutex::new(File::options().append(true).create(true).open(path)?)))
     }
 }

@@ -74,7 +74,7 @@ impl Thing {
 pub(super) struct Variant {
     pub(super) size: u64,
     pub(super) engine: Engine,
-    /// How long opening took.
+    /// How long opening took, when everything was on record.
     pub(super) opened: Duration,
     /// Who calls, in turn.
     pub(super) callers: Vec<AgentName>,
@@ -104,14 +104,12 @@ impl Variant {
         }
 
         let policy = Policy::of(settings.clone())?;
-        let begun = Instant::now();
-        let engine = Engine::open(options(&folder, &workspace, settings, tools)).await?;
-        let opened = begun.elapsed();
+        let engine = Engine::open(options(&folder, &workspace, settings, tools.clone())).await?;
         let caller = agents.first().cloned().into_iter().collect();
         let callers = if thing == Thing::AgentsInTurn { agents } else { caller };
         let mut variant = Variant {
             size,
-            opened,
+            opened: Duration::ZERO,
             admitted: admitted(callers.first())?,
             facts: facts(),
             callers,
@@ -121,17 +119,14 @@ impl Variant {
         };
         store::danger::append_many(variant.engine.store(), many(Thing::Entries), 1).await?;
         variant.make_calls(many(Thing::Calls)).await?;
-        if matches!(thing, Thing::Entries | Thing::Calls) {
-            variant.open_again().await?;
-        }
+        variant.open_again(tools).await?;
         Ok(variant)
     }
 
     /// With what is there by now.
-    async fn open_again(&mut self) -> Result<()> {
+    async fn open_again(&mut self, tools: Vec<Arc<dyn Tool>>) -> Result<()> {
         self.engine.close().await;
         let settings = self.policy.settings().clone();
-        let tools = tools::built_in(&settings)?;
         let begun = Instant::now();
         let options = options(&self.folder, &self.folder.join("work"), settings, tools);
         self.engine = Engine::open(options).await?;
