@@ -54,10 +54,12 @@ pub(crate) use select_calls;
 
 pub(crate) const BY_ID: &str = select_calls!("WHERE c.id = $1");
 const KNOWN: &str = "SELECT id FROM calls WHERE id = $1";
+// Few calls of an agent wait, and it may have made millions: an order that no index has keeps SQLite from going through all
+// of them for the sake of theirs.
 const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND k.same_request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
-     OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at, c.id LIMIT 1"
+     OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at + 0, c.id LIMIT 1"
 );
 const CLAIMED: &str = select_calls!("JOIN claims l ON l.call = c.id WHERE l.claim = $1");
 const ADD: &str = "INSERT INTO calls (id, agent, task, tool, contract, request, arguments, arguments_json, policy, \
@@ -608,4 +610,22 @@ pub(crate) fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
         receipt_seq: row.try_get("receipt_seq")?,
         reconciled: parsed_if_any(row, "found", Found::parse)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_is_compared_with_those_that_wait_and_not_with_all_that_were_made() {
+        let home = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", home.path().join("store.db").display());
+        let store = Store::open(&url, Keys::load_or_create(home.path()).unwrap()).await.unwrap();
+        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {WAITING}")));
+        let steps = explain.fetch_all(&mut *store.read().await.unwrap()).await.unwrap();
+        let steps: Vec<String> = steps.iter().map(|step| step.try_get("detail").unwrap()).collect();
+        assert!(steps.iter().any(|step| step.contains("INDEX calls_waiting")), "{steps:#?}");
+    }
 }

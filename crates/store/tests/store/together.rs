@@ -148,3 +148,36 @@ async fn a_call_that_is_given_up_in_the_middle_leaves_nothing_half_done() {
     let planned = planned.iter().filter(|entry| entry.kind == "call.planned").count();
     assert_eq!(gate.store.calls(1000, None).await.unwrap().len(), planned);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_who_fails_or_goes_away_among_many_takes_nobody_with_it() {
+    let gate = Gate::open().await;
+    gate.record(running(0)).await;
+    let before = gate.store.ledger_size().await.unwrap();
+    let mut tasks = JoinSet::new();
+    for number in 1..=60u8 {
+        let store = gate.store.clone();
+        tasks.spawn(async move {
+            match number % 3 {
+                // On record already: it stops in the middle of its turn.
+                0 => Some((number, store.record_call(running(0)).await.is_ok())),
+                1 => {
+                    let gone = tokio::spawn(async move { store.record_call(running(number)).await });
+                    tokio::task::yield_now().await;
+                    gone.abort();
+                    let _ = gone.await;
+                    None
+                }
+                _ => Some((number, store.record_call(running(number)).await.is_ok())),
+            }
+        });
+    }
+    let heard = tasks.join_all().await.into_iter().flatten();
+    assert!(heard.into_iter().all(|(number, is_ok)| is_ok == (number % 3 == 2)));
+    let calls = gate.store.calls(1000, None).await.unwrap();
+    let is_kept = |number: u8| calls.iter().any(|call| call.id == call_id(number));
+    assert!((1..=60).filter(|number| number % 3 == 2).all(is_kept));
+    // Each is planned and started, and nothing else was written.
+    let verified = gate.store.verify(None).await.unwrap();
+    assert_eq!(verified.entries, before + 2 * (calls.len() as u64 - 1));
+}
