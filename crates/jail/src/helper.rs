@@ -300,16 +300,11 @@ pub fn serve_if_asked() {
 /// Does one errand for whoever is at the other end of standard input.
 pub(crate) fn serve(manner: Manner) -> io::Result<()> {
     let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
-    let mut prepared = match manner {
+    let ready = || drop(write_frame(&channel, &[]));
+    let prepared = match manner {
         Manner::AtOnce => Prepared::new(),
-        Manner::Waiting => Prepared::waiting(),
+        Manner::Waiting => Prepared::waiting().and_then(|prepared| prepared.wait(channel.as_fd(), ready)),
     };
-    if let (Ok(prepared), Manner::Waiting) = (&mut prepared, manner) {
-        let ready = || drop(write_frame(&channel, &[]));
-        if !prepared.wait(channel.as_fd(), ready) {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-    }
     let errand = read_frame(&channel, MAX_INPUT)?;
     match Errand::from_bytes(&errand) {
         Some(Errand::Run) => serve_run(prepared, &channel),

@@ -143,7 +143,6 @@ pub struct Prepared {
 struct Waited {
     namespaces: Vec<OwnedFd>,
     translations: Translations,
-    failed: Option<Box<StartError>>,
 }
 
 /// The launcher's ends of the tool's standard streams.
@@ -215,19 +214,15 @@ impl Prepared {
         })
     }
 
-    /// Waits until there is something to be read from `channel`, or its end; `ready` is told when stage one is built. False
-    /// if the init has ended.
-    pub(crate) fn wait(&mut self, channel: BorrowedFd<'_>, mut ready: impl FnMut()) -> bool {
+    /// Waits until there is something to be read from `channel`, or its end; `ready` is told when stage one is built.
+    ///
+    /// An init that dies meanwhile, without an order, is replaced by one that is made when the plan is there.
+    pub(crate) fn wait(mut self, channel: BorrowedFd<'_>, ready: impl Fn()) -> Result<Prepared, StartError> {
         loop {
             let mut watched =
                 [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
-            if poll(&mut watched, None).is_err_and(|error| error != Errno::INTR) {
-                return false;
-            }
+            poll_again(&mut watched)?;
             let [asked, said] = watched.map(|watched| watched.revents());
-            if !asked.is_empty() {
-                return true;
-            }
             if !said.is_empty() {
                 match receive::<Said>(&self.socket) {
                     Ok((Said::Ready, namespaces)) => {
@@ -236,12 +231,16 @@ impl Prepared {
                         ready();
                     }
                     Ok((Said::Failed { step, error }, _)) => {
-                        let source = io::Error::from_raw_os_error(error);
-                        self.waited.failed = Some(Box::new(StartError::Wall { step, source }));
-                        return true;
+                        return Err(StartError::Wall { step, source: io::Error::from_raw_os_error(error) });
                     }
-                    Ok(_) | Err(_) => return false,
+                    Ok(_) | Err(_) => {
+                        drop(self);
+                        poll_again(&mut [PollFd::from_borrowed_fd(channel, PollFlags::IN)])?;
+                        return Prepared::new();
+                    }
                 }
+            } else if !asked.is_empty() {
+                return Ok(self);
             }
         }
     }
@@ -317,9 +316,6 @@ impl Prepared {
         streams: &Streams,
         begun: Instant,
     ) -> Result<(Running, Pipes), StartError> {
-        if let Some(failed) = self.waited.failed.take() {
-            return Err(*failed);
-        }
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
@@ -409,6 +405,17 @@ impl Opened {
     ) -> Search<'a, &'a OwnedFd> {
         let (directory, path, windows) = (&self.handle, &self.path, &self.windows);
         Search { directory, path, names, windows, detail, before: None, until }
+    }
+}
+
+/// Waits for one of these, however often it is interrupted.
+fn poll_again(watched: &mut [PollFd<'_>]) -> Result<(), StartError> {
+    loop {
+        match poll(watched, None) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(StartError::Wall { step: Step::Channel, source: error.into() }),
+            Ok(_) => return Ok(()),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{RecvFlags, recv};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running};
 use crate::launch::processors;
@@ -193,11 +193,14 @@ fn most() -> usize {
 
 /// A helper that waits says nothing but that it is ready, and hangs up when it is no more.
 fn state_of(channel: &UnixStream) -> State {
-    match recv(channel, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((0, _)) => State::Gone,
-        Ok(_) => State::Ready,
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => State::Building,
-        Err(_) => State::Gone,
+    let mut watched = [PollFd::new(channel, PollFlags::IN | PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let seen = poll(&mut watched, Some(&now)).map(|_| watched.map(|watched| watched.revents()));
+    match seen {
+        Ok([seen]) if seen.is_empty() => State::Building,
+        Ok([seen]) if seen == PollFlags::IN => State::Ready,
+        Ok(_) => State::Gone,
+        Err(_) => State::Building,
     }
 }
 

@@ -178,6 +178,8 @@ fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
         for pid in generation_of(&noted, generation)? {
             // One that has ended by itself meanwhile is none.
             let _ = kill_process(pid, Signal::KILL);
+            let files = format!("/proc/{}/fd/0", pid.as_raw_nonzero());
+            wait_patiently(|| !Path::new(&files).exists())?;
         }
         report = run().map_err(|error| format!("after generation {generation} was killed: {error}"))?;
     }

@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 
-use jail::{Control, Request, Response};
+use jail::{Control, Loopback, Request, Response};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth};
@@ -42,20 +42,24 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The control: the second of two in one sandbox finds everything that the first has left.
 fn twice_in_one(site: &Site<'_>) -> Try<Effect> {
     let inside = site.bench.site(Mode::behind_all())?;
-    let ran = inside.run(Run::payload("litter", ["twice"]))?;
+    let ran = inside.run(leaving("twice"))?;
     let found: Vec<&str> = ran.stdout.lines().filter_map(|line| line.strip_prefix("found ")).collect();
     let missing: Vec<&str> = KINDS.into_iter().filter(|kind| !found.contains(kind)).collect();
     let what = format!("not found again: {missing:?} ({} {})", ran.stdout, ran.stderr);
     Ok(Effect::through_if(missing.is_empty(), what))
 }
 
+fn leaving(times: &str) -> Run {
+    Run { loopback: Loopback::Open, ..Run::payload("litter", [times]) }
+}
+
 fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
     let Mode::Behind(without) = site.mode else { return Err("this needs a sandbox".into()) };
     if site.start == Start::Cold {
-        let ran = site.run(Run::payload("litter", ["once"]))?;
+        let ran = site.run(leaving("once"))?;
         return ran.judged(|ran| ran.told());
     }
-    let plan = site.plan(&Run::payload("litter", ["once"]), without)?;
+    let plan = site.plan(&leaving("once"), without)?;
     let request = Request { plan, sealed: Vec::new(), input: Vec::new() };
     let rounds = if site.bench.settings.long { MANY_ROUNDS } else { ROUNDS };
     for round in 1..=rounds {
