@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::{Context, Result, ensure};
-use jail::{ChangeReport, Helper, Limits, Names, Outcome, Program, Request, Strictness};
+use anyhow::{Context, Result, bail, ensure};
+use jail::{ChangeReport, Helper, Limits, Names, Outcome, Program, Request, Response, Strictness};
 use sandbox::{Host, Launcher, PlanRequest, Profile, Proofs};
 
 use crate::options::Options;
@@ -29,11 +29,13 @@ pub(crate) fn measure(options: &Options, peers: &Peers) -> Result<Section> {
     // The helper is the binary that is shipped: how long it takes to start is a part of this.
     let binary = options.toolgate.clone();
     let proofs = Proofs { folder: Some(folder), prober: binary.clone() };
-    let cold = Launcher::new(Helper { binary: binary.clone() }, proofs.clone());
-    let warm = Launcher::warm(Helper { binary }, proofs);
-    let walled = Walled { name: "warm", launcher: &warm, request: request(None)? };
-    let working = Walled { name: "warm, workspace", launcher: &warm, request: request(Some(&workspace))? };
-    let helped = Walled { name: "not warm", launcher: &cold, request: request(None)? };
+    let helper = Helper { binary };
+    // Sandboxes wait from its second run on; the rounds begin after the third.
+    let launcher = Launcher::new(helper.clone(), proofs);
+    let walled = Walled { name: "warm", way: Way::Waiting(&launcher), request: request(None)? };
+    let working =
+        Walled { name: "warm, workspace", way: Way::Waiting(&launcher), request: request(Some(&workspace))? };
+    let helped = Walled { name: "not warm", way: Way::Made(&helper), request: request(None)? };
 
     let mut lanes: Vec<&dyn Lane> = vec![bare, &walled, &working, &helped];
     lanes.extend(peers.named("bwrap").map(|bwrap| bwrap as &dyn Lane));
@@ -85,8 +87,16 @@ pub(crate) fn measure(options: &Options, peers: &Peers) -> Result<Section> {
 /// A program behind the native walls.
 struct Walled<'a> {
     name: &'static str,
-    launcher: &'a Launcher,
+    way: Way<'a>,
     request: Request,
+}
+
+/// How it comes by a sandbox.
+enum Way<'a> {
+    /// One that waits.
+    Waiting(&'a Launcher),
+    /// One that a helper makes.
+    Made(&'a Helper),
 }
 
 impl Lane for Walled<'_> {
@@ -95,7 +105,13 @@ impl Lane for Walled<'_> {
     }
 
     fn call(&self) -> Result<()> {
-        let report = self.launcher.run(&self.request, |_| ()).context("nothing was executed")?;
+        let report = match self.way {
+            Way::Waiting(launcher) => launcher.run(&self.request, |_| ()).context("nothing was executed")?,
+            Way::Made(helper) => match helper.run(&self.request)? {
+                Response::Report(report) => *report,
+                Response::Refused { messages, .. } => bail!("nothing was executed: {}", messages.join(": ")),
+            },
+        };
         ensure!(report.outcome == Outcome::Exit(0), "`true` ended with {:?}", report.outcome);
         Ok(())
     }
