@@ -17,7 +17,7 @@ pub struct Native {
 
 enum Launcher {
     /// This process has one thread and may fork. It may have begun already.
-    Own(Cell<Option<Prepared>>),
+    Own(Cell<Option<Box<Prepared>>>),
     /// A helper forks instead.
     Helper(Helper),
 }
@@ -25,7 +25,7 @@ enum Launcher {
 impl Native {
     /// For a process with one thread, such as a command line: no helper is needed. `begun` serves the first job.
     pub fn single_threaded(proofs: Proofs, begun: Option<Prepared>) -> Native {
-        Native { launcher: Launcher::Own(Cell::new(begun)), proofs }
+        Native { launcher: Launcher::Own(Cell::new(begun.map(Box::new))), proofs }
     }
 
     /// For a process with threads.

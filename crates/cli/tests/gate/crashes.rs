@@ -1,13 +1,15 @@
 //! A gate that is killed in the middle of a call, and what others make of it.
 
-use std::process::Child;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::place::{Place, text};
-use crate::toolgate::{PATIENCE, alive, finish, marker, ran, start, within_a_second};
+use crate::place::{Place, Up, text};
+use crate::toolgate::{PATIENCE, alive, finish, has, marker, ran, start, until, within_a_second};
 
 /// A call that goes on until somebody ends it, and would change something if it wanted to.
 struct Endless {
@@ -180,4 +182,43 @@ fn reconciling_takes_an_operators_credential() {
     let refused = place.toolgate(&["reconcile", &id, "--did-not"]);
     assert_eq!(refused.code, Some(3), "{refused:?}");
     assert_eq!(statuses(&place, &["--unresolved"]), ["unknown"]);
+}
+
+#[test]
+fn sandboxes_that_wait_end_with_a_gate_that_is_killed() {
+    let Some(place) = Place::new() else { return };
+    if !has("curl") {
+        return;
+    }
+    let up = Up::start(&place);
+    let token = place.toolgate(&["agents", "token", "default"]).stdout;
+    for _ in 0..3 {
+        let mut call = Command::new("curl");
+        call.args(["--silent", "--json", r#"{"tool":"shell","arguments":{"command":"true"}}"#])
+            .args(["--header", &format!("Authorization: Bearer {}", token.trim())])
+            .arg(format!("{}/v1/calls", up.url()));
+        place.settle(&mut call);
+        let answer = finish(start(&mut call)).stdout;
+        assert!(answer.contains(r#""status":"completed""#), "{answer}");
+    }
+    // A zygote, a launcher and its init, besides whatever has just ended.
+    until("a sandbox waits", || (descendants(up.id()).len() > 2).then_some(()));
+    let waiting = descendants(up.id());
+    drop(up);
+    let alive = || {
+        waiting.iter().filter(|pid| Path::new("/proc").join(pid).join("fd/0").exists()).collect::<Vec<_>>()
+    };
+    assert!(within_a_second(|| alive().is_empty()), "{:?} live on", alive());
+}
+
+/// The numbers of all processes beneath one.
+fn descendants(pid: u32) -> Vec<String> {
+    let mut found = vec![pid.to_string()];
+    let mut at = 0;
+    while let Some(pid) = found.get(at) {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        found.extend(children.split_whitespace().map(str::to_owned));
+        at += 1;
+    }
+    found.split_off(1)
 }

@@ -87,6 +87,11 @@ impl Up {
         Up { child, sign_in }
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it listens, as `http://ADDRESS:PORT`.
     pub(crate) fn url(&self) -> String {
         self.sign_in.split_once("/sign-in").expect("it is a link to sign in").0.to_owned()
