@@ -4,9 +4,8 @@ use libtest_mimic::Arguments;
 
 fn main() {
     // Each ends the process if it was started for that. They come first, before any thread can exist.
-    jail::serve_if_asked();
+    jail::serve_if_asked(tools::work);
     sandbox::serve_if_asked();
-    tools::serve_if_asked();
     attacks::serve_if_asked();
     attacks::serve_storm_if_asked();
     let mut arguments = Arguments::from_args();

@@ -86,9 +86,8 @@ struct RunAlone {
 fn main() {
     fall::prepare();
     // Each ends the process if it was started for that. They come first, before any thread can exist.
-    jail::serve_if_asked();
+    jail::serve_if_asked(tools::work);
     sandbox::serve_if_asked();
-    tools::serve_if_asked();
     // The kernel needs longer to make namespaces than we need to understand the arguments, so it begins first.
     let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");
     let begun = if is_run { Prepared::new().ok() } else { None };

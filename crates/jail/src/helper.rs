@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::control::Enforcement;
 use crate::launch::{Prepared, StartError};
 use crate::orders::{Manner, Step};
+use crate::own::{self, Own};
 use crate::plan::{Plan, PlanError};
 use crate::report::Report;
 use crate::seal::MAX_SEALED_BYTES;
@@ -284,8 +285,10 @@ fn garbled() -> HelperError {
     HelperError::Silent(io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Becomes a helper if the arguments say so, and does not return then. The first line of `main`, before any thread.
-pub fn serve_if_asked() {
+/// Becomes a helper if the arguments say so, and does not return then. The first line of `main`, before any thread. `own` is
+/// what sandboxes run for [`crate::Program::Own`].
+pub fn serve_if_asked(own: Own) {
+    own::remember(own);
     let argument = std::env::args_os().nth(1).unwrap_or_default();
     let served = if argument == HELPER_ARGUMENT {
         serve(Manner::AtOnce)

@@ -19,6 +19,7 @@ use rustix::termios::Winsize;
 use crate::control::{Control, Controls};
 use crate::identity::Identity;
 use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
+use crate::own;
 use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Executable};
@@ -122,15 +123,16 @@ fn start(
     enforcement: crate::control::Enforcement,
     terminal: Option<OwnedFd>,
 ) -> Result<Started, Failure> {
-    let (path, name) = match &orders.program {
-        OrderedProgram::Brought(_) => (PathBuf::from(BROUGHT), OsString::from(BROUGHT)),
+    // Every wall stands around this process by now.
+    let started = match &orders.program {
+        OrderedProgram::Own => own::begin(orders),
+        OrderedProgram::Brought(_) => execute(PathBuf::from(BROUGHT), OsString::from(BROUGHT), orders),
         OrderedProgram::Inside(name) => match find(name, &orders.environment) {
-            Some(path) => (path, name.clone()),
+            Some(path) => execute(path, name.clone(), orders),
             None => return Ok(Started::Nothing(NotStarted::NotFound)),
         },
     };
-    // Every wall stands around this process by now.
-    let pid = match executable(path, name, orders).and_then(|executable| sys::spawn(&executable)) {
+    let pid = match started {
         Ok(pid) => pid,
         Err(error) => {
             return Ok(Started::Nothing(match error.raw_os_error() {
@@ -144,6 +146,10 @@ fn start(
     descriptors.extend(terminal.as_ref().map(AsFd::as_fd));
     send(socket, &Said::Started(enforcement), &descriptors).map_err(Failure::at(Step::Channel))?;
     Ok(Started::Tool(pid))
+}
+
+fn execute(path: PathBuf, name: OsString, orders: &Orders) -> io::Result<Pid> {
+    executable(path, name, orders).and_then(|executable| sys::spawn(&executable))
 }
 
 /// What the kernel is told to execute.

@@ -518,6 +518,7 @@ fn give_orders(
     }
     let program = match &draft.program {
         Program::Inside(name) => OrderedProgram::Inside(name.clone()),
+        Program::Own => OrderedProgram::Own,
         Program::Brought(path) => {
             let failed = |source: io::Error| StartError::Program { path: path.clone(), source };
             let status = rustix::fs::stat(path).map_err(|error| failed(error.into()))?;

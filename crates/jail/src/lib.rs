@@ -27,6 +27,7 @@ mod limits;
 mod mounts;
 mod names;
 mod orders;
+mod own;
 mod plan;
 mod report;
 mod run_by_host;
@@ -56,6 +57,7 @@ pub use launch::{Prepared, StartError, run, run_sealed};
 pub use limits::{Limits, LimitsError};
 pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;
+pub use own::Own;
 pub use plan::{
     Access, ChangeReport, Content, Directory, Draft, Loopback, Plan, PlanError, Program, Strictness,
 };

@@ -59,6 +59,8 @@ pub(crate) enum OrderedProgram {
     Inside(OsString),
     /// A host file to be mounted first.
     Brought(Source),
+    /// Our own code, which is there already.
+    Own,
 }
 
 /// A directory to mount, with what the survey found in it.

@@ -56,6 +56,9 @@ pub enum Program {
     Inside(OsString),
     /// A file of the host, brought in read-only.
     Brought(#[serde(with = "wire_path")] PathBuf),
+    /// What [`crate::serve_if_asked`] was given: our own code, in a copy of the process that launches it. Nothing is
+    /// executed, so it begins at once.
+    Own,
 }
 
 /// A host directory that the sandbox can see.
@@ -276,6 +279,7 @@ fn check_command(draft: &Draft) -> Result<(), PlanError> {
         Program::Inside(name) if name.is_empty() => return Err(PlanError::NoCommand),
         Program::Inside(name) => check_nul(name, "the command")?,
         Program::Brought(path) => check_plain(path)?,
+        Program::Own => {}
     }
     if draft.arguments.len() > MAX_ARGUMENTS {
         return Err(PlanError::TooLarge { what: "more than 8192 arguments" });

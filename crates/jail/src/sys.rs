@@ -7,6 +7,7 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -134,6 +135,46 @@ extern "C" fn execute(spawning: *mut libc::c_void) -> libc::c_int {
     unsafe { libc::execve(spawning.path, spawning.arguments, spawning.environment) };
     spawning.error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     exit_now(127)
+}
+
+/// Which side of [`fork`] this is.
+pub(crate) enum Forked {
+    /// The caller, with the number of the new process.
+    Parent(Pid),
+    /// The new process.
+    Child,
+}
+
+/// `fork(2)`, for a process with one thread. [`clone_process`] does what a filter does not let through.
+pub(crate) fn fork() -> io::Result<Forked> {
+    // SAFETY: there is one thread (see `clone_process`), so no lock is held by somebody who is not in the copy.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => {
+            Pid::from_raw(pid).map(Forked::Parent).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        }
+    }
+}
+
+/// Makes a copy what a program is when it begins: no descriptors but the standard ones, these variables and no others, no
+/// signal blocked.
+pub(crate) fn begin_anew(variables: &[(OsString, OsString)]) -> io::Result<()> {
+    close_range(3, u32::MAX)?;
+    // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
+    unsafe { libc::clearenv() };
+    for (name, value) in variables {
+        let text = |text: &OsString| CString::new(text.as_bytes()).map_err(io::Error::from);
+        let (name, value) = (text(name)?, text(value)?);
+        // SAFETY: two NUL-terminated texts, which the call copies; one thread, as above.
+        if unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let none = signal_set(&[]);
+    // SAFETY: an initialised set; the old mask is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
+    Ok(())
 }
 
 /// Ends the process at once: no destructors, no flushing. For children of [`clone_process`].

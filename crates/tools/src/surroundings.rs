@@ -35,7 +35,7 @@ pub struct Owner {
 
 #[derive(Debug)]
 struct Shared {
-    /// Our own binary: helper, canary and worker.
+    /// Our own binary: helper, canary, and what workers are copies of.
     binary: PathBuf,
     launcher: Launcher,
     host: Host,
@@ -44,8 +44,8 @@ struct Shared {
 }
 
 impl Surroundings {
-    /// `binary` is one whose `main` begins with [`jail::serve_if_asked`], [`sandbox::serve_if_asked`] and
-    /// [`crate::serve_if_asked`]; `clock` gives milliseconds since 1970. Nothing is kept until there is an owner.
+    /// `binary` is one whose `main` begins with [`jail::serve_if_asked`], which is given [`crate::work`], and
+    /// [`sandbox::serve_if_asked`]; `clock` gives milliseconds since 1970. Nothing is kept until there is an owner.
     pub fn new(binary: PathBuf, proofs: Proofs, host: Host, clock: fn() -> i64) -> Surroundings {
         let launcher = Launcher::new(Helper { binary: binary.clone() }, proofs);
         let shared = Shared { binary, launcher, host, clock, digest: tokio::sync::OnceCell::new() };
@@ -114,10 +114,6 @@ impl Surroundings {
 
     pub(crate) fn host(&self) -> &Host {
         &self.shared.host
-    }
-
-    pub(crate) fn binary(&self) -> &std::path::Path {
-        &self.shared.binary
     }
 
     /// What was bound for this call, if anything was.

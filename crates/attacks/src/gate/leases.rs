@@ -3,6 +3,7 @@
 //! The attacker is in the worker: whoever reads a file whose name begins with [`LIE`] gets one that lies from then on, and
 //! the rest of the name says how.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
@@ -10,7 +11,6 @@ use contract::{AgentName, CallResult, TaskName};
 use policy::Agent;
 use rustix::pipe::SpliceFlags;
 use serde_json::{Value, json};
-use tools::WORKER_ARGUMENT;
 
 use crate::Try;
 use crate::case::Effect;
@@ -105,15 +105,14 @@ fn read(gate: &Gate<'_>, path: &str, agent: Option<&str>, task: Option<&str>) ->
     gate.ask(request, Ending::Done)
 }
 
-/// Becomes a worker that lies, if its first question asks for that; does not return then. Before the honest worker begins.
-pub fn serve_if_asked() {
-    let arguments: Vec<_> = std::env::args_os().skip(1).take(2).collect();
-    if arguments != [WORKER_ARGUMENT, "files"] {
-        return;
+/// The work of a worker, which lies if its first question asks for that.
+pub fn work(arguments: &[OsString]) -> i32 {
+    let asks_for_lies = |question: String| question.contains(&format!("\"path\":\"{LIE}"));
+    let is_for_files = arguments.first().is_some_and(|trade| trade == "files");
+    if is_for_files && first_question().is_ok_and(asks_for_lies) {
+        return i32::from(lie().is_err());
     }
-    if first_question().is_ok_and(|question| question.contains(&format!("\"path\":\"{LIE}"))) {
-        std::process::exit(i32::from(lie().is_err()));
-    }
+    tools::work(arguments)
 }
 
 /// The longest question that is looked at.

@@ -1,4 +1,4 @@
-//! What runs inside the sandbox: our own binary as a worker.
+//! What runs inside the sandbox: our own code as a worker.
 //!
 //! It knows no policy and no settings but what a question carries. It trusts neither the files it meets nor that the
 //! sandbox has covered what it should: names are checked again, and every path is walked from the workspace's handle.
@@ -14,6 +14,7 @@ mod root;
 mod search;
 mod write;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 
@@ -26,9 +27,6 @@ use crate::wire::{Changed, WorkerRequest, WorkerResponse, numbered_frame, read_f
 use clean::Findings;
 use contract::Reason;
 use root::Root;
-
-/// The argument that makes our binary a worker.
-pub const WORKER_ARGUMENT: &str = "__worker";
 
 /// What a worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,21 +46,16 @@ impl Trade {
     }
 }
 
-/// Becomes a worker if the arguments say so, and does not return then. Belongs into the first lines of `main`.
-pub fn serve_if_asked() {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|argument| argument != WORKER_ARGUMENT) {
-        return;
-    }
-    let trade = arguments.next().unwrap_or_default();
-    let served = if trade == Trade::Files.as_str() {
-        serve_files()
-    } else if trade == Trade::Pipeline.as_str() {
-        pipeline::serve()
-    } else {
-        Err(io::ErrorKind::InvalidInput.into())
+/// Does a worker's work: what sandboxes run for [`jail::Program::Own`]. Returns its exit code.
+pub fn work(arguments: &[OsString]) -> i32 {
+    let trades = [Trade::Files, Trade::Pipeline];
+    let asked = |trade: &Trade| arguments.first().is_some_and(|argument| argument == trade.as_str());
+    let worked = match trades.into_iter().find(asked) {
+        Some(Trade::Files) => serve_files(),
+        Some(Trade::Pipeline) => pipeline::serve(),
+        None => Err(io::ErrorKind::InvalidInput.into()),
     };
-    std::process::exit(i32::from(served.is_err()));
+    i32::from(worked.is_err())
 }
 
 /// ATTACK(worker-memory): what runs beside a worker must not read or write its memory and descriptors.

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use ended::{Ended, Shown};
 
 use crate::facts::{facts_of_report, not_enforced};
-use crate::inside::{Pipeline, Stage, Trade, WORKER_ARGUMENT};
+use crate::inside::{Pipeline, Stage, Trade};
 use crate::operands::{InForce, Sealed, Sought, Words, busy, words_of};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
@@ -124,8 +124,8 @@ impl Commands {
         let timeout = limits.timeout;
         let plan = PlanRequest {
             profile,
-            program: Program::Brought(at.binary().to_owned()),
-            arguments: vec![WORKER_ARGUMENT.into(), Trade::Pipeline.as_str().into()],
+            program: Program::Own,
+            arguments: vec![Trade::Pipeline.as_str().into()],
             working_directory: root.to_owned(),
             read: Vec::new(),
             workspace: (!writes).then(|| root.to_owned()),

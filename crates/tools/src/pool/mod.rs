@@ -37,7 +37,7 @@ use policy::{GrantLimits, WorkspaceAccess};
 use crate::crash::reach;
 use crate::facts::not_enforced;
 use crate::files::FileCall;
-use crate::inside::{Trade, WORKER_ARGUMENT};
+use crate::inside::Trade;
 use crate::lifecycle::Lifecycle;
 use crate::surroundings::Surroundings;
 use crate::wire::{WorkerRequest, WorkerResponse};
@@ -102,8 +102,8 @@ impl Surroundings {
         limits: GrantLimits,
         root: &Path,
     ) -> Result<jail::Kept, Reason> {
-        let plan = plan_for(self.binary(), access, limits, root, self.names())
-            .map_err(|error| not_enforced(&error.into()))?;
+        let plan =
+            plan_for(access, limits, root, self.names()).map_err(|error| not_enforced(&error.into()))?;
         let kept = self.launch(move |launcher| launcher.keep(&plan)).await;
         let kept = kept.ok_or_else(|| Reason::internal("the gate is ending"))?;
         kept.map_err(|refusal| not_enforced(&refusal))
@@ -160,7 +160,6 @@ fn died(access: WorkspaceAccess) -> Reason {
 
 /// What a worker for files may do: see one directory, and talk to the gate.
 fn plan_for(
-    binary: &Path,
     access: WorkspaceAccess,
     granted: GrantLimits,
     root: &Path,
@@ -171,8 +170,8 @@ fn plan_for(
         WorkspaceAccess::None | WorkspaceAccess::Read => Access::Read,
     };
     Plan::try_from(Draft {
-        program: Program::Brought(binary.to_owned()),
-        arguments: vec![WORKER_ARGUMENT.into(), Trade::Files.as_str().into()],
+        program: Program::Own,
+        arguments: vec![Trade::Files.as_str().into()],
         working_directory: "/".into(),
         directories: vec![Directory { path: root.to_owned(), access, content: Content::Workspace }],
         environment: Vec::new(),
