@@ -16,6 +16,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -189,6 +191,26 @@ impl Line {
         }))
     }
 
+    /// Waits until the other side is gone. What it still says is dropped.
+    fn wait_for_end(&self, until: Instant) {
+        let mut dropped = [0; 4096];
+        loop {
+            let left =
+                Timespec::try_from(until.saturating_duration_since(Instant::now())).unwrap_or_default();
+            let mut watched = [PollFd::new(&self.channel, PollFlags::IN)];
+            match poll(&mut watched, Some(&left)) {
+                Err(Errno::INTR) => continue,
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+            match rustix::io::read(&self.channel, &mut dropped) {
+                Ok(0) => return,
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     fn send(&self, frames: &[&[u8]]) -> Result<(), HelperError> {
         // What is short goes at once: each piece would wake the other side.
         let mut gathered = BufWriter::with_capacity(64 * 1024, &self.channel);
@@ -262,10 +284,11 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // The helper ends the sandbox and removes its cgroup. One that does not is ended itself, and the sandbox with it.
-        let _ = self.line.channel.shutdown(Shutdown::Both);
-        let Some(child) = &mut self.line.child else { return };
+        // The helper ends the sandbox and removes its cgroup. It is waited for, and one that was started for this errand is
+        // killed if it takes too long.
+        let _ = self.line.channel.shutdown(Shutdown::Write);
         let begun = Instant::now();
+        let Some(child) = &mut self.line.child else { return self.line.wait_for_end(begun + END_WITHIN) };
         while begun.elapsed() < END_WITHIN {
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),
@@ -306,7 +329,7 @@ pub(crate) fn serve(manner: Manner) -> io::Result<()> {
     let ready = || drop(write_frame(&channel, &[]));
     let prepared = match manner {
         Manner::AtOnce => Prepared::new(),
-        Manner::Waiting => Prepared::waiting().and_then(|prepared| prepared.wait(channel.as_fd(), ready)),
+        Manner::Waiting => Prepared::after_waiting(channel.as_fd(), ready),
     };
     let errand = read_frame(&channel, MAX_INPUT)?;
     match Errand::from_bytes(&errand) {

@@ -110,11 +110,14 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     start(socket, &orders, enforcement, terminal)
 }
 
-/// The network and mounts of a sandbox take their time to be taken down; by these they outlive the init.
+/// Says that stage one is built, and hands over the mount and network namespaces: held by the launcher, they are taken down
+/// after the report.
 fn say_ready(socket: &OwnedFd) -> io::Result<()> {
     let open = |path| openat(rustix::fs::CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let namespaces = [open("/proc/self/ns/mnt")?, open("/proc/self/ns/net")?];
-    send(socket, &Said::Ready, &namespaces.each_ref().map(AsFd::as_fd))
+    // Where they cannot be opened, taking them down is waited for.
+    let namespaces: Vec<OwnedFd> =
+        ["/proc/self/ns/mnt", "/proc/self/ns/net"].into_iter().flat_map(open).collect();
+    send(socket, &Said::Ready, &namespaces.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 
 fn start(

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, FileType};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -158,9 +158,19 @@ impl Prepared {
         Prepared::without(Controls::NONE, Manner::AtOnce)
     }
 
-    /// The same for a plan that may be long in coming; see [`Prepared::wait`].
-    pub(crate) fn waiting() -> Result<Prepared, StartError> {
-        Prepared::without(Controls::NONE, Manner::Waiting)
+    /// The same ahead of time: returns when there is something to be read from `channel`, or its end. `ready` is told when
+    /// that may come. Whatever is wrong with what was built ahead, another is made then, as if nobody had waited.
+    pub(crate) fn after_waiting(channel: BorrowedFd<'_>, ready: impl Fn()) -> Result<Prepared, StartError> {
+        // Before anything is built: what is built sees the mounts of this moment.
+        let mounts = MountEvents::begin();
+        let waited =
+            Prepared::without(Controls::NONE, Manner::Waiting).and_then(|built| built.wait(channel, &ready));
+        if let (Ok(prepared), Ok(Mounts::AsBefore)) = (waited, mounts.map(|mounts| mounts.since())) {
+            return Ok(prepared);
+        }
+        ready();
+        poll_again(&mut [PollFd::from_borrowed_fd(channel, PollFlags::IN)])?;
+        Prepared::new()
     }
 
     fn without(without: Controls, manner: Manner) -> Result<Prepared, StartError> {
@@ -214,10 +224,7 @@ impl Prepared {
         })
     }
 
-    /// Waits until there is something to be read from `channel`, or its end; `ready` is told when stage one is built.
-    ///
-    /// An init that dies meanwhile, without an order, is replaced by one that is made when the plan is there.
-    pub(crate) fn wait(mut self, channel: BorrowedFd<'_>, ready: impl Fn()) -> Result<Prepared, StartError> {
+    fn wait(mut self, channel: BorrowedFd<'_>, ready: impl Fn()) -> Result<Prepared, StartError> {
         loop {
             let mut watched =
                 [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
@@ -233,11 +240,7 @@ impl Prepared {
                     Ok((Said::Failed { step, error }, _)) => {
                         return Err(StartError::Wall { step, source: io::Error::from_raw_os_error(error) });
                     }
-                    Ok(_) | Err(_) => {
-                        drop(self);
-                        poll_again(&mut [PollFd::from_borrowed_fd(channel, PollFlags::IN)])?;
-                        return Prepared::new();
-                    }
+                    Ok(_) | Err(_) => return Err(StartError::InitDied),
                 }
             } else if !asked.is_empty() {
                 return Ok(self);
@@ -405,6 +408,32 @@ impl Opened {
     ) -> Search<'a, &'a OwnedFd> {
         let (directory, path, windows) = (&self.handle, &self.path, &self.windows);
         Search { directory, path, names, windows, detail, before: None, until }
+    }
+}
+
+/// Tells whether the mounts that this process sees have changed.
+struct MountEvents(OwnedFd);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mounts {
+    AsBefore,
+    Changed,
+}
+
+impl MountEvents {
+    fn begin() -> Result<MountEvents, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).map(MountEvents)
+    }
+
+    /// ATTACK(waited-mounts): names are looked for in the host as it is now, and a user's init copies what it saw when it
+    /// was built. Where mounts are private the two differ by what was mounted or taken off meanwhile.
+    fn since(&self) -> Mounts {
+        let mut watched = [PollFd::new(&self.0, PollFlags::PRI)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_quiet = poll(&mut watched, Some(&now)).is_ok()
+            && watched.iter().all(|fd| !fd.revents().intersects(PollFlags::PRI | PollFlags::ERR));
+        if is_quiet { Mounts::AsBefore } else { Mounts::Changed }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Stage two: the plan's directories, then the walls that can only be raised when everything is in its place.
 //!
-//! Runs in the init. The order matters: a process behind Landlock or the filter can no longer mount.
+//! Runs in the init. The order matters: a process behind Landlock or the whole filter can no longer mount.
 
 use std::io;
 use std::os::fd::OwnedFd;

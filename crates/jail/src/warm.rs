@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //! - What waits is used once, by the run that takes it, and never comes back.
-//! - A zygote or a waiting sandbox that has died is noticed and replaced; no run fails for it. A run that finds nobody
-//!   waiting gets a sandbox made at once, from the same code: slower, and not weaker.
+//! - A zygote or a waiting sandbox that has died or hangs is noticed and replaced; only a run that has just taken it can
+//!   fail. A run that finds nobody waiting gets a sandbox made at once, from the same code: slower, and not weaker.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,6 +31,8 @@ const FEWEST: usize = 1;
 const MOST_PER_PROCESSOR: usize = 4;
 /// After this long a waiting sandbox is made anew: small files of the system are copied when it is built.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// What takes longer to be built is not waited for: somebody has stopped it.
+const LONGEST_BUILDING: Duration = Duration::from_secs(10);
 /// After this long without need, fewer wait.
 const CALM: Duration = Duration::from_secs(60);
 /// How often that is looked at.
@@ -47,6 +49,7 @@ struct Inner {
     helper: Helper,
     zygote: Mutex<Option<Zygote>>,
     waiting: Mutex<Waiting>,
+    refilling: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,12 @@ impl Warm {
     /// For a process that lives on. The first sandboxes are made at once, beside whatever it does next.
     pub fn new(helper: Helper) -> Warm {
         let waiting = Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: Instant::now() };
-        let inner = Arc::new(Inner { helper, zygote: Mutex::default(), waiting: Mutex::new(waiting) });
+        let inner = Arc::new(Inner {
+            helper,
+            zygote: Mutex::default(),
+            waiting: Mutex::new(waiting),
+            refilling: Mutex::default(),
+        });
         inner.refill();
         let weak = Arc::downgrade(&inner);
         // Without it nobody looks after those who wait, and they are made anew when they are taken.
@@ -102,11 +110,6 @@ impl Warm {
         self.inner.refill();
         kept
     }
-
-    /// How many sandboxes wait.
-    pub fn waiting(&self) -> usize {
-        self.inner.waiting().lines.len()
-    }
 }
 
 impl Inner {
@@ -116,17 +119,19 @@ impl Inner {
 
     /// A sandbox for one run: one that waits, else a new copy of the zygote, else a process of its own.
     fn line(&self) -> Result<Line, HelperError> {
-        if let Some(channel) = self.waiting().take(Instant::now()) {
-            return Ok(Line { channel, child: None });
-        }
-        match self.order_one() {
-            Ok(channel) => Ok(Line { channel, child: None }),
-            Err(_) => self.helper.call(),
+        let waiting = self.waiting().take(Instant::now());
+        let found = waiting.or_else(|| self.order_one().ok());
+        // Nothing is sent to one that has not said that it is there: whatever has become of the zygote, it is not lost.
+        match found.filter(|channel| is_soon_ready(channel)) {
+            Some(channel) => Ok(Line { channel, child: None }),
+            None => self.helper.call(),
         }
     }
 
     /// Has as many made as should wait. What cannot be made now is tried again with the next run.
     fn refill(&self) {
+        // One at a time, or together they make too many.
+        let Ok(_turn) = self.refilling.try_lock() else { return };
         loop {
             let (has, wanted) = {
                 let waiting = self.waiting();
@@ -142,7 +147,7 @@ impl Inner {
         }
     }
 
-    /// Asks the zygote for one more; a zygote that is gone is replaced.
+    /// Asks the zygote for one more; a zygote that is gone, or takes no more orders, is replaced.
     fn order_one(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,6 +157,7 @@ impl Inner {
             return Ok(ours);
         }
         let (child, control) = self.helper.spawn(ZYGOTE_ARGUMENT).map_err(io::Error::other)?;
+        control.set_nonblocking(true)?;
         let living = zygote.insert(Zygote { child, control });
         send(&living.control, &(), &[theirs.as_fd()])?;
         Ok(ours)
@@ -170,10 +176,15 @@ impl Waiting {
         self.lines.remove(ready.unwrap_or(0)).map(|(channel, _)| channel)
     }
 
-    /// Those that died, and those that have waited for too long.
+    /// Those that died, those that have waited for too long, and those that never come to be.
     fn drop_useless(&mut self, now: Instant) {
         self.lines.retain(|(channel, since)| {
-            now.saturating_duration_since(*since) < LONGEST_WAIT && state_of(channel) != State::Gone
+            let age = now.saturating_duration_since(*since);
+            match state_of(channel) {
+                State::Ready => age < LONGEST_WAIT,
+                State::Building => age < LONGEST_BUILDING,
+                State::Gone => false,
+            }
         });
     }
 
@@ -204,6 +215,14 @@ fn state_of(channel: &UnixStream) -> State {
     }
 }
 
+/// Whether it is ready, or becomes so before anybody would rather have another.
+fn is_soon_ready(channel: &UnixStream) -> bool {
+    let most = Timespec::try_from(LONGEST_BUILDING).unwrap_or_default();
+    let mut watched = [PollFd::new(channel, PollFlags::IN | PollFlags::RDHUP)];
+    let _ = poll(&mut watched, Some(&most));
+    state_of(channel) == State::Ready
+}
+
 /// Replaces those that died or have waited for too long, and lets fewer wait in calm times, as long as there is a gate.
 fn look_after(inner: &Weak<Inner>) {
     loop {
@@ -220,8 +239,8 @@ fn look_after(inner: &Weak<Inner>) {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        // It ends when its line does, whatever it has made; here it is only waited for.
-        let _ = self.control.shutdown(std::net::Shutdown::Both);
+        // It has nothing to clean up, and those it has made do not need it.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

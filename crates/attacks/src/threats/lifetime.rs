@@ -133,7 +133,12 @@ fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
 fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
     let mark = token();
     let granted = site.place.open_folder("granted")?;
-    for delay in 0..24_u64 {
+    // Who finds a zygote killed before it was ready has another launcher, and runs to its end.
+    let (delays, stays) = match site.start {
+        Start::Cold => (24, "20000"),
+        Start::Warm => (6, "3000"),
+    };
+    for delay in 0..delays {
         let noted = site.place.path(&format!("noted{delay}"));
         let run = Run {
             write: vec![granted.clone()],
@@ -142,12 +147,12 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
                 mark: Some(mark.clone()),
                 ..Launcher::default()
             },
-            ..Run::payload("wait", ["20000", &mark])
+            ..Run::payload("wait", [stays, &mark])
         };
         std::thread::scope(|scope| -> Try<()> {
             let running = scope.spawn(|| site.run(run));
             wait_patiently(|| fs::metadata(&noted).is_ok_and(|status| status.len() > 0))?;
-            std::thread::sleep(Duration::from_micros(delay * 700));
+            std::thread::sleep(Duration::from_micros(delay * 16_800 / delays));
             kill_noted(site, &noted)?;
             running.join().map_err(|_| "the run panicked")??;
             Ok(())
@@ -225,8 +230,12 @@ fn kill_noted(site: &Site<'_>, noted: &Path) -> Try<()> {
             // Stopped, it forks no more of them meanwhile.
             kill_process(pid, Signal::STOP)?;
             for launcher in generation_of(noted, 1)? {
-                kill_process(launcher, Signal::KILL)?;
+                // One that has ended by itself meanwhile is none.
+                let _ = kill_process(launcher, Signal::KILL);
             }
+            // The gate may have ended it meanwhile.
+            let _ = kill_process(pid, Signal::KILL);
+            return Ok(());
         }
         kill_process(pid, Signal::KILL)?;
     }

@@ -10,7 +10,7 @@ use jail::{Control, Loopback, Request, Response};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth};
-use crate::launch::{Mode, Reply, Run, Site, Start};
+use crate::launch::{Mode, Ran, Reply, Run, Site, Start};
 use crate::payload::{Payload, argument, held, say, through};
 use crate::raw::{Word, try_call};
 
@@ -56,8 +56,8 @@ fn leaving(times: &str) -> Run {
 fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
     let Mode::Behind(without) = site.mode else { return Err("this needs a sandbox".into()) };
     if site.start == Start::Cold {
-        let ran = site.run(leaving("once"))?;
-        return ran.judged(|ran| ran.told());
+        site.run(leaving("once"))?;
+        return site.run(leaving("once"))?.judged(Ran::told);
     }
     let plan = site.plan(&leaving("once"), without)?;
     let request = Request { plan, sealed: Vec::new(), input: Vec::new() };

@@ -27,6 +27,7 @@ mod seals;
 mod sockets;
 mod terminals;
 mod views;
+mod waiting;
 
 /// Every case, by the name of its group.
 pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
@@ -52,6 +53,7 @@ pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
         ("sockets", sockets::cases()),
         ("terminals", terminals::cases()),
         ("views", views::cases(caller)),
+        ("waiting", waiting::cases()),
     ]
 }
 
@@ -67,6 +69,7 @@ pub(crate) fn payloads() -> Vec<Payload> {
         lifetime::PAYLOADS,
         limits::PAYLOADS,
         litter::PAYLOADS,
+        waiting::PAYLOADS,
         network::PAYLOADS,
         output::PAYLOADS,
         processes::PAYLOADS,

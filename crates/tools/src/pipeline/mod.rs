@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::{Action, EgressClass, Profile, Reason, SafetyClass};
-use jail::{ChangeReport, Hangup, Limits, Plan, Program, Request, Strictness};
+use jail::{ChangeReport, Hangup, HelperError, Limits, Plan, Program, Request, Strictness};
 use policy::{Facets, Grant, WorkspaceAccess};
-use sandbox::PlanRequest;
+use sandbox::{PlanRequest, Refusal};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use ended::{Ended, Shown};
@@ -200,9 +200,20 @@ impl Prepared {
         drop(on_drop);
         let worker = at.worker_digest().await;
         let report = ran.ok_or_else(|| Reason::internal("the gate is ending"))?;
-        let report = report.map_err(|refusal| not_enforced(&refusal))?;
+        let report = report.map_err(|refusal| not_ended(&refusal, self.access))?;
         let facts = facts_of_report(&report, &self.pipeline.root, worker);
         Ok(Ended::of(&report, &self.pipeline, self.timeout, facts))
+    }
+}
+
+/// Why there is no report. A helper that says nothing may have run all of it.
+fn not_ended(refusal: &Refusal, access: WorkspaceAccess) -> Reason {
+    match (refusal, access) {
+        (Refusal::Helper(HelperError::Silent(_)), WorkspaceAccess::Write) => Reason::outcome_unknown(
+            "the sandbox's launcher ended in the middle of the call; it may have happened",
+        )
+        .with_hint("look at the workspace before you try again"),
+        _ => not_enforced(refusal),
     }
 }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream as Blocking;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use contract::Reason;
@@ -25,6 +25,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OnceCell, oneshot};
 
+use crate::operands::Hold;
 use crate::wire::{length_of, numbered_frame, split_number};
 
 /// A worker that is being started, waits or works.
@@ -54,6 +55,8 @@ struct UnderWay {
 #[derive(Debug)]
 struct Worker {
     kept: Mutex<Option<Kept>>,
+    /// What keeps others from the workspace while it writes there.
+    hold: Mutex<Option<Arc<Hold>>>,
     enforcement: Enforcement,
     /// The same socket, to end it and to look whether it is quiet.
     line: Blocking,
@@ -111,6 +114,13 @@ impl Lease {
 
     pub(super) fn enforcement(&self) -> Enforcement {
         self.worker.get().map(|worker| worker.enforcement.clone()).unwrap_or_default()
+    }
+
+    /// Keeps others from the workspace until it is let go, or the worker is no more.
+    pub(super) fn hold(&self, hold: Option<Arc<Hold>>) {
+        if let Some(worker) = self.worker.get() {
+            *worker.hold.lock().unwrap_or_else(PoisonError::into_inner) = hold;
+        }
     }
 
     /// Asks. Dropping the future while the question is under way ends the worker.
@@ -265,6 +275,7 @@ impl Worker {
         Ok(Worker {
             enforcement: Enforcement::default(),
             kept: Mutex::default(),
+            hold: Mutex::default(),
             line,
             reading: tokio::sync::Mutex::new(Reading { from: reading, bytes: Vec::new() }),
             writing: tokio::sync::Mutex::new(writing),
@@ -281,10 +292,16 @@ impl Worker {
     fn end(&self) {
         let _ = self.line.shutdown(Shutdown::Both);
         let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // ATTACK(write-after-its-end): others may have the workspace when nobody writes there any more, and not before.
+        let end = move || {
+            drop(kept);
+            drop(hold);
+        };
         // Off the threads that others wait for: it takes as long as the sandbox takes to go.
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(kept))),
-            Err(_) => drop(kept),
+            Ok(runtime) => drop(runtime.spawn_blocking(end)),
+            Err(_) => end(),
         }
     }
 }

@@ -65,7 +65,7 @@ impl Surroundings {
     ) -> Result<Asked, Reason> {
         let bytes = serde_json::to_vec(question).map_err(|error| Reason::internal(error.to_string()))?;
         // Let go last: after the worker, if that has to be ended.
-        let _hold = self.hold(&question.root, access).await?;
+        let hold = self.hold(&question.root, access).await?;
         // One that was started with other limits than usual holds them for its whole life, so it serves one call.
         let usual = GrantLimits { timeout: limits.timeout, ..GrantLimits::default() };
         let owner = self.owner().filter(|_| limits == usual).and_then(|owner| self.pool().owner_of(owner));
@@ -73,6 +73,7 @@ impl Surroundings {
         let Some(key) = owner.and_then(|owner| Key::of(owner, &question.root, access)) else {
             let lease = Lease::new();
             lease.start(start).await?;
+            lease.hold(hold.clone());
             reach("worker/unasked");
             return concluded(&lease, access, lease.ask(&bytes).await);
         };
@@ -83,6 +84,7 @@ impl Surroundings {
             let lease = taken.lease();
             let was_kept = lease.is_started();
             lease.start(start).await?;
+            lease.hold(hold.clone());
             reach("worker/unasked");
             let answered = lease.ask(&bytes).await;
             match &answered {
@@ -125,6 +127,7 @@ fn concluded(
                 lease.end();
                 return Err(garbled());
             };
+            lease.hold(None);
             Ok(Asked { answer, enforcement: lease.enforcement() })
         }
         Err(Silence::NotBegun | Silence::Died) => Err(died(access)),

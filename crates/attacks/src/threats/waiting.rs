@@ -1,0 +1,141 @@
+//! What changes on the host while a sandbox waits for its plan.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use jail::{
+    Access, ChangeReport, Content, Control, Directory, Draft, Helper, Limits, Loopback, Names, Plan, Program,
+    Request, Response, Strictness, Warm,
+};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
+
+use crate::Try;
+use crate::bench::Need;
+use crate::case::{Attempt, Case, Effect, Teeth};
+use crate::launch::{Mode, Run, Site, command_of};
+use crate::payload::{ATTACK_ARGUMENT, Payload, argument, say};
+use crate::raw::unshare;
+
+pub(crate) const PAYLOADS: &[Payload] =
+    &[("waited-mounts", host), ("waited-mounts-gate", gate), ("waited-mounts-stale", stale)];
+
+const NOBODY: u32 = 65_534;
+const SECRET: &str = "VAULT=opened";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![Case {
+        needs: vec![Need::Root],
+        teeth: Teeth::Shown(Box::new(|site| attempt(site, "waited-mounts-stale"))),
+        ..Case::new(
+            "waited-mounts",
+            "what was taken off the host while a user's sandbox waited is not in it",
+            &[Control::HiddenNames],
+            |site| {
+                let effect = attempt(site, "waited-mounts-gate")?;
+                // The gate was an ordinary user's; what the same plan reports here is the trace.
+                let answer = site.bench.site(Mode::behind_all())?.run(Run::payload("wait", ["0"]))?.answer;
+                Ok(Attempt { effect, answer })
+            },
+        )
+    }]
+}
+
+fn attempt(site: &Site<'_>, inner: &str) -> Try<Effect> {
+    let folder = site.place.open_folder("granted")?;
+    fs::create_dir(folder.join("vault"))?;
+    let arguments = [ATTACK_ARGUMENT.into(), "waited-mounts".into(), folder.into_os_string(), inner.into()];
+    let output = command_of(&site.bench.tool, &arguments).stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !said.contains("@asked") {
+        return Err(format!("it was not tried: {said} {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(Effect::through_if(said.contains(SECRET), said))
+}
+
+/// A host with private mounts: one with a secret is taken off after somebody has looked at them all.
+fn host(arguments: &[String]) {
+    let vault = Path::new(argument(arguments, 0)).join("vault");
+    let make = || -> Try<()> {
+        unshare(libc::CLONE_NEWNS)?;
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        mount("tmpfs", &vault, "tmpfs", MountFlags::empty(), None)?;
+        fs::write(vault.join(".env"), SECRET)?;
+        let inner = [ATTACK_ARGUMENT, argument(arguments, 1), argument(arguments, 0)].map(OsString::from);
+        let mut child = command_of(&std::env::current_exe()?, &inner)
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
+        output.read_line(&mut String::new())?;
+        unmount(&vault, UnmountFlags::empty())?;
+        child.stdin.take().ok_or("no input")?.write_all(b"go\n")?;
+        let mut said = String::new();
+        output.read_to_string(&mut said)?;
+        child.wait()?;
+        say(&said);
+        Ok(())
+    };
+    if let Err(error) = make() {
+        say(&format!("failed: {error}"));
+    }
+}
+
+/// An ordinary user's gate, with a sandbox that waits.
+fn gate(arguments: &[String]) {
+    let folder = Path::new(argument(arguments, 0));
+    let work = || -> Try<String> {
+        let warm = Warm::new(Helper { binary: std::env::current_exe()? });
+        let run = |program: &str, word: Vec<OsString>| -> Try<String> {
+            let plan = plan(program, word, folder)?;
+            match warm.run(&Request { plan, sealed: Vec::new(), input: Vec::new() })? {
+                Response::Report(report) => Ok(report.stdout.text()),
+                Response::Refused { messages, .. } => Err(messages.join(": ").into()),
+            }
+        };
+        run("true", Vec::new())?;
+        wait_for_the_word();
+        run("cat", vec![folder.join("vault/.env").into_os_string()])
+    };
+    match work() {
+        Ok(seen) => say(&format!("@asked {seen}")),
+        Err(error) => say(&format!("failed: {error}")),
+    }
+}
+
+/// The control: mounts that somebody has copied show what was taken off since.
+fn stale(arguments: &[String]) {
+    let secret = Path::new(argument(arguments, 0)).join("vault/.env");
+    let copied = unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS);
+    wait_for_the_word();
+    say(&format!("@asked {copied:?} {}", fs::read_to_string(secret).unwrap_or_default()));
+}
+
+/// Long enough for a sandbox to be built: nothing tells when one waits.
+fn wait_for_the_word() {
+    std::thread::sleep(Duration::from_secs(1));
+    say("ready");
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+fn plan(program: &str, arguments: Vec<OsString>, folder: &Path) -> Try<Plan> {
+    let directory = Directory { path: folder.to_owned(), access: Access::Read, content: Content::Workspace };
+    Ok(Plan::try_from(Draft {
+        program: Program::Inside(program.into()),
+        arguments,
+        working_directory: "/".into(),
+        directories: vec![directory],
+        environment: vec![("PATH".into(), jail::DEFAULT_PATH.into())],
+        names: Names::default(),
+        loopback: Loopback::Closed,
+        limits: Limits::default(),
+        changes: ChangeReport::Skip,
+        strictness: Strictness::Report,
+    })?)
+}
