@@ -21,7 +21,8 @@
 //! - A worker is kept only after it has answered, and answered sense; everything else ends it.
 //! - A kept worker serves its own owner, workspace and access, and nothing else: not even less access.
 //! - A worker whose workspace is another directory by now is not used.
-//! - A worker that has a question under way is ended by nobody but that question.
+//! - A worker at work is ended only by a question of its own, never for its age, its waiting, its number or `forget`.
+//! - Whoever writes holds its workspace until its worker is gone.
 
 mod lease;
 mod table;
