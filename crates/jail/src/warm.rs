@@ -122,7 +122,7 @@ impl Inner {
         let waiting = self.waiting().take(Instant::now());
         let found = waiting.or_else(|| self.order_one().ok());
         // Nothing is sent to one that has not said that it is there: whatever has become of the zygote, it is not lost.
-        match found.filter(|channel| is_soon_ready(channel)) {
+        match found.filter(is_soon_ready) {
             Some(channel) => Ok(Line { channel, child: None }),
             None => self.helper.call(),
         }
