@@ -293,7 +293,7 @@ impl Worker {
         let _ = self.line.shutdown(Shutdown::Both);
         let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // ATTACK(write-after-its-end): others may have the workspace when nobody writes there any more, and not before.
+        // Others may have the workspace when nobody writes there any more, and not before.
         let end = move || {
             drop(kept);
             drop(hold);
