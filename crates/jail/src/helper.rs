@@ -288,7 +288,12 @@ impl Drop for Kept {
         // killed if it takes too long.
         let _ = self.line.channel.shutdown(Shutdown::Write);
         let begun = Instant::now();
-        let Some(child) = &mut self.line.child else { return self.line.wait_for_end(begun + END_WITHIN) };
+        let Some(child) = &mut self.line.child else {
+            self.line.wait_for_end(begun + END_WITHIN);
+            // Whoever else listens on this line has nothing more to wait for.
+            let _ = self.line.channel.shutdown(Shutdown::Both);
+            return;
+        };
         while begun.elapsed() < END_WITHIN {
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),

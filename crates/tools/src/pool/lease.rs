@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream as Blocking;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,7 @@ struct UnderWay {
 #[derive(Debug)]
 struct Worker {
     kept: Mutex<Option<Kept>>,
+    is_ended: AtomicBool,
     /// What keeps others from the workspace while it writes there.
     hold: Mutex<Option<Arc<Hold>>>,
     enforcement: Enforcement,
@@ -275,6 +277,7 @@ impl Worker {
         Ok(Worker {
             enforcement: Enforcement::default(),
             kept: Mutex::default(),
+            is_ended: AtomicBool::new(false),
             hold: Mutex::default(),
             line,
             reading: tokio::sync::Mutex::new(Reading { from: reading, bytes: Vec::new() }),
@@ -290,8 +293,15 @@ impl Worker {
     }
 
     fn end(&self) {
-        let _ = self.line.shutdown(Shutdown::Both);
-        let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        if self.is_ended.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let Some(kept) = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            let _ = self.line.shutdown(Shutdown::Both);
+            return;
+        };
+        // Only hung up on: whoever stops listening as well does not hear when it is gone.
+        let _ = self.line.shutdown(Shutdown::Write);
         let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Others may have the workspace when nobody writes there any more, and not before.
         let end = move || {
