@@ -47,6 +47,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("an_agent_that_is_forgotten_leaves_nothing", an_agent_that_is_forgotten_leaves_nothing),
     ("a_thousand_leases_are_held_or_the_limit_is_named", leases::a_thousand_are_held_or_the_limit_is_named),
     ("a_grant_is_good_for_one_call_only", a_grant_is_good_for_one_call_only),
+    (
+        "a_write_that_is_given_up_holds_its_workspace_until_its_worker_is_gone",
+        a_write_that_is_given_up_holds_its_workspace_until_its_worker_is_gone,
+    ),
 ];
 
 /// A gate of its own, which keeps a worker until somebody kills it.
@@ -231,9 +235,13 @@ fn a_call_past_its_time_ends_its_worker() {
     let mut bench = Bench::new();
     bench.put("f", "x");
     let patient = bench.limits;
-    bench.limits.timeout = Duration::from_micros(1);
+    bench.done("fs.read", json!({ "path": "f" }));
+    assert_eq!(bench.at.kept(), 1);
+    signal_workers_of(&bench, Signal::STOP);
+    bench.limits.timeout = Duration::from_millis(200);
     assert_eq!(bench.refused("fs.read", json!({ "path": "f" })), "timeout");
     assert_eq!(bench.at.kept(), 0);
+    nobody_sees(bench.workspace.to_str().unwrap());
     bench.limits = patient;
     bench.done("fs.read", json!({ "path": "f" }));
 }
@@ -463,4 +471,39 @@ fn a_grant_is_good_for_one_call_only() {
     let ran = runtime().block_on(write.run(grant, &granted, &bench.at, CancellationToken::new()));
     assert_eq!(ran.failure.unwrap().code.as_str(), "internal");
     assert_eq!(bench.text("f"), "x");
+}
+
+/// Whether nobody works in the workspace of a bench.
+fn is_free(bench: &Bench) -> bool {
+    bench.at.try_hold_alone(&bench.workspace).unwrap().is_some()
+}
+
+fn a_write_that_is_given_up_holds_its_workspace_until_its_worker_is_gone() {
+    let bench = Bench::new();
+    bench.put("f", "x");
+    // From the third worker on they have sandboxes that have waited.
+    for _ in 0..3 {
+        bench.at.forget(&owner("task"));
+        bench.done("fs.write", json!({ "path": "f", "content": "y" }));
+    }
+    signal_workers_of(&bench, Signal::STOP);
+    let (tool, cancel) = (bench.tool("fs.write"), CancellationToken::new());
+    let arguments = Canonical::of(json!({ "path": "f", "content": "z" })).unwrap();
+    let grant = bench.grant(&*tool, &arguments).unwrap();
+    let (at, token) = (bench.at.clone(), cancel.clone());
+    let call = runtime().spawn(async move { tool.run(grant, &arguments, &at, token).await.failure });
+    while is_free(&bench) {
+        assert!(!call.is_finished(), "a worker that is stopped has answered");
+        std::thread::yield_now();
+    }
+    // Long enough for the question to be on its way: nothing tells from outside.
+    std::thread::sleep(Duration::from_millis(50));
+    cancel.cancel();
+    assert!(runtime().block_on(call).unwrap().is_some(), "it was given up");
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_free(&bench) {
+        assert!(Instant::now() < until, "it is never let go");
+    }
+    assert_eq!(processes_that_see(bench.workspace.to_str().unwrap()), 0, "its worker is still there");
+    assert_eq!(bench.text("f"), "y");
 }
