@@ -21,7 +21,7 @@ mod storm;
 mod suite;
 mod threats;
 
-pub use gate::{GateSuite, lie_or_work, serve_visitor_if_asked};
+pub use gate::{GateSuite, LIAR, serve_visitor_if_asked};
 pub use payload::{ATTACK_ARGUMENT, serve_if_asked};
 pub use storm::{StormSuite, serve_if_asked as serve_storm_if_asked};
 pub use suite::Suite;

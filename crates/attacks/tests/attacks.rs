@@ -4,7 +4,7 @@ use libtest_mimic::Arguments;
 
 fn main() {
     // Each ends the process if it was started for that. They come first, before any thread can exist.
-    jail::serve_if_asked(tools::work);
+    jail::serve_if_asked(tools::WORKER);
     sandbox::serve_if_asked();
     attacks::serve_if_asked();
     let arguments = Arguments::from_args();

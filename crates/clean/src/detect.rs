@@ -84,6 +84,10 @@ static TRIGGERS: LazyLock<Triggers> = LazyLock::new(|| {
     Triggers::of(words)
 });
 
+pub(super) fn prepare() {
+    LazyLock::force(&TRIGGERS);
+}
+
 impl Triggers {
     fn of(words: Vec<(&str, Trigger)>) -> Triggers {
         let spelt: Vec<&str> = words.iter().map(|(word, _)| *word).collect();

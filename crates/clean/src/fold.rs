@@ -67,6 +67,10 @@ static ALPHABETS: LazyLock<Vec<Folded>> = LazyLock::new(|| {
     (0..0x800).map(|code| char::from_u32(code).map_or(Folded::Gap, fold_beyond_ascii)).collect()
 });
 
+pub(super) fn prepare() {
+    LazyLock::force(&ALPHABETS);
+}
+
 fn fold_letter(character: char) -> Folded {
     match ALPHABETS.get(character as usize) {
         Some(folded) => *folded,

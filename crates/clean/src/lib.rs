@@ -59,6 +59,13 @@ pub struct Cleaned {
     pub cut: bool,
 }
 
+/// Makes the tables that cleaning needs, which otherwise happens with the first text: for a process that is copied.
+pub fn prepare() {
+    detect::prepare();
+    phrases::prepare();
+    fold::prepare();
+}
+
 /// Cleans a text, and cuts it at `most` bytes.
 pub fn clean_text(text: &str, most: usize) -> Cleaned {
     let mut cleaner = Cleaner::default();

@@ -30,6 +30,10 @@ pub(super) struct Book {
 
 static BOOK: LazyLock<Book> = LazyLock::new(Book::of_orders);
 
+pub(super) fn prepare() {
+    LazyLock::force(&BOOK);
+}
+
 impl Book {
     fn of_orders() -> Book {
         let mut words: Vec<(String, Vec<Step>)> = Vec::new();

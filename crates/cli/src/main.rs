@@ -86,7 +86,7 @@ struct RunAlone {
 fn main() {
     fall::prepare();
     // Each ends the process if it was started for that. They come first, before any thread can exist.
-    jail::serve_if_asked(tools::work);
+    jail::serve_if_asked(tools::WORKER);
     sandbox::serve_if_asked();
     // The kernel needs longer to make namespaces than we need to understand the arguments, so it begins first.
     let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");

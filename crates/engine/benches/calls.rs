@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tools::Surroundings;
 
 fn main() {
-    jail::serve_if_asked(tools::work);
+    jail::serve_if_asked(tools::WORKER);
     sandbox::serve_if_asked();
     let (calls, decisions) =
         if std::env::args().any(|argument| argument == "--quick") { (100, 2_000) } else { (1_000, 50_000) };

@@ -12,8 +12,14 @@ use rustix::process::Pid;
 use crate::orders::Orders;
 use crate::sys::{self, Forked};
 
-/// What a sandbox runs for [`crate::Program::Own`], with the plan's arguments; returns its exit code.
-pub type Own = fn(&[OsString]) -> i32;
+/// What a sandbox runs for [`crate::Program::Own`].
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Makes what every run would make for itself, once, where runs are copied from.
+    pub prepare: fn(),
+    /// Runs with the plan's arguments; returns the exit code.
+    pub run: fn(&[OsString]) -> i32,
+}
 
 static OWN: OnceLock<Own> = OnceLock::new();
 
@@ -25,6 +31,13 @@ pub(crate) fn remember(own: Own) {
     let _ = OWN.set(own);
 }
 
+/// Before copies of this process are made.
+pub(crate) fn prepare() {
+    if let Some(own) = OWN.get() {
+        (own.prepare)();
+    }
+}
+
 /// Begins with it in a new process.
 pub(crate) fn begin(orders: &Orders) -> io::Result<Pid> {
     let own = OWN.get().ok_or(io::ErrorKind::Unsupported)?;
@@ -32,7 +45,7 @@ pub(crate) fn begin(orders: &Orders) -> io::Result<Pid> {
         Forked::Parent(pid) => Ok(pid),
         Forked::Child => {
             let code = catch_unwind(AssertUnwindSafe(|| {
-                sys::begin_anew(&orders.environment).map_or(PANICKED, |()| own(&orders.arguments))
+                sys::begin_anew(&orders.environment).map_or(PANICKED, |()| (own.run)(&orders.arguments))
             }));
             // Says what is still to be said, as every program does at its end.
             std::process::exit(code.unwrap_or(PANICKED))

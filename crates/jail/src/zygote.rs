@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 
 use crate::helper;
 use crate::orders::{Manner, receive};
+use crate::own;
 use crate::seccomp::{self, Part};
 use crate::sys::{self, Cloned};
 
@@ -23,6 +24,7 @@ pub(crate) fn serve() -> io::Result<()> {
     sys::ignore_signal(libc::SIGCHLD);
     // Once, for all that are copied from here.
     let _ = [Part::Most, Part::Rest].map(seccomp::filter);
+    own::prepare();
     loop {
         let Ok(((), descriptors)) = receive::<()>(&control) else { return Ok(()) };
         for channel in descriptors {

@@ -34,7 +34,7 @@ mod guide;
 pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
-pub use inside::work;
+pub use inside::WORKER;
 pub use lifecycle::{KeptFor, Lifecycle};
 pub use operands::{Hold, InForce, Sealed};
 pub use program::{OwnProgram, ProgramError, Spoken, UnfitProgram, examine_program};

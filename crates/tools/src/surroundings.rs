@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl Surroundings {
-    /// `binary` is one whose `main` begins with [`jail::serve_if_asked`], which is given [`crate::work`], and
+    /// `binary` is one whose `main` begins with [`jail::serve_if_asked`], which is given [`crate::WORKER`], and
     /// [`sandbox::serve_if_asked`]; `clock` gives milliseconds since 1970. Nothing is kept until there is an owner.
     pub fn new(binary: PathBuf, proofs: Proofs, host: Host, clock: fn() -> i64) -> Surroundings {
         let launcher = Launcher::new(Helper { binary: binary.clone() }, proofs);

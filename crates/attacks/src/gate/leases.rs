@@ -105,14 +105,16 @@ fn read(gate: &Gate<'_>, path: &str, agent: Option<&str>, task: Option<&str>) ->
     gate.ask(request, Ending::Done)
 }
 
-/// The work of a worker, which lies if its first question asks for that.
-pub fn work(arguments: &[OsString]) -> i32 {
+/// A worker that lies if its first question asks for that.
+pub const LIAR: jail::Own = jail::Own { prepare: tools::WORKER.prepare, run: lie_or_work };
+
+fn lie_or_work(arguments: &[OsString]) -> i32 {
     let asks_for_lies = |question: String| question.contains(&format!("\"path\":\"{LIE}"));
     let is_for_files = arguments.first().is_some_and(|trade| trade == "files");
     if is_for_files && first_question().is_ok_and(asks_for_lies) {
         return i32::from(lie().is_err());
     }
-    tools::work(arguments)
+    (tools::WORKER.run)(arguments)
 }
 
 /// The longest question that is looked at.

@@ -34,7 +34,7 @@ use report::{Report, Section};
 
 fn main() -> ExitCode {
     // It is its own helper, canary and worker.
-    jail::serve_if_asked(tools::work);
+    jail::serve_if_asked(tools::WORKER);
     sandbox::serve_if_asked();
     doors::serve_nothing_if_asked();
     match Options::parse(std::env::args().skip(1)).and_then(|options| bench(&options)) {

@@ -46,8 +46,10 @@ impl Trade {
     }
 }
 
-/// Does a worker's work: what sandboxes run for [`jail::Program::Own`]. Returns its exit code.
-pub fn work(arguments: &[OsString]) -> i32 {
+/// A worker: what sandboxes run for [`jail::Program::Own`].
+pub const WORKER: jail::Own = jail::Own { prepare: clean::prepare, run: work };
+
+fn work(arguments: &[OsString]) -> i32 {
     let trades = [Trade::Files, Trade::Pipeline];
     let asked = |trade: &Trade| arguments.first().is_some_and(|argument| argument == trade.as_str());
     let worked = match trades.into_iter().find(asked) {

@@ -29,7 +29,7 @@ type Test = (&'static str, fn());
 
 fn main() {
     // Each ends the process if it was started for that. They come first, before any thread can exist.
-    jail::serve_if_asked(tools::work);
+    jail::serve_if_asked(tools::WORKER);
     sandbox::serve_if_asked();
     workers::be_a_gate_if_asked();
     let arguments = Arguments::from_args();
