@@ -289,7 +289,8 @@ impl Engine {
         }
         // Those that hear of what it gave need a place, too.
         drop(turn);
-        Ok(Some(self.see_run(case, request, grant, Some(approval), in_force, cancel.clone()).await))
+        let at = self.surroundings_of(&request, in_force);
+        Ok(Some(self.see_run(case, request, grant, Some(approval), at, cancel.clone()).await))
     }
 
     /// Sees to what time does: questions past it are closed, with the calls that waited for them; others go on to the

@@ -1,17 +1,19 @@
 //! One call from its request to its answer.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clean::Findings;
 use contract::{
-    CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass, ToolName,
+    AgentName, CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass,
+    ToolName,
 };
 use policy::{Admitted, Grant, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
 use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, RecordError, Recorded, StoreError};
 use tokio_util::sync::CancellationToken;
-use tools::{InForce, Owner, Ran, Tool};
+use tools::{InForce, Owner, Ran, Surroundings, Tool};
 use tracing::{Instrument, debug_span};
 
 use crate::approve::{unproved, view_of};
@@ -92,12 +94,12 @@ impl Engine {
                 let under = under(&grant, standing)?;
                 let planned =
                     self.new_call(case, request, trace.clone(), claim, run_with(&grant, under.clone())?);
+                let at = self.surroundings_of(request, in_force);
                 if is_seeded("acts_without_any_record") {
-                    return Ok(self
-                        .see_run(case.clone(), request.clone(), grant, None, in_force, cancel)
-                        .await);
+                    return Ok(self.see_run(case.clone(), request.clone(), grant, None, at, cancel).await);
                 }
                 let limits = self.limits_on_running(&case.tool);
+                let at = self.get_ready(request, &grant, at);
                 let recorded = store.record_within(planned, &limits.allowances);
                 let recorded = match recorded.instrument(debug_span!("record")).await {
                     Err(RecordError::Store(StoreError::Unproved { what, .. })) => {
@@ -105,9 +107,10 @@ impl Engine {
                     }
                     recorded => recorded?,
                 };
+                self.note_used_up(&request.agent, &recorded);
                 match recorded {
                     Recorded::New { .. } => {
-                        Ok(self.see_run(case.clone(), request.clone(), grant, under, in_force, cancel).await)
+                        Ok(self.see_run(case.clone(), request.clone(), grant, under, at, cancel).await)
                     }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
@@ -118,7 +121,7 @@ impl Engine {
                     }
                     // The yes that covered it was taken back this moment: it is decided anew, without it.
                     Recorded::NotCovered => {
-                        drop(in_force);
+                        drop(at);
                         Box::pin(self.take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                     // Nobody was asked.
@@ -334,7 +337,7 @@ impl Engine {
         request: Request,
         grant: Grant,
         approval: Option<ApprovalRow>,
-        in_force: Option<InForce>,
+        at: Surroundings,
         cancel: CancellationToken,
     ) -> CallResult {
         let engine = self.clone();
@@ -344,7 +347,7 @@ impl Engine {
         let seen_through = self.inner.tasks.spawn(async move {
             let end = match engine.begin(&of_task, &grant, asked.as_ref()).await {
                 Ok(()) => {
-                    let ran = engine.run(&request, grant, in_force, own).await;
+                    let ran = engine.run(&request, grant, at, own).await;
                     End::Ran(Box::new(engine.hear_after(&of_task, ran).await))
                 }
                 Err(reason) => End::NotRun(reason),
@@ -391,24 +394,49 @@ impl Engine {
         }
     }
 
-    async fn run(
-        &self,
-        request: &Request,
-        grant: Grant,
-        in_force: Option<InForce>,
-        cancel: CancellationToken,
-    ) -> Ran {
+    /// Where a call is run, with what was bound for it.
+    pub(crate) fn surroundings_of(&self, request: &Request, in_force: Option<InForce>) -> Surroundings {
+        let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
+        let at = self.inner.surroundings.for_owner(owner);
+        match in_force {
+            Some(in_force) => at.with_operands(in_force),
+            None => at,
+        }
+    }
+
+    /// Has a sandbox made ready while the call is recorded. Its first question is sent when the record is on the disk.
+    fn get_ready(&self, request: &Request, grant: &Grant, at: Surroundings) -> Surroundings {
+        // Who calls too often is refused by the record, and shall not have sandboxes made.
+        if self.used_up().contains(&request.agent) {
+            return at;
+        }
+        let tool = self.inner.catalogue.find(&request.tool).map(|listed| &listed.tool);
+        let get_ready = || tool.and_then(|tool| tool.get_ready(grant, &request.arguments, &at));
+        match caught(get_ready) {
+            Ok(Some(ready)) => at.with_ready(ready),
+            Ok(None) | Err(_) => at,
+        }
+    }
+
+    /// Remembers whose latest call was one too many.
+    fn note_used_up(&self, agent: &AgentName, recorded: &Recorded) {
+        match recorded {
+            Recorded::UsedUp(_) => drop(self.used_up().insert(agent.clone())),
+            _ => drop(self.used_up().remove(agent)),
+        }
+    }
+
+    fn used_up(&self) -> MutexGuard<'_, HashSet<AgentName>> {
+        self.inner.used_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn run(&self, request: &Request, grant: Grant, at: Surroundings, cancel: CancellationToken) -> Ran {
         let Some(listed) = self.inner.catalogue.find(&request.tool) else {
             return failed(Reason::unknown_tool("the tool is gone"));
         };
         let tool = &listed.tool;
-        let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
-        let mut surroundings = self.inner.surroundings.for_owner(owner);
-        if let Some(in_force) = in_force {
-            surroundings = surroundings.with_operands(in_force);
-        }
         let limits = grant.authority().limits.named();
-        let running = tool.run(grant, &request.arguments, &surroundings, cancel.clone());
+        let running = tool.run(grant, &request.arguments, &at, cancel.clone());
         let mut ran = running.instrument(debug_span!("run")).await;
         ran.facts.limits = limits;
         match &ran.failure {

@@ -109,6 +109,8 @@ pub(crate) struct Inner {
     unsettled: Mutex<HashMap<CallId, Settlement>>,
     /// Workspaces in which no yes of another policy is left.
     pub(crate) in_force_at: Mutex<HashSet<Digest>>,
+    /// Agents whose latest call was one too many.
+    pub(crate) used_up: Mutex<HashSet<AgentName>>,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the engine is closed.
     pub(crate) ending: CancellationToken,
@@ -161,6 +163,7 @@ impl Engine {
             in_hand: Mutex::default(),
             unsettled: Mutex::default(),
             in_force_at: Mutex::default(),
+            used_up: Mutex::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         };

@@ -39,6 +39,8 @@ pub(crate) struct Cgroup {
     cpu: Option<Part>,
     /// Whether limits were written, so that the kernel holds them.
     holds: Wanted,
+    /// The limit on memory that was written last.
+    written: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -76,7 +78,7 @@ impl Cgroup {
             make_one(root, &own, "memory", &name)
         };
         let holds = Wanted { memory: false, cpu: false };
-        Cgroup { root: root.to_owned(), own, name, memory, cpu: None, holds }
+        Cgroup { root: root.to_owned(), own, name, memory, cpu: None, holds, written: None }
     }
 
     /// No cgroup at all.
@@ -89,6 +91,14 @@ impl Cgroup {
             memory: None,
             cpu: None,
             holds,
+            written: None,
+        }
+    }
+
+    /// Writes the limit that a plan is likely to have, before there is one.
+    pub(crate) fn foresee(&mut self, limits: &Limits) {
+        if let Some(part) = &self.memory {
+            self.written = limit_memory(part, limits).ok().map(|()| limits.memory);
         }
     }
 
@@ -106,7 +116,8 @@ impl Cgroup {
     pub(crate) fn limit(&mut self, limits: &Limits, wanted: Wanted) {
         let version = self.memory.as_ref().map_or(Version::One, |part| part.version);
         if let (Some(part), true) = (&self.memory, wanted.memory) {
-            self.holds.memory = limit_memory(part, limits).is_ok();
+            let is_written = self.written == Some(limits.memory);
+            self.holds.memory = is_written || limit_memory(part, limits).is_ok();
         }
         if let (Some(part), Version::Two) = (&self.memory, version) {
             let _ = fs::write(part.path.join("pids.max"), (u64::from(limits.pids) + 1).to_string());
@@ -123,13 +134,6 @@ impl Cgroup {
     /// Version 1: the processor has a cgroup of its own, made only if it is needed; the door to that.
     pub(crate) fn second_door(&self) -> Option<&OwnedFd> {
         self.cpu.as_ref().map(|part| &part.door)
-    }
-
-    /// Removes cgroups whose launcher was killed before it could.
-    pub(crate) fn reclaim_orphans(&self) {
-        for part in self.memory.iter().chain(&self.cpu) {
-            part.path.parent().into_iter().for_each(reclaim_orphans);
-        }
     }
 
     /// By what memory is held, if it is.
@@ -180,6 +184,8 @@ impl Drop for Cgroup {
             {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            // When nobody waits any more.
+            path.parent().into_iter().for_each(reclaim_orphans);
         }
     }
 }
@@ -255,8 +261,13 @@ fn limit_memory(part: &Part, limits: &Limits) -> io::Result<()> {
             if_there(write("memory.swap.max", "0"))
         }
         Version::One => {
-            write("memory.limit_in_bytes", &bytes)?;
-            if_there(write("memory.memsw.limit_in_bytes", &bytes))
+            // Memory alone may never have more than memory and swap together: more is written the other way round.
+            let (memory, both) = ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes");
+            if write(memory, &bytes).is_ok() {
+                return if_there(write(both, &bytes));
+            }
+            write(both, &bytes)?;
+            write(memory, &bytes)
         }
     }
 }

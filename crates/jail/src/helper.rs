@@ -9,7 +9,7 @@
 
 use std::io::{self, BufWriter, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -25,10 +25,11 @@ use crate::control::Enforcement;
 use crate::launch::{Prepared, StartError};
 use crate::orders::{Manner, Step};
 use crate::own::{self, Own};
-use crate::plan::{Plan, PlanError};
+use crate::plan::{Plan, PlanError, Program};
 use crate::report::Report;
 use crate::seal::MAX_SEALED_BYTES;
 use crate::stream::{Feed, Streams};
+use crate::sys;
 use crate::zygote::{self, ZYGOTE_ARGUMENT};
 
 /// The argument that makes our binary a helper.
@@ -57,6 +58,8 @@ impl Errand {
 }
 
 const MAX_INPUT: usize = 64 * 1024 * 1024;
+/// As much of a frame as is gathered before it is sent, and reserved before it has come.
+const FRAME_AT_ONCE: usize = 16 * 1024;
 /// How long a helper that was hung up on may take to clean up.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
@@ -179,6 +182,14 @@ impl Line {
         Ok(running)
     }
 
+    /// The same without the input, which [`Running::give`] brings.
+    pub(crate) fn begin(self, plan: &Plan) -> Result<Running, HelperError> {
+        let plan = plan.encode()?;
+        let running = Running { line: self, has_answered: false };
+        running.line.send(&[Errand::Run.as_bytes(), &plan, &[]])?;
+        Ok(running)
+    }
+
     pub(crate) fn keep(self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
         let plan = plan.encode()?;
         let mut kept = Kept { line: self, enforcement: Enforcement::default() };
@@ -234,6 +245,11 @@ impl Running {
     /// What ends it while somebody waits for it.
     pub fn hangup(&self) -> io::Result<Hangup> {
         self.line.channel.try_clone().map(Hangup)
+    }
+
+    /// Gives its input to a run that was begun without.
+    pub fn give(&self, input: &[u8]) -> Result<(), HelperError> {
+        self.line.send(&[input])
     }
 
     /// Waits for the answer. No process of the sandbox is alive then.
@@ -345,18 +361,18 @@ pub(crate) fn serve(manner: Manner) -> io::Result<()> {
 }
 
 fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<()> {
-    let request = match read_request(channel) {
+    let (plan, sealed, input) = match read_request(channel) {
         Ok(request) => request,
         Err(error) => return answer(channel, &garbled_plan(&*error)),
     };
-    let Request { plan, sealed, input } = request;
-    let streams = Streams::Collect { input: Feed::Bytes(input) };
+    let streams = Streams::Collect { input };
     let ran =
         prepared.and_then(|prepared| prepared.run_to_end(&plan, &sealed, streams, Some(channel.as_fd())));
     match ran {
         // What is left is taken down after the answer: nobody has to wait for it.
         Ok((report, remains)) => {
             let answered = answer(channel, &Response::Report(Box::new(report)));
+            sys::let_others_run();
             drop(remains);
             answered
         }
@@ -402,14 +418,29 @@ fn refused(error: &StartError) -> Response {
     Response::Refused { messages, step, error: number }
 }
 
-fn read_request(channel: &UnixStream) -> Result<Request, Box<dyn std::error::Error>> {
+fn read_request(channel: &UnixStream) -> Result<(Plan, Vec<u8>, Feed), Box<dyn std::error::Error>> {
     let plan = Plan::decode(&read_frame(channel, crate::plan::MAX_PLAN_BYTES)?)?;
     let sealed = read_frame(channel, usize::try_from(MAX_SEALED_BYTES).unwrap_or(MAX_INPUT))?;
-    Ok(Request { plan, sealed, input: read_frame(channel, MAX_INPUT)? })
+    // INVARIANT(nothing-before-the-word): only our own code is started before its input has come, and waits for it.
+    let input = match &plan.draft().program {
+        Program::Own => Feed::Lifeline,
+        Program::Inside(_) | Program::Brought(_) => Feed::Bytes(read_frame(channel, MAX_INPUT)?),
+    };
+    Ok((plan, sealed, input))
+}
+
+/// The input of a tool that has been started without.
+pub(crate) fn read_input(lifeline: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    read_frame(&UnixStream::from(lifeline.try_clone_to_owned()?), MAX_INPUT)
 }
 
 fn write_frame(mut channel: impl Write, bytes: &[u8]) -> io::Result<()> {
-    channel.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    let header = (bytes.len() as u64).to_le_bytes();
+    if bytes.len() <= FRAME_AT_ONCE {
+        // What is short goes at once: each piece would wake the other side.
+        return channel.write_all(&[&header, bytes].concat());
+    }
+    channel.write_all(&header)?;
     channel.write_all(bytes)
 }
 
@@ -430,8 +461,8 @@ fn read_frame(mut channel: &UnixStream, most: usize) -> io::Result<Vec<u8>> {
     if length > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
     }
-    // Grows as bytes arrive: a length alone reserves nothing.
-    let mut bytes = Vec::new();
+    // Grows as bytes arrive: a length alone reserves little.
+    let mut bytes = Vec::with_capacity(length.min(FRAME_AT_ONCE));
     channel.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() == length { Ok(bytes) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) }
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, Mode, OFlags, access, openat};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 use rustix::termios::Winsize;
 
@@ -22,7 +23,7 @@ use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, rece
 use crate::own;
 use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
-use crate::sys::{self, Executable};
+use crate::sys::{self, Executable, Used};
 
 /// What the init gets from the launcher by being its copy.
 pub(crate) struct Inherited {
@@ -40,7 +41,7 @@ pub(crate) struct Inherited {
 pub(crate) fn live(inherited: Inherited) -> ! {
     let socket = &inherited.socket;
     let code = match build_and_start(socket, &inherited) {
-        Ok(Started::Tool(tool)) => reap_until(tool, socket),
+        Ok(Started::Tool(tool)) => reap_until(tool, socket, inherited.without),
         Ok(Started::Nothing(why)) => report(socket, &Said::NotStarted(why)),
         Ok(Started::Abandoned) => 1,
         Err(Failure { step, error }) => report(socket, &Said::Failed { step, error }),
@@ -91,6 +92,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
     stage_one::raise_first_walls(without)?;
     if manner == Manner::Waiting {
+        sys::touch_memory();
         say_ready(socket).map_err(Failure::at(Step::Channel))?;
     }
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
@@ -99,14 +101,18 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
         enter_cgroup(&door)?;
     }
-    if let Some(built) = built {
-        stage_two::enter(built, &orders, sent)?;
-    }
+    let landlock = match built {
+        Some(built) => {
+            stage_two::enter(&built, &orders, sent)?;
+            built.landlock
+        }
+        None => None,
+    };
     if !without.contains(Control::Session) {
         setsid().map_err(Failure::at(Step::Terminal))?;
     }
     let terminal = orders.terminal.map(open_terminal).transpose().map_err(Failure::at(Step::Terminal))?;
-    let enforcement = stage_two::raise_walls(&orders)?;
+    let enforcement = stage_two::raise_walls(&orders, landlock)?;
     start(socket, &orders, enforcement, terminal)
 }
 
@@ -182,17 +188,29 @@ fn own_environment() -> Vec<(OsString, OsString)> {
 }
 
 /// Waits for everyone, until the tool itself is gone. When process 1 then exits, the kernel ends whoever is left.
-fn reap_until(tool: Pid, socket: &OwnedFd) -> i32 {
+fn reap_until(tool: Pid, socket: &OwnedFd, without: Controls) -> i32 {
     sys::close_standard_streams();
     loop {
         match sys::wait_for(None) {
             Ok((pid, ended)) if pid == tool => {
-                return report(socket, &Said::Ended { status: ended.status });
+                // Whoever has lost its parent is process 1's child, if this is process 1.
+                let is_alone = !without.contains(Control::Processes) && sys::is_alone();
+                let used = if is_alone { Used::so_far().ok() } else { None };
+                let code = report(socket, &Said::Ended { status: ended.status, used });
+                if used.is_some() {
+                    wait_for_hangup(socket);
+                }
+                return code;
             }
             Ok(_) => {}
             Err(_) => return 1,
         }
     }
+}
+
+/// To take a process down takes longer than to tell of it: whoever reads the report ends this one when they have time.
+fn wait_for_hangup(socket: &OwnedFd) {
+    while matches!(rustix::io::read(socket, &mut [0; 1]), Ok(1) | Err(Errno::INTR)) {}
 }
 
 fn report(socket: &OwnedFd, said: &Said) -> i32 {

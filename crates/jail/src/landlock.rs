@@ -3,21 +3,19 @@
 //! A mount that should not be there, a descriptor that leaked, a pipe or socket of the host in a read-only directory:
 //! what mounts do not stop, this does.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 
 use crate::control::{Control, Controls, Enforcement, Level};
+use crate::environment::HOME;
 use crate::plan::Loopback;
-
-/// What is to be allowed. Paths are those inside the new root.
-pub(crate) struct Allowed<'a> {
-    pub(crate) writable: Vec<&'a Path>,
-    pub(crate) loopback: Loopback,
-}
 
 /// The newest Landlock the kernel has; `None` when it has none.
 pub fn landlock_version() -> Option<i32> {
@@ -25,68 +23,123 @@ pub fn landlock_version() -> Option<i32> {
     (version > 0).then_some(version)
 }
 
-/// Raises the wall for this process and its children, and notes what it holds.
-pub(crate) fn raise(
-    allowed: &Allowed<'_>,
+/// A wall that is built as far as every plan has it.
+pub(crate) struct Begun {
+    ruleset: Option<RulesetCreated>,
+    version: i32,
+    abi: ABI,
+    holds: Holds,
+    loopback: Loopback,
+}
+
+/// What of it is raised.
+#[derive(Clone, Copy)]
+struct Holds {
+    files: bool,
+    tcp: bool,
+    scopes: bool,
+}
+
+/// Where anybody may write, besides what a plan grants.
+const SCRATCH: [&str; 3] = ["/tmp", HOME, "/dev/shm"];
+
+/// Begins it; `root` is that of the sandbox. `None` where the kernel has no Landlock.
+pub(crate) fn begin(
+    root: impl AsFd,
+    loopback: Loopback,
     without: Controls,
+) -> Result<Option<Begun>, RulesetError> {
+    let Some(version) = landlock_version() else { return Ok(None) };
+    let abi = ABI::from(version);
+    let holds = Holds {
+        files: !without.contains(Control::LandlockFiles),
+        tcp: !without.contains(Control::LandlockTcp) && loopback == Loopback::Closed && version >= 4,
+        scopes: !without.contains(Control::LandlockScopes) && version >= 6,
+    };
+    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    if holds.files {
+        ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
+    }
+    if holds.tcp {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    }
+    if holds.scopes {
+        ruleset = ruleset.scope(Scope::from_all(abi))?;
+    }
+    let nothing = !holds.files && !holds.tcp && !holds.scopes;
+    let mut begun = Begun {
+        ruleset: if nothing { None } else { Some(ruleset.create()?) },
+        version,
+        abi,
+        holds,
+        loopback,
+    };
+    // The devices there are harmless, and the directory that holds them is read-only.
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir;
+    let device = if abi >= ABI::V5 { device | AccessFs::IoctlDev } else { device };
+    begun.allow(open(&root, Path::new(".")), AccessFs::from_read(abi))?;
+    begun.allow(open(&root, Path::new("dev")), device)?;
+    for path in SCRATCH {
+        begun.allow(open(&root, Path::new(path.trim_start_matches('/'))), writing(abi))?;
+    }
+    Ok(Some(begun))
+}
+
+/// Device files may not be made, wherever one may write; a unix socket may be made and reached where one may write.
+fn writing(abi: ABI) -> BitFlags<AccessFs> {
+    AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev)
+}
+
+fn open(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+    openat(directory, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+impl Begun {
+    pub(crate) fn loopback(&self) -> Loopback {
+        self.loopback
+    }
+
+    /// What is not there needs no rule.
+    fn allow(
+        &mut self,
+        there: Result<OwnedFd, Errno>,
+        access: BitFlags<AccessFs>,
+    ) -> Result<(), RulesetError> {
+        if let (true, Ok(handle)) = (self.holds.files, there) {
+            self.ruleset = match self.ruleset.take() {
+                Some(ruleset) => Some(ruleset.add_rule(PathBeneath::new(handle, access))?),
+                None => None,
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Raises the wall for this process and its children, with what a plan grants besides, and notes what it holds. Paths are
+/// those inside the new root.
+pub(crate) fn raise<'a>(
+    begun: Option<Begun>,
+    writable: impl Iterator<Item = &'a Path>,
     enforcement: &mut Enforcement,
 ) -> Result<(), RulesetError> {
-    let Some(version) = landlock_version() else {
+    let Some(mut begun) = begun else {
         for control in [Control::LandlockFiles, Control::LandlockTcp, Control::LandlockScopes] {
             enforcement.set(control, Level::Absent, "the kernel has no Landlock");
         }
         return Ok(());
     };
-    let abi = ABI::from(version);
-    let (files, tcp, scopes) = (
-        !without.contains(Control::LandlockFiles),
-        !without.contains(Control::LandlockTcp) && allowed.loopback == Loopback::Closed && version >= 4,
-        !without.contains(Control::LandlockScopes) && version >= 6,
-    );
-    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    if files {
-        ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
+    for path in writable {
+        begun.allow(open(CWD, path), writing(begun.abi))?;
     }
-    if tcp {
-        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    note(&begun, enforcement);
+    match begun.ruleset {
+        Some(ruleset) => ruleset.no_new_privs(true).restrict_self().map(drop),
+        None => Ok(()),
     }
-    if scopes {
-        ruleset = ruleset.scope(Scope::from_all(abi))?;
-    }
-    note(version, (files, tcp, scopes), allowed.loopback, enforcement);
-    if !files && !tcp && !scopes {
-        return Ok(());
-    }
-    let mut created = ruleset.create()?;
-    if files {
-        for (path, access) in file_rules(allowed, abi) {
-            let Ok(handle) = PathFd::new(path) else { continue };
-            created = created.add_rule(PathBeneath::new(handle, access))?;
-        }
-    }
-    created.no_new_privs(true).restrict_self()?;
-    Ok(())
 }
 
-fn file_rules<'a>(allowed: &Allowed<'a>, abi: ABI) -> Vec<(&'a Path, BitFlags<AccessFs>)> {
-    let look = AccessFs::from_read(abi);
-    // The devices there are harmless, and the directory that holds them is read-only.
-    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir;
-    let device = if abi >= ABI::V5 { device | AccessFs::IoctlDev } else { device };
-    // Device files may not be made, wherever one may write; a unix socket may be made and reached where one may write.
-    let write = AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
-    let mut rules: Vec<(&Path, BitFlags<AccessFs>)> =
-        vec![(Path::new("/"), look), (Path::new("/dev"), device)];
-    rules.extend(allowed.writable.iter().map(|path| (*path, write)));
-    rules
-}
-
-fn note(
-    version: i32,
-    (files, tcp, scopes): (bool, bool, bool),
-    loopback: Loopback,
-    enforcement: &mut Enforcement,
-) {
+fn note(begun: &Begun, enforcement: &mut Enforcement) {
+    let Begun { holds: Holds { files, tcp, scopes }, loopback, version, .. } = *begun;
     let by = format!("Landlock ABI {version}");
     let mut say = |control, raised, why_not: &str| {
         if raised {

@@ -3,6 +3,7 @@
 //! It works while the init builds stage one: id maps first, because the init waits for them; then cgroup, surveys and
 //! mounts, of which the init knows nothing until the orders come.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +26,7 @@ use crate::entry::{Guarded, open_directory};
 use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited};
+use crate::limits::Limits;
 use crate::mounts::{copy_of, translate_owners};
 use crate::names::Names;
 use crate::orders::{
@@ -35,7 +37,7 @@ use crate::report::Report;
 use crate::seal;
 use crate::stream::Streams;
 use crate::supervise::{Told, supervise};
-use crate::sys::{self, Cloned, NEW_PID, NEW_USER};
+use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Used};
 use crate::system::is_public;
 use crate::tree::{Detail, End, Search, Survey, survey};
 use crate::windows::{self, Window};
@@ -129,7 +131,7 @@ pub enum StartError {
 
 /// A sandbox after stage one, waiting for a plan. It is good for one run, and ends when dropped.
 pub struct Prepared {
-    init: Unborn,
+    init: Init,
     identity: Identity,
     without: Controls,
     cgroup: Cgroup,
@@ -143,6 +145,8 @@ pub struct Prepared {
 struct Waited {
     namespaces: Vec<OwnedFd>,
     translations: Translations,
+    /// The host's windows. What has waited is used only if no mount has changed.
+    windows: Option<Vec<Window>>,
 }
 
 /// The launcher's ends of the tool's standard streams.
@@ -205,7 +209,7 @@ impl Prepared {
                 identity,
                 without,
             }),
-            Cloned::Parent { pid, pidfd } => Unborn { pid, pidfd: Some(pidfd) },
+            Cloned::Parent { pid, pidfd } => Init { pid, pidfd, is_over: Cell::new(false) },
         };
         identity.write_maps(init.pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
         if !is_birthplace {
@@ -250,6 +254,9 @@ impl Prepared {
 
     /// Makes what the next plan is likely to need: root's own directories are the usual ones.
     fn foresee(&mut self) {
+        self.waited.windows = windows::of_the_host().ok();
+        self.cgroup.foresee(&Limits::default());
+        sys::touch_memory();
         if self.identity.caller == Caller::Root && !self.identity.is_host_root() {
             let _ = self.waited.translations.from(&self.identity, (0, 0));
         }
@@ -276,7 +283,8 @@ impl Prepared {
         self.run_to_end(plan, sealed, streams, lifeline).map(|(report, _)| report)
     }
 
-    /// The same; what is left of the sandbox is taken down when the caller drops it. No process of it is alive by then.
+    /// The same; what is left of the sandbox is taken down when the caller drops it. No process of it is alive by then but
+    /// its init, on the way out.
     pub(crate) fn run_to_end(
         self,
         plan: &Plan,
@@ -322,7 +330,7 @@ impl Prepared {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
-        let opened = open_directories(plan, until)?;
+        let opened = open_directories(plan, self.waited.windows.take(), until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
         let translations = &mut self.waited.translations;
         let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal, translations)?;
@@ -336,10 +344,8 @@ impl Prepared {
         refuse_partly(plan, &held)?;
         // INVARIANT(limits-first): the init gets its orders, and can start anything, only after every limit is written.
         tell(&self.socket, &orders, &descriptors)?;
-        self.cgroup.reclaim_orphans();
         let running = Running {
-            pid: self.init.pid,
-            pidfd: self.init.deliver().ok_or(StartError::InitDied)?,
+            init: self.init,
             socket: self.socket,
             cgroup: self.cgroup,
             held,
@@ -376,8 +382,8 @@ fn content_of(plan: &Plan, sealed: &[u8]) -> Result<Option<OwnedFd>, StartError>
 
 /// A sandbox whose init has its orders.
 pub(crate) struct Running {
-    pub(crate) pid: Pid,
-    pub(crate) pidfd: OwnedFd,
+    /// First: it is over before its cgroup is removed.
+    pub(crate) init: Init,
     pub(crate) socket: OwnedFd,
     pub(crate) cgroup: Cgroup,
     /// What the launcher itself holds; the init adds the walls.
@@ -460,33 +466,48 @@ fn tell(
     }
 }
 
-/// An init that has no orders yet; it is ended if they never come.
-struct Unborn {
-    pid: Pid,
-    pidfd: Option<OwnedFd>,
+/// The sandbox's process 1, as its launcher sees it. All of the sandbox ends when this is dropped.
+pub(crate) struct Init {
+    pub(crate) pid: Pid,
+    pidfd: OwnedFd,
+    is_over: Cell<bool>,
 }
 
-impl Unborn {
-    fn deliver(mut self) -> Option<OwnedFd> {
-        self.pidfd.take()
+impl Init {
+    /// Ends every process of the sandbox: the kernel takes them all when process 1 dies.
+    pub(crate) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Ends it, and waits until nothing of it is left. Waiting has no deadline, so it does not depend on its word.
+    pub(crate) fn end(&self) -> io::Result<Used> {
+        self.kill();
+        // Once: the number may be another's afterwards.
+        self.is_over.set(true);
+        sys::wait_for(Some(self.pid)).map(|(_, ended)| ended.used)
     }
 }
 
-impl Drop for Unborn {
+impl Drop for Init {
     fn drop(&mut self) {
-        if let Some(pidfd) = self.pidfd.take() {
-            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-            let _ = sys::wait_for(Some(self.pid));
+        if !self.is_over.get() {
+            let _ = self.end();
         }
     }
 }
 
-fn open_directories(plan: &Plan, until: Option<Instant>) -> Result<Vec<Opened>, StartError> {
+fn open_directories(
+    plan: &Plan,
+    windows: Option<Vec<Window>>,
+    until: Option<Instant>,
+) -> Result<Vec<Opened>, StartError> {
     let draft = plan.draft();
     if draft.directories.is_empty() {
         return Ok(Vec::new());
     }
-    let windows = windows::of_the_host().map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
+    let windows = windows
+        .map_or_else(windows::of_the_host, Ok)
+        .map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
     draft.directories.iter().map(|directory| open(directory, draft, &windows, until)).collect()
 }
 

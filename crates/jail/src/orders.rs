@@ -19,6 +19,7 @@ use crate::entry::Guarded;
 use crate::plan::wire_path;
 use crate::plan::{Access, Loopback};
 use crate::seal::SealedFile;
+use crate::sys::Used;
 
 /// The longest message: a survey of a large tree makes long lists.
 const MAX_MESSAGE: usize = 64 * 1024 * 1024;
@@ -116,8 +117,8 @@ pub(crate) enum Said {
     NotStarted(NotStarted),
     /// A wall could not be raised; nothing was executed.
     Failed { step: Step, error: i32 },
-    /// The tool ended, with this wait status.
-    Ended { status: i32 },
+    /// The tool ended, with this wait status; and if no process is left but the init, what all have used.
+    Ended { status: i32, used: Option<Used> },
 }
 
 /// Why a command did not start although every wall stands.

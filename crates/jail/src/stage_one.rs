@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ::landlock::RulesetError;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -24,12 +25,14 @@ use crate::control::{Control, Controls};
 use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
+use crate::landlock;
 use crate::limits::Limits;
 use crate::mounts::{
     Use, attach_at, attach_at_new, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem,
     restrict, write_file,
 };
 use crate::orders::Step;
+use crate::plan::Loopback;
 use crate::seccomp::{self, Part};
 use crate::sys;
 use crate::system::SOFTWARE;
@@ -107,6 +110,8 @@ pub(crate) struct HalfBuilt {
     /// The new root, attached somewhere in the old one while the host is in sight.
     pub(crate) root: OwnedFd,
     pub(crate) host: Host,
+    /// The second wall, as far as no plan is needed for it.
+    pub(crate) landlock: Option<landlock::Begun>,
 }
 
 /// Whether the host's root is still there.
@@ -201,16 +206,22 @@ pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfB
     .and_then(attach_somewhere)
     .map_err(Failure::at(Step::Root))?;
     make_skeleton(&root, identity).map_err(Failure::at(Step::Root))?;
-    let mut built = HalfBuilt { root, host: Host::InSight };
+    let mut built = HalfBuilt { root, host: Host::InSight, landlock: None };
     show_system(&built.root)?;
     mount_proc(&built, without)?;
     make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
     make_scratch(&built.root).map_err(Failure::at(Step::Scratch))?;
+    built.landlock = landlock::begin(&built.root, Loopback::Closed, without).map_err(no_landlock)?;
     if identity.caller == Caller::Root {
         leave_host(&built.root)?;
         built.host = Host::Left;
     }
     Ok(built)
+}
+
+/// For `map_err`: the second wall failed. What the kernel said is not told apart.
+pub(crate) fn no_landlock(_: RulesetError) -> Failure {
+    Failure { step: Step::Landlock, error: libc::EPERM }
 }
 
 /// Leaves the host's root for good.

@@ -16,15 +16,14 @@ use rustix::thread::{
 
 use crate::control::{Control, Enforcement, Level};
 use crate::entry::{Guarded, Identity, Kind, open_beneath};
-use crate::environment::HOME;
-use crate::landlock::{self, Allowed};
+use crate::landlock::{self, Begun};
 use crate::limits::Limits;
 use crate::mounts::{Use, attach_at, attach_over, copy_of, make_link, restrict, restrict_only};
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::Access;
 use crate::seal;
 use crate::seccomp::{self, Part};
-use crate::stage_one::{self, Failure, HalfBuilt, Host, resize_scratch};
+use crate::stage_one::{self, Failure, HalfBuilt, Host, no_landlock, resize_scratch};
 use crate::sys;
 
 /// Where a program brought from the host stands.
@@ -34,7 +33,7 @@ pub(crate) const BROUGHT: &str = "/.tool";
 pub(crate) type Sent = vec::IntoIter<OwnedFd>;
 
 /// Mounts what the plan grants, and leaves the host's root for good.
-pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result<(), Failure> {
+pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, mut sent: Sent) -> Result<(), Failure> {
     if orders.scratch_bytes != Limits::default().disk {
         resize_scratch(&built.root, orders.scratch_bytes).map_err(Failure::at(Step::Scratch))?;
     }
@@ -43,7 +42,7 @@ pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result
             .map_err(Failure::at(Step::Scratch))?;
     }
     for directory in &orders.directories {
-        show_directory(&built, directory, orders, &mut sent)?;
+        show_directory(built, directory, orders, &mut sent)?;
     }
     if let OrderedProgram::Brought(source) = &orders.program {
         let mut bring = || -> io::Result<()> {
@@ -67,7 +66,7 @@ pub(crate) fn enter(built: HalfBuilt, orders: &Orders, mut sent: Sent) -> Result
 }
 
 /// Raises every wall that is left, around this process and all it will start.
-pub(crate) fn raise_walls(orders: &Orders) -> Result<Enforcement, Failure> {
+pub(crate) fn raise_walls(orders: &Orders, begun: Option<Begun>) -> Result<Enforcement, Failure> {
     let mut enforcement = Enforcement::absent("left out");
     note_namespaces(orders, &mut enforcement);
     chdir(&orders.working_directory)
@@ -81,12 +80,16 @@ pub(crate) fn raise_walls(orders: &Orders) -> Result<Enforcement, Failure> {
             "no capabilities, empty bounding set, no_new_privs, nosuid mounts",
         );
     }
-    let scratch = [Path::new("/tmp"), Path::new(HOME), Path::new("/dev/shm")];
+    let begun = match begun.filter(|begun| begun.loopback() == orders.loopback) {
+        Some(begun) => Some(begun),
+        None => {
+            let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+                .map_err(Failure::at(Step::Landlock))?;
+            landlock::begin(root, orders.loopback, orders.without).map_err(no_landlock)?
+        }
+    };
     let granted = orders.directories.iter().filter(|d| d.access == Access::Write).map(|d| d.path.as_path());
-    let allowed =
-        Allowed { writable: scratch.into_iter().chain(granted).collect(), loopback: orders.loopback };
-    landlock::raise(&allowed, orders.without, &mut enforcement)
-        .map_err(|_| Failure { step: Step::Landlock, error: libc::EPERM })?;
+    landlock::raise(begun, granted, &mut enforcement).map_err(no_landlock)?;
     if orders.keeps(Control::Seccomp) {
         // A filter needs one of the two; the capability is gone.
         set_no_new_privs(true).map_err(Failure::at(Step::Seccomp))?;

@@ -28,6 +28,8 @@ pub enum Feed {
     Bytes(Vec<u8>),
     /// It is the launcher's own.
     Own,
+    /// It comes whole, as one frame, from whoever holds the lifeline; the tool waits for it.
+    Lifeline,
 }
 
 /// What one stream gave, up to the cap.

@@ -13,12 +13,13 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use crate::changes::Aftermath;
 use crate::control::{Control, Enforcement, Level};
 use crate::entry::by_handle;
+use crate::helper;
 use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::Plan;
 use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
 use crate::stream::{Capture, Feed, Flow, Streams, drain, read_anew};
-use crate::sys::{self, Ended};
+use crate::sys::{self, Used};
 use crate::watch::Watch;
 
 /// Passed on to the tool. Everything else keeps its usual meaning for the launcher.
@@ -39,12 +40,12 @@ pub(crate) struct Supervised {
     stdout: Capture,
     stderr: Capture,
     timings: Timings,
-    ended: Ended,
+    used: Used,
 }
 
 impl Supervised {
     pub(crate) fn into_report(self, running: &Running, aftermath: Aftermath) -> Report {
-        let largest = Memory::LargestProcess(self.ended.largest);
+        let largest = Memory::LargestProcess(self.used.largest);
         let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
         let mut enforcement = with_held(self.walls, running);
         if let (Some(why), Level::Enforced) =
@@ -57,7 +58,7 @@ impl Supervised {
             stdout: self.stdout.finish(),
             stderr: self.stderr.finish(),
             timings: self.timings,
-            usage: Usage { cpu_user: self.ended.cpu_user, cpu_system: self.ended.cpu_system, memory },
+            usage: Usage { cpu_user: self.used.cpu_user, cpu_system: self.used.cpu_system, memory },
             enforcement,
             changes: aftermath.changes,
             quarantined: aftermath.quarantined,
@@ -85,7 +86,7 @@ pub(crate) fn supervise(
 ) -> Result<Supervised, StartError> {
     let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
     let signals = match streams {
-        Streams::Collect { input: Feed::Bytes(_) } => None,
+        Streams::Collect { input: Feed::Bytes(_) | Feed::Lifeline } => None,
         Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
             Some(sys::signals_as_descriptor(&FORWARDED).map_err(channel)?)
         }
@@ -98,6 +99,7 @@ pub(crate) fn supervise(
         told,
         signals,
         tool: None,
+        timeout: plan.keeps(Control::Timeout).then_some(limits.timeout),
         deadline: plan.keeps(Control::Timeout).then(|| begun + limits.timeout),
         watch: Watch::new(plan, running),
         begun,
@@ -122,7 +124,7 @@ pub(crate) fn supervise(
 
 /// How the init's side ended.
 enum LastWord {
-    Ended(i32),
+    Ended { status: i32, used: Option<Used> },
     NotStarted(NotStarted),
     Failed(StartError),
 }
@@ -133,6 +135,7 @@ struct Supervisor<'a> {
     told: Told<'a>,
     signals: Option<OwnedFd>,
     tool: Option<OwnedFd>,
+    timeout: Option<Duration>,
     deadline: Option<Instant>,
     watch: Watch,
     begun: Instant,
@@ -154,6 +157,8 @@ struct Supervisor<'a> {
 enum Source {
     Channel,
     Lifeline,
+    /// The input comes by the lifeline.
+    LifelineInput,
     Signals,
     /// The tool's output can be read, or ours written.
     Output(usize),
@@ -181,6 +186,7 @@ impl Supervisor<'_> {
                 match source {
                     Source::Channel => channel_open = self.hear()?,
                     Source::Lifeline => self.stop(Limit::Abandoned),
+                    Source::LifelineInput => self.read_lifeline(),
                     Source::Signals => self.forward_signals()?,
                     Source::Output(index) => self.move_output(index)?,
                     Source::OwnInput => self.read_own_input()?,
@@ -202,6 +208,10 @@ impl Supervisor<'_> {
         if let (Some(lifeline), None) = (self.lifeline, self.stopped) {
             sources.push(Source::Lifeline);
             fds.push(PollFd::from_borrowed_fd(lifeline, PollFlags::RDHUP));
+            if self.input.comes_by_lifeline() {
+                sources.push(Source::LifelineInput);
+                fds.push(PollFd::from_borrowed_fd(lifeline, PollFlags::IN));
+            }
         }
         if let Some(signals) = &self.signals {
             sources.push(Source::Signals);
@@ -252,11 +262,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends every process of the sandbox: the kernel takes them all when process 1 dies.
     fn stop(&mut self, limit: Limit) {
         if self.stopped.is_none() {
             self.stopped = Some(limit);
-            let _ = pidfd_send_signal(&self.running.pidfd, Signal::KILL);
+            self.running.init.kill();
         }
     }
 
@@ -290,7 +299,7 @@ impl Supervisor<'_> {
                 let source = io::Error::from_raw_os_error(error);
                 self.said = Some(LastWord::Failed(StartError::Wall { step, source }));
             }
-            Said::Ended { status } => self.said = Some(LastWord::Ended(status)),
+            Said::Ended { status, used } => self.said = Some(LastWord::Ended { status, used }),
         }
         // After its last word the init exits at once, and whoever is left with it; its end is waited for later.
         Ok(self.said.is_none())
@@ -334,6 +343,22 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Takes the input as it was sent, all of it.
+    fn read_lifeline(&mut self) {
+        match self.lifeline.map(helper::read_input) {
+            Some(Ok(bytes)) => {
+                self.input.push(&bytes);
+                self.input.end(false);
+                // Its time begins with its work.
+                let now = Instant::now();
+                self.deadline = self.timeout.map(|timeout| now + timeout);
+                self.started = self.started.map(|_| now);
+            }
+            // Nobody is there to say what it is to do.
+            _ => self.stop(Limit::Abandoned),
+        }
+    }
+
     fn read_own_input(&mut self) -> io::Result<()> {
         match read_anew(rustix::stdio::stdin(), &mut self.buffer) {
             Ok(0) | Err(rustix::io::Errno::IO) => self.input.end(self.terminal.is_some()),
@@ -367,20 +392,22 @@ impl Supervisor<'_> {
     fn conclude(mut self) -> Result<Supervised, StartError> {
         self.terminal = None;
         let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
-        // It is exiting by its own word. Waiting has no deadline, so it does not depend on that word.
-        let _ = pidfd_send_signal(&self.running.pidfd, Signal::KILL);
-        let (_, ended) = sys::wait_for(Some(self.running.pid)).map_err(channel)?;
+        let used = match &self.said {
+            // Nobody is left but the init, which is exiting: nobody has to wait for that.
+            Some(LastWord::Ended { used: Some(used), .. }) => *used,
+            _ => self.running.init.end().map_err(channel)?,
+        };
         let finished = Instant::now();
         let outcome = match (self.stopped, self.said) {
             (_, Some(LastWord::Failed(error))) => return Err(error),
             // It had ended; only its output was still on its way.
-            (Some(Limit::Timeout), Some(LastWord::Ended(status))) => outcome_of(status, self.running),
+            (Some(Limit::Timeout), Some(LastWord::Ended { status, .. })) => outcome_of(status, self.running),
             (Some(limit), _) => Outcome::Stopped(limit),
             (None, Some(LastWord::NotStarted(NotStarted::NotFound))) => Outcome::NotFound,
             (None, Some(LastWord::NotStarted(NotStarted::CannotExecute(error)))) => {
                 Outcome::CannotExecute(error)
             }
-            (None, Some(LastWord::Ended(status))) => outcome_of(status, self.running),
+            (None, Some(LastWord::Ended { status, .. })) => outcome_of(status, self.running),
             (None, None) if self.running.cgroup.ran_out_of_memory() => Outcome::Stopped(Limit::Memory),
             (None, None) if self.started.is_some() => Outcome::Signal(libc::SIGKILL),
             (None, None) => return Err(StartError::InitDied),
@@ -393,7 +420,7 @@ impl Supervisor<'_> {
             stdout: stdout.capture,
             stderr: stderr.capture,
             timings: Timings { setup: started - self.begun, run: finished - started },
-            ended,
+            used,
         })
     }
 }
@@ -413,11 +440,21 @@ fn is_hang_up(error: &io::Error) -> bool {
 /// The key that ends input on a terminal.
 const END_OF_INPUT: u8 = 4;
 
+/// Where a tool's input comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Our own standard input.
+    Own,
+    /// Whoever holds the lifeline.
+    Lifeline,
+}
+
 /// What is still to be given to the tool.
 struct Input {
     waiting: Vec<u8>,
     at: usize,
-    more: bool,
+    /// Where more comes from, if more comes.
+    from: Option<From>,
     /// Whether the end has to be passed on by closing.
     closes: bool,
     in_line: bool,
@@ -425,21 +462,28 @@ struct Input {
 
 impl Input {
     fn new(streams: &Streams) -> Input {
-        let (waiting, more) = match streams {
-            Streams::Collect { input: Feed::Bytes(bytes) } => (bytes.clone(), false),
-            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => (Vec::new(), true),
+        let (waiting, from) = match streams {
+            Streams::Collect { input: Feed::Bytes(bytes) } => (bytes.clone(), None),
+            Streams::Collect { input: Feed::Lifeline } => (Vec::new(), Some(From::Lifeline)),
+            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
+                (Vec::new(), Some(From::Own))
+            }
         };
-        Input { waiting, at: 0, more, closes: true, in_line: false }
+        Input { waiting, at: 0, from, closes: true, in_line: false }
+    }
+
+    fn comes_by_lifeline(&self) -> bool {
+        self.from == Some(From::Lifeline)
     }
 
     /// One piece at a time: what the tool does not read is not read from us either.
     fn reads_own(&self) -> bool {
-        self.more && self.waiting().is_empty()
+        self.from == Some(From::Own) && self.waiting().is_empty()
     }
 
     /// Something to write, or the end to pass on.
     fn has_something(&self) -> bool {
-        !self.waiting().is_empty() || (!self.more && self.closes)
+        !self.waiting().is_empty() || (self.from.is_none() && self.closes)
     }
 
     fn waiting(&self) -> &[u8] {
@@ -458,7 +502,7 @@ impl Input {
 
     /// No more will come. On a terminal the end is typed: twice in the middle of a line, where once only sends it off.
     fn end(&mut self, on_terminal: bool) {
-        self.more = false;
+        self.from = None;
         if on_terminal {
             self.closes = false;
             let keys = if self.in_line { 2 } else { 1 };
@@ -467,7 +511,7 @@ impl Input {
     }
 
     fn is_done(&self) -> bool {
-        !self.more && self.waiting().is_empty()
+        self.from.is_none() && self.waiting().is_empty()
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
+use serde::{Deserialize, Serialize};
 
 /// As in the kernel's headers; `libc` has it in a type that is too narrow.
 const INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -264,27 +265,95 @@ pub(crate) fn raise_loopback(socket: impl AsFd) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has the kernel give a copied process the memory that it will use, before anybody waits for it.
+pub(crate) fn touch_memory() {
+    const STACK: usize = 32 * 1024;
+    // Small pieces, as they will be: they find what is free already. Fewer than the allocator would give back.
+    let pieces: Vec<Vec<u8>> = (0..160).map(|_| vec![1; 400]).collect();
+    drop(std::hint::black_box(pieces));
+    std::hint::black_box([1_u8; STACK]);
+}
+
+/// Whoever was told something and has to go on goes on first; what is left to do here can wait.
+pub(crate) fn let_others_run() {
+    rustix::thread::sched_yield();
+}
+
 /// What `wait4(2)` says of a process that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// The raw wait status.
     pub(crate) status: i32,
-    /// Processor time in user code, its waited-for children included.
+    /// Its own use, and that of its waited-for children.
+    pub(crate) used: Used,
+}
+
+/// What processes have used.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Used {
+    /// Processor time in user code.
     pub(crate) cpu_user: Duration,
-    /// Processor time in the kernel, its waited-for children included.
+    /// Processor time in the kernel.
     pub(crate) cpu_system: Duration,
     /// Largest resident size of any one of them, in bytes.
     pub(crate) largest: u64,
 }
 
+impl Used {
+    fn of(usage: &libc::rusage) -> Used {
+        Used {
+            cpu_user: duration_of(usage.ru_utime),
+            cpu_system: duration_of(usage.ru_stime),
+            largest: u64::try_from(usage.ru_maxrss).unwrap_or_default() * 1024,
+        }
+    }
+
+    /// By this process, and by its children that have been waited for.
+    pub(crate) fn so_far() -> io::Result<Used> {
+        let [own, children] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(|whose| {
+            let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+            // SAFETY: the pointer is to a live local of the right type, which the kernel only writes.
+            let result = unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
+            // SAFETY: `rusage` is plain integers and was zeroed, so it is initialised whether or not the kernel wrote it.
+            if result == 0 {
+                Ok(Used::of(&unsafe { usage.assume_init() }))
+            } else {
+                Err(io::Error::last_os_error())
+            }
+        });
+        let (own, children) = (own?, children?);
+        Ok(Used {
+            cpu_user: own.cpu_user + children.cpu_user,
+            cpu_system: own.cpu_system + children.cpu_system,
+            largest: own.largest.max(children.largest),
+        })
+    }
+}
+
 /// `wait4(2)`: until one child ends, or any with `None`.
 pub(crate) fn wait_for(child: Option<Pid>) -> io::Result<(Pid, Ended)> {
+    wait_with(child, libc::__WALL)?.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+/// Whether this process has no children any more. Those that have ended are waited for.
+pub(crate) fn is_alone() -> bool {
+    loop {
+        match wait_with(None, libc::__WALL | libc::WNOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => return false,
+            Err(error) => return error.raw_os_error() == Some(libc::ECHILD),
+        }
+    }
+}
+
+/// `None` if nobody has ended, and that was not to be waited for.
+fn wait_with(child: Option<Pid>, flags: i32) -> io::Result<Option<(Pid, Ended)>> {
     let pid = child.map_or(-1, |pid| pid.as_raw_nonzero().get());
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     let ended = loop {
         // SAFETY: both pointers are to live locals of the right type, which the kernel only writes.
-        let ended = unsafe { libc::wait4(pid, &raw mut status, libc::__WALL, usage.as_mut_ptr()) };
+        let ended = unsafe { libc::wait4(pid, &raw mut status, flags, usage.as_mut_ptr()) };
         if ended != -1 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             break ended;
         }
@@ -294,14 +363,7 @@ pub(crate) fn wait_for(child: Option<Pid>) -> io::Result<(Pid, Ended)> {
     }
     // SAFETY: `rusage` is plain integers and was zeroed, so it is initialised whether or not the kernel wrote it.
     let usage = unsafe { usage.assume_init() };
-    let pid = Pid::from_raw(ended).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-    let ended = Ended {
-        status,
-        cpu_user: duration_of(usage.ru_utime),
-        cpu_system: duration_of(usage.ru_stime),
-        largest: u64::try_from(usage.ru_maxrss).unwrap_or_default() * 1024,
-    };
-    Ok((pid, ended))
+    Ok(Pid::from_raw(ended).map(|pid| (pid, Ended { status, used: Used::of(&usage) })))
 }
 
 fn duration_of(time: libc::timeval) -> Duration {

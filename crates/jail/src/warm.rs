@@ -25,8 +25,8 @@ use crate::orders::send;
 use crate::plan::Plan;
 use crate::zygote::ZYGOTE_ARGUMENT;
 
-/// How many wait before anybody has asked for more at once.
-const FEWEST: usize = 1;
+/// How many wait before anybody has asked for more at once: one, and one while another is made.
+const FEWEST: usize = 2;
 /// For each processor, how many wait at most.
 const MOST_PER_PROCESSOR: usize = 4;
 /// After this long a waiting sandbox is made anew: small files of the system are copied when it is built.
@@ -94,14 +94,31 @@ impl Warm {
 
     /// Runs one request and waits for the answer. The sandbox ends when this process does.
     pub fn run(&self, request: &Request) -> Result<Response, HelperError> {
-        self.start(request)?.wait()
+        let answered = self.start(request)?.wait();
+        self.refill();
+        answered
     }
 
-    /// Starts one request. The sandbox ends when the handle is dropped.
+    /// Starts one request. The sandbox ends when the handle is dropped. Whoever has waited for it calls [`Warm::refill`].
     pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
         let started = self.inner.line()?.start(request);
-        self.inner.refill();
+        // While others wait, making another one would only slow down what has just begun.
+        if self.inner.waiting().lines.is_empty() {
+            self.inner.refill();
+        }
         started
+    }
+
+    /// Starts our own code for a plan, which waits for what [`Running::give`] brings; nothing if no sandbox is ready. Does
+    /// not block. Whoever has waited for it calls [`Warm::refill`].
+    pub fn begin(&self, plan: &Plan) -> Option<Running> {
+        let channel = self.inner.waiting().take_ready(Instant::now())?;
+        Line { channel, child: None }.begin(plan).ok()
+    }
+
+    /// Has as many wait as should: when a run is over.
+    pub fn refill(&self) {
+        self.inner.refill();
     }
 
     /// Starts a program that is talked to; see [`Helper::keep`].
@@ -167,13 +184,18 @@ impl Inner {
 impl Waiting {
     /// The one that has waited longest and is ready; else one that soon will be.
     fn take(&mut self, now: Instant) -> Option<UnixStream> {
+        self.take_ready(now).or_else(|| self.lines.pop_front().map(|(channel, _)| channel))
+    }
+
+    /// The one that has waited longest and is ready.
+    fn take_ready(&mut self, now: Instant) -> Option<UnixStream> {
         self.drop_useless(now);
         let ready = self.lines.iter().position(|(channel, _)| state_of(channel) == State::Ready);
         if ready.is_none() {
             self.missed = now;
             self.wanted = (self.wanted * 2).min(most());
         }
-        self.lines.remove(ready.unwrap_or(0)).map(|(channel, _)| channel)
+        self.lines.remove(ready?).map(|(channel, _)| channel)
     }
 
     /// Those that died, those that have waited for too long, and those that never come to be.

@@ -44,7 +44,7 @@ impl Watch {
     pub(crate) fn new(plan: &Plan, running: &Running) -> Watch {
         let memory = plan.keeps(Control::Memory) && running.cgroup.holds_memory().is_none();
         if plan.keeps(Control::Cpu) && running.cgroup.holds_cpu().is_none() {
-            confine_to_processors(running.pid, plan.draft().limits.cpu_millis);
+            confine_to_processors(running.init.pid, plan.draft().limits.cpu_millis);
         }
         let writable = running.opened.iter().enumerate().filter(|(_, d)| d.access == Access::Write);
         let disk: Vec<DiskLook> = if plan.keeps(Control::Disk) {
@@ -73,7 +73,8 @@ impl Watch {
             return None;
         }
         let limits = &plan.draft().limits;
-        let passed = if self.memory.as_mut().is_some_and(|look| look.exceeds(limits.memory, running.pid)) {
+        let passed = if self.memory.as_mut().is_some_and(|look| look.exceeds(limits.memory, running.init.pid))
+        {
             Some(Limit::Memory)
         } else {
             self.exceeds_disk(limits.disk, running).then_some(Limit::Disk)
@@ -102,7 +103,7 @@ impl Watch {
         }
         let until = now + BUDGET;
         let (mut counted, mut unnamed) = (0, BTreeMap::new());
-        for pid in processes_of(running.pid, until) {
+        for pid in processes_of(running.init.pid, until) {
             counted += written_bytes_of(pid);
             unnamed.extend(unnamed_files_of(&view_of(pid), until));
         }

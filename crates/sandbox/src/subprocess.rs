@@ -91,6 +91,8 @@ fn spawn(program: &std::ffi::OsStr, plan: &jail::Plan, input: &Feed) -> std::io:
         .stdin(match input {
             Feed::Bytes(_) => Stdio::piped(),
             Feed::Own => Stdio::inherit(),
+            // Nobody has one here.
+            Feed::Lifeline => Stdio::null(),
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

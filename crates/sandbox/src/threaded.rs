@@ -35,7 +35,36 @@ impl Launcher {
         self.check_walls()?;
         let running = self.start(request)?;
         begun(running.hangup().map_err(HelperError::Silent)?);
-        match running.wait()? {
+        self.wait(running)
+    }
+
+    /// Starts our own code for a plan ahead of its input, if a sandbox is ready for it. Does not block.
+    pub fn begin(&self, plan: &Plan) -> Option<Running> {
+        self.proved.get().and(self.warm.get())?.begin(plan)
+    }
+
+    /// Gives what was begun for this request its input, and waits for its end. `begun` gets what can end it before.
+    pub fn finish(
+        &self,
+        running: Running,
+        request: &Request,
+        begun: impl FnOnce(Hangup),
+    ) -> Result<Report, Refusal> {
+        if running.give(&request.input).is_err() {
+            // It is gone, and has begun with nothing.
+            drop(running);
+            return self.run(request, begun);
+        }
+        begun(running.hangup().map_err(HelperError::Silent)?);
+        self.wait(running)
+    }
+
+    fn wait(&self, running: Running) -> Result<Report, Refusal> {
+        let answered = running.wait();
+        if let Some(warm) = self.warm.get() {
+            warm.refill();
+        }
+        match answered? {
             Response::Report(report) => Ok(*report),
             refused => Err(told(refused)),
         }

@@ -37,6 +37,7 @@ pub use crash::watch_points;
 pub use inside::WORKER;
 pub use lifecycle::{KeptFor, Lifecycle};
 pub use operands::{Hold, InForce, Sealed};
+pub use pipeline::Ready;
 pub use program::{OwnProgram, ProgramError, Spoken, UnfitProgram, examine_program};
 pub use surroundings::{Owner, Surroundings};
 pub use tool::{CallKind, Ran, Tool, built_in};

@@ -1,7 +1,7 @@
 //! What tools need besides a grant: the way to a sandbox, the clock, and workers that wait.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use contract::{AgentName, Digest, Reason, TaskName};
 use jail::{Helper, Names};
@@ -11,6 +11,7 @@ use sandbox::{Host, Launcher, Proofs};
 use crate::lifecycle::Lifecycle;
 use crate::operands::{Holds, InForce};
 use crate::path::names_of;
+use crate::pipeline::Ready;
 use crate::pool::Pool;
 
 /// What tools need besides a grant. A clone is the same surroundings.
@@ -22,6 +23,7 @@ pub struct Surroundings {
     pool: Arc<Pool>,
     owner: Option<Owner>,
     in_force: Option<InForce>,
+    ready: Arc<Mutex<Option<Ready>>>,
 }
 
 /// For whom workers are kept: they serve nobody else.
@@ -51,7 +53,15 @@ impl Surroundings {
         let shared = Shared { binary, launcher, host, clock, digest: tokio::sync::OnceCell::new() };
         let shared = Arc::new(shared);
         let pool = Arc::new(Pool::new(Lifecycle::default()));
-        Surroundings { shared, names: Arc::default(), holds: None, pool, owner: None, in_force: None }
+        Surroundings {
+            shared,
+            names: Arc::default(),
+            holds: None,
+            pool,
+            owner: None,
+            in_force: None,
+            ready: Arc::default(),
+        }
     }
 
     /// The same where workers are kept as this says. Those that are kept already are not among them.
@@ -82,6 +92,12 @@ impl Surroundings {
     #[must_use]
     pub fn with_operands(&self, in_force: InForce) -> Surroundings {
         Surroundings { in_force: Some(in_force), ..self.clone() }
+    }
+
+    /// The same for one call for which a sandbox is ready.
+    #[must_use]
+    pub fn with_ready(&self, ready: Ready) -> Surroundings {
+        Surroundings { ready: Arc::new(Mutex::new(Some(ready))), ..self.clone() }
     }
 
     /// Ends the workers that are kept for this owner. Those at work end with their call, and are not used again.
@@ -132,6 +148,16 @@ impl Surroundings {
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// The sandbox that is ready for this call, if one is; for the first who asks.
+    pub(crate) fn take_ready(&self) -> Option<Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// For what does not block.
+    pub(crate) fn launcher(&self) -> &Launcher {
+        &self.shared.launcher
     }
 
     /// Does something that blocks with the way to a sandbox.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::files;
 use crate::operands::{Sealed, check_operands};
+use crate::pipeline::Ready;
 use crate::shell::Shell;
 use crate::surroundings::Surroundings;
 
@@ -42,6 +43,12 @@ pub trait Tool: Send + Sync {
         _at: &'a Surroundings,
     ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
         Box::pin(async { Ok(Sealed::default()) })
+    }
+
+    /// Gets a sandbox ready for a call that only reads, while somebody still records that it may run: nothing of what it
+    /// asks for begins. It is for [`Surroundings::with_ready`]. Does not block; where there is nothing to gain, does nothing.
+    fn get_ready(&self, _grant: &Grant, _arguments: &Canonical, _at: &Surroundings) -> Option<Ready> {
+        None
     }
 
     /// Does it. The grant is used up, whatever comes of it; cancelling, or dropping the future, ends every process of

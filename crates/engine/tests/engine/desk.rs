@@ -17,11 +17,12 @@ use sandbox::{Host, Proofs};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tools::{Ran, Surroundings, Tool};
+use tools::{Ran, Ready, Surroundings, Tool};
 
 /// What the tool was seen to do.
 #[derive(Default)]
 pub(crate) struct Seen {
+    asked_to_be_ready: AtomicUsize,
     /// How often it ran.
     pub(crate) runs: AtomicUsize,
     now: AtomicUsize,
@@ -70,6 +71,10 @@ impl Desk {
 
     pub(crate) async fn make(&self, request: Request) -> CallResult {
         self.engine.call(request, Duration::ZERO, CancellationToken::new()).await
+    }
+
+    pub(crate) fn asked_to_be_ready(&self) -> usize {
+        self.seen.asked_to_be_ready.load(Ordering::SeqCst)
     }
 
     pub(crate) fn runs(&self) -> usize {
@@ -163,6 +168,14 @@ impl Tool for Doer {
             trees: Vec::new(),
             hosts: Vec::new(),
         })
+    }
+
+    fn get_ready(&self, _grant: &Grant, arguments: &Canonical, _at: &Surroundings) -> Option<Ready> {
+        self.seen.asked_to_be_ready.fetch_add(1, Ordering::SeqCst);
+        if arguments.value()["what"] == "panic when it gets ready" {
+            panic!("SECRET-OF-THE-ARGUMENTS");
+        }
+        None
     }
 
     fn run<'a>(

@@ -54,6 +54,31 @@ async fn a_limit_outlives_a_restart_and_a_new_name_for_it() {
 }
 
 #[tokio::test]
+async fn nobody_gets_ready_for_an_agent_that_calls_too_often() {
+    let desk = Desk::open(limited("do", 2)).await;
+    for _ in 0..2 {
+        assert_eq!(desk.call("do", json!({})).await.status, CallStatus::Completed);
+    }
+    // The first that is one too many is only known when it is recorded.
+    for _ in 0..5 {
+        assert_eq!(code(&desk.call("do", json!({})).await), "rate_limited");
+    }
+    assert_eq!((desk.asked_to_be_ready(), desk.runs()), (3, 2));
+    // Another agent is not concerned, and a call that is not one too many ends it.
+    desk.make(request("tester", "do", json!({}))).await;
+    desk.call("do.more", json!({})).await;
+    desk.call("do.more", json!({})).await;
+    assert_eq!((desk.asked_to_be_ready(), desk.runs()), (5, 5));
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_to_get_ready_is_run_all_the_same() {
+    let desk = Desk::open(settings()).await;
+    let result = desk.call("do", json!({ "what": "panic when it gets ready" })).await;
+    assert_eq!((result.status, desk.asked_to_be_ready(), desk.runs()), (CallStatus::Completed, 1, 1));
+}
+
+#[tokio::test]
 async fn what_is_refused_uses_up_nothing() {
     let desk = Desk::open(limited("do", 2)).await;
     for _ in 0..5 {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::{Action, EgressClass, Profile, Reason, SafetyClass};
-use jail::{ChangeReport, Hangup, HelperError, Limits, Plan, Program, Request, Strictness};
+use jail::{ChangeReport, Hangup, HelperError, Limits, Plan, Program, Request, Running, Strictness};
 use policy::{Facets, Grant, WorkspaceAccess};
 use sandbox::{PlanRequest, Refusal};
 use tokio_util::sync::CancellationToken;
@@ -80,6 +80,16 @@ impl Commands {
             return Err(taken_back());
         }
         prepared.run(at, cancel).await
+    }
+
+    /// Gets a sandbox ready for them, if they only read and no file has to be sealed in it.
+    pub(crate) fn get_ready(self, grant: &Grant, at: &Surroundings) -> Option<Ready> {
+        if self.profile != Profile::Inspect || at.in_force().is_some() {
+            return None;
+        }
+        let plan = self.prepare(grant, at).ok()?.plan;
+        let running = at.launcher().begin(&plan)?;
+        Some(Ready { plan, running: Some(running) })
     }
 
     /// Binds the files that they name.
@@ -154,6 +164,29 @@ impl Commands {
     }
 }
 
+/// A sandbox in which our own code waits to be told what it is to do. If that never comes, it ends with this.
+#[derive(Debug)]
+pub struct Ready {
+    plan: Plan,
+    running: Option<Running>,
+}
+
+impl Ready {
+    /// The run, if it is one of this plan.
+    fn taken_for(mut self, plan: &Plan) -> Option<Running> {
+        if self.plan == *plan { self.running.take() } else { None }
+    }
+}
+
+impl Drop for Ready {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            // Its end is waited for.
+            tokio::task::spawn_blocking(move || drop(running));
+        }
+    }
+}
+
 /// Commands that have their plan.
 struct Prepared {
     plan: Plan,
@@ -176,6 +209,7 @@ impl Prepared {
             () = cancel.cancelled() => return Err(taken_back()),
             () = tokio::time::sleep(self.timeout) => return Err(busy()),
         };
+        let ready = at.take_ready().and_then(|ready| ready.taken_for(&self.plan));
         let request = Request { plan: self.plan, sealed: self.sealed, input };
         let ending = Arc::new(Ending::default());
         let of_run = Arc::clone(&ending);
@@ -184,7 +218,11 @@ impl Prepared {
         let running = at.launch(move |launcher| {
             // Until its last process has ended, whoever stops waiting for it.
             let _hold = hold;
-            launcher.run(&request, |hangup| of_run.begun(hangup))
+            let begun = |hangup| of_run.begun(hangup);
+            match ready {
+                Some(running) => launcher.finish(running, &request, begun),
+                None => launcher.run(&request, begun),
+            }
         });
         tokio::pin!(running);
         let mut cancelled = false;

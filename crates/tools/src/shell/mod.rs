@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::inside::{Stage, StageEnd};
 use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, danger_of, facets_of};
+use crate::pipeline::{Commands, Ended, MAX_STAGES, Ready, danger_of, facets_of};
 use crate::surroundings::Surroundings;
 use crate::tool::{CallKind, Ran, Tool, check_grant};
 use definition::definition;
@@ -76,6 +76,10 @@ impl Tool for Shell {
         at: &'a Surroundings,
     ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
         Box::pin(async move { commands_of(arguments, at.names())?.seal(workspace, at).await })
+    }
+
+    fn get_ready(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Option<Ready> {
+        self.commands(grant, arguments, at).ok()?.get_ready(grant, at)
     }
 
     fn run<'a>(

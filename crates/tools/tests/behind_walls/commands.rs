@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use contract::Canonical;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,11 @@ pub(crate) const TESTS: &[Test] = &[
     ("dropping_the_future_ends_the_whole_tree", dropping_the_future_ends_the_whole_tree),
     ("long_output_is_cut_for_the_model_and_kept_whole", long_output_is_cut_for_the_model_and_kept_whole),
     ("somebody_left_behind_is_not_waited_for", somebody_left_behind_is_not_waited_for),
+    ("a_sandbox_that_waited_has_the_memory_of_its_call", a_sandbox_that_waited_has_the_memory_of_its_call),
+    (
+        "what_is_ready_for_one_call_is_not_used_for_another",
+        what_is_ready_for_one_call_is_not_used_for_another,
+    ),
     ("a_command_cannot_speak_for_its_worker", a_command_cannot_speak_for_its_worker),
     ("there_is_no_network_and_networked_is_refused", there_is_no_network_and_networked_is_refused),
 ];
@@ -271,6 +277,72 @@ fn somebody_left_behind_is_not_waited_for() {
     assert_eq!((&done["stdout"], &done["exit_code"]), (&json!("done\n"), &json!(0)));
     assert!(begun.elapsed() < Duration::from_secs(50), "it waited for somebody who holds a pipe");
     assert!(wait_until(|| !is_running("98764")));
+}
+
+fn a_sandbox_that_waited_has_the_memory_of_its_call() {
+    const TAKEN: &str = "200000000";
+    let mut bench = Bench::new();
+    let take = |bench: &Bench| {
+        let ran = bench.call(
+            "shell",
+            json!({
+                "command": "head", "args": ["-c", TAKEN, "/dev/zero"],
+                "stages": [{ "command": "tail", "args": ["-c", TAKEN] }, { "command": "wc", "args": ["-c"] }],
+            }),
+        );
+        let stdout = ran.output.structured["stdout"].as_str().unwrap_or_default().trim().to_owned();
+        (stdout, ran.facts.enforced["memory"].clone())
+    };
+    // From the second one on, sandboxes wait, with the usual limit.
+    let [_, _, (stdout, usual)] = [(); 3].map(|()| take(&bench));
+    assert_eq!(stdout, TAKEN);
+    let most = bench.limits.memory;
+    for memory in [most * 2, most / 2, most * 4] {
+        bench.limits.memory = memory;
+        assert_eq!(take(&bench), (TAKEN.to_owned(), usual.clone()), "{memory}");
+    }
+    bench.limits.memory = 64 << 20;
+    let (stdout, enforced) = take(&bench);
+    assert_eq!(enforced, usual);
+    // Where it is only watched, it may be over before anybody looks.
+    assert!(enforced.level != "enforced" || stdout != TAKEN, "{enforced:?}");
+}
+
+fn what_is_ready_for_one_call_is_not_used_for_another() {
+    let (one, other) = (Bench::new(), Bench::new());
+    one.put("a.txt", "one");
+    other.put("a.txt", "other");
+    let arguments = Canonical::of(json!({ "command": "cat", "args": ["a.txt"] })).unwrap();
+    let tool = one.tool("shell");
+    let ready = || {
+        // Sandboxes wait from the second run on; how soon is the machine's business.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            assert_eq!(one.call("shell", arguments.value().clone()).output.content, "one");
+            let grant = one.grant(&*tool, &arguments).unwrap();
+            if let Some(ready) = tool.get_ready(&grant, &arguments, &one.at) {
+                return ready;
+            }
+            assert!(Instant::now() < deadline, "nothing ever waits");
+        }
+    };
+    let _context = runtime().enter();
+    for (bench, content) in [(&one, "one"), (&other, "other")] {
+        let at = bench.at.with_ready(ready());
+        let grant = bench.grant(&*tool, &arguments).unwrap();
+        let ran = runtime().block_on(tool.run(grant, &arguments, &at, CancellationToken::new()));
+        assert_eq!((ran.output.content.as_str(), ran.failure), (content, None));
+        // It was used up, or thrown away.
+        let again = bench.grant(&*tool, &arguments).unwrap();
+        let ran = runtime().block_on(tool.run(again, &arguments, &at, CancellationToken::new()));
+        assert_eq!((ran.output.content.as_str(), ran.failure), (content, None));
+    }
+    // One that writes, and one whose grant is not for it, get nothing.
+    let writing = Canonical::of(json!({ "command": "cat", "args": ["a.txt"], "profile": "build" })).unwrap();
+    for (given, asked) in [(&writing, &writing), (&arguments, &writing)] {
+        let grant = one.grant(&*tool, given).unwrap();
+        assert!(tool.get_ready(&grant, asked, &one.at).is_none());
+    }
 }
 
 fn a_command_cannot_speak_for_its_worker() {
