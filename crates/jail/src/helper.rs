@@ -252,7 +252,7 @@ impl Running {
         self.line.send(&[input])
     }
 
-    /// Waits for the answer. No process of the sandbox is alive then.
+    /// Waits for the answer. No process of the sandbox is alive then but its init, which does nothing any more.
     pub fn wait(mut self) -> Result<Response, HelperError> {
         let bytes = read_answer(&self.line.channel).map_err(HelperError::Silent)?;
         self.has_answered = true;
