@@ -59,8 +59,10 @@ impl Canonical {
     /// The form of a value that is here already.
     pub fn of(mut value: Value) -> Result<Canonical, CanonicalError> {
         settle_numbers(&mut value)?;
-        let text = serde_json_canonicalizer::to_string(&value)
-            .map_err(|error| CanonicalError::Json { why: error.to_string() })?;
+        let mut text = Vec::new();
+        write(&value, &mut text).map_err(|error| CanonicalError::Json { why: error.to_string() })?;
+        let text =
+            String::from_utf8(text).map_err(|error| CanonicalError::Json { why: error.to_string() })?;
         Ok(Canonical { value, text })
     }
 
@@ -98,6 +100,44 @@ fn settle_numbers(value: &mut Value) -> Result<(), CanonicalError> {
         Value::Object(members) => members.values_mut().try_for_each(settle_numbers),
         _ => Ok(()),
     }
+}
+
+/// Writes a value whose numbers are settled. Members stand in the order of their names' UTF-16 units; texts are written as
+/// `serde_json` does, and whole numbers as they are. How a fraction is written is left to those who know it by heart.
+fn write(value: &Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
+            out.push(b'{');
+            for (place, (name, member)) in members.into_iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                serde_json::to_writer(&mut *out, name)?;
+                out.push(b':');
+                write(member, out)?;
+            }
+            out.push(b'}');
+        }
+        Value::Array(items) => {
+            out.push(b'[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                write(item, out)?;
+            }
+            out.push(b']');
+        }
+        Value::Number(number) if number.is_f64() => {
+            out.extend(serde_json_canonicalizer::to_vec(number)?);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            serde_json::to_writer(out, value)?;
+        }
+    }
+    Ok(())
 }
 
 fn settled(number: &Number) -> Option<Number> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{AgentName, Category, Contract, ToolName, nearest};
-use policy::{GrantLimits, Settings, ToolFacts, may_see};
+use policy::{GrantLimits, Settings, Sight, ToolFacts};
 use thiserror::Error;
 use tools::Tool;
 
@@ -70,10 +70,11 @@ impl Catalogue {
     }
 
     /// The contracts that an agent may know of.
-    pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Contract> {
+    pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<&Contract> {
         let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
-        let visible = self.listed.values().filter(|listed| may_see(agent, &listed.facts, settings).is_ok());
-        visible.map(|listed| listed.tool.contract().clone()).collect()
+        let sight = Sight::of(agent, settings);
+        let visible = self.listed.values().filter(|listed| sight.sees(&listed.facts));
+        visible.map(|listed| listed.tool.contract()).collect()
     }
 
     /// What an agent may have meant, among the tools it may know of.

@@ -127,21 +127,21 @@ impl Engine {
         let local_operator = local_operator(&store, &options.home, now).await?;
         let registered: Vec<ToolRow> =
             options.tools.iter().map(|tool| ToolRow::of(tool.contract())).collect();
-        store.register_tools(&registered, now).await?;
+        let states = store.register_tools(&registered, now).await?;
         let mut listed = Vec::new();
-        for tool in options.tools {
+        for (tool, row) in options.tools.into_iter().zip(registered) {
             let contract = tool.contract();
-            let Some(row) = store.tool(contract.name()).await? else { continue };
+            let Some(state) = states.get(contract.name()) else { continue };
             let facts = policy::ToolFacts {
                 name: contract.name().clone(),
                 hash: contract.hash(),
                 category: contract.definition().category,
                 safety: contract.definition().safety,
                 egress: contract.definition().egress,
-                status: row.status,
+                status: state.status,
                 // The table can make a tool stricter than its contract, and never less: whoever writes it has no key.
                 trust: contract.trust(),
-                requires_approval: row.requires_approval || ToolRow::of(contract).requires_approval,
+                requires_approval: state.requires_approval || row.requires_approval,
                 limits: limits_of(contract, &options.timeouts),
             };
             listed.push(Listed { tool, facts });
@@ -174,7 +174,7 @@ impl Engine {
     }
 
     /// The tools that an agent may know of.
-    pub fn tools_for(&self, agent: &AgentName) -> Vec<Contract> {
+    pub fn tools_for(&self, agent: &AgentName) -> Vec<&Contract> {
         self.inner.catalogue.visible_to(agent, self.settings())
     }
 

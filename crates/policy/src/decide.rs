@@ -1,25 +1,36 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, ToolStatus, TrustLabel,
+    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, TrustLabel,
 };
 
 use crate::address::is_special_host;
-use crate::facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
+use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
 use crate::settings::{Agent, Policy, Settings};
+use crate::sight::Sight;
 use crate::spelling::Known;
 use crate::verdict::{Question, Ruling, Step, Verdict};
 
 /// Decides one call. Runs nothing, and says how it came to its answer.
 pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     let settings = policy.settings();
-    let mut hearing =
-        Hearing { call, facts, policy, settings, trace: Vec::new(), asks: Vec::new(), quorum: 1 };
+    let Facets { commands, trees, .. } = &call.facets;
+    let mut hearing = Hearing {
+        call,
+        facts,
+        policy,
+        settings,
+        rules: policy.rules_about(&call.tool.name),
+        known: Known::of(commands, trees, Some(&facts.workspace)),
+        trace: Vec::new(),
+        asks: Vec::new(),
+        quorum: 1,
+    };
     let outcome = hearing.hear();
     let verdict = match outcome {
         Err(reason) => Verdict::Deny(reason),
@@ -28,36 +39,14 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     Ruling { verdict, trace: hearing.trace }
 }
 
-/// Whether an agent may use a tool at all, whatever the arguments: it is not even shown the others.
-pub fn may_see(agent: &Agent, tool: &ToolFacts, settings: &Settings) -> Result<String, Reason> {
-    let name = &tool.name;
-    if matches!(tool.status, ToolStatus::Disabled | ToolStatus::Suspended) {
-        return Err(Reason::tool_disabled(format!("`{name}` is {}", tool.status)));
-    }
-    if settings.disabled.iter().any(|glob| glob.matches(name)) {
-        return Err(Reason::tool_disabled(format!("`{name}` is switched off by the configuration")));
-    }
-    if let Some(why) = settings.unavailable.get(&tool.category) {
-        return Err(Reason::cannot_enforce(why));
-    }
-    if let Some(glob) = agent.denied.iter().find(|glob| glob.matches(name)) {
-        return Err(Reason::denied_by_list(format!("the agent's denied list has `{}`", glob.as_str())));
-    }
-    if let Some(glob) = agent.allowed.iter().find(|glob| glob.matches(name)) {
-        return Ok(format!("the agent's allowed list has `{}`", glob.as_str()));
-    }
-    let constraints = settings.constraints_of(agent);
-    if constraints.categories.contains(&tool.category) {
-        return Ok(format!("level `{}` includes `{}`", agent.level, tool.category));
-    }
-    Err(Reason::not_in_level(format!("level `{}` does not include `{}`", agent.level, tool.category)))
-}
-
 struct Hearing<'a> {
     call: &'a Admitted,
     facts: &'a Facts,
     policy: &'a Policy,
     settings: &'a Settings,
+    /// Those about the tool.
+    rules: Vec<&'a ApprovalRule>,
+    known: Known<'a>,
     trace: Vec<Step>,
     asks: Vec<String>,
     quorum: usize,
@@ -70,20 +59,21 @@ enum Default {
     Ask,
 }
 
-impl Hearing<'_> {
+impl<'a> Hearing<'a> {
     fn hear(&mut self) -> Result<(), Reason> {
         let settings = self.settings;
         let Some(agent) = settings.agents.get(&self.call.agent) else {
             let reason = Reason::unknown_agent(format!("there is no agent `{}`", self.call.agent));
             return self.deny("agent", reason);
         };
-        match may_see(agent, &self.call.tool, settings) {
+        let sight = Sight::of(agent, settings);
+        match sight.explain(&self.call.tool) {
             Ok(why) => self.say("permission", "allow", why),
             Err(reason) => return self.deny("permission", reason),
         }
-        let constraints = settings.constraints_of(agent);
-        self.hear_constraints(agent, &constraints)?;
-        self.hear_commands(&constraints)?;
+        let constraints = sight.constraints();
+        self.hear_constraints(agent, constraints)?;
+        self.hear_commands(constraints)?;
         self.hear_file_settings()?;
         self.hear_class()?;
         self.hear_action(agent);
@@ -234,18 +224,14 @@ impl Hearing<'_> {
         if agent.autonomy == Autonomy::Full && stays_inside {
             return Some("autonomy `full`: it stays in the sandbox".to_owned());
         }
-        let (rule, _) = self.rules().find(|(rule, _)| rule.effect == RuleEffect::Approve)?;
+        let mut approving = self.rules.iter().filter(|rule| rule.effect == RuleEffect::Approve);
+        let rule = approving.find(|rule| self.fit(rule) != Fit::None)?;
         stays_inside.then(|| format!("{} approves `{}`", rule.place, rule.tool.as_str()))
     }
 
-    /// The rules that speak about the call, and how clearly.
-    fn rules(&self) -> impl Iterator<Item = (&ApprovalRule, Fit)> {
-        let of_tool = self.settings.rules.iter().filter(|rule| rule.tool.matches(&self.call.tool.name));
-        let Facets { commands, trees, .. } = &self.call.facets;
-        let known = Known { commands, trees, workspace: Some(&self.facts.workspace) };
-        of_tool
-            .map(move |rule| (rule, rule.fits(&self.call.values, known)))
-            .filter(|(_, fit)| *fit != Fit::None)
+    /// Whether a rule about the tool speaks about the call, and how clearly.
+    fn fit(&self, rule: &'a ApprovalRule) -> Fit {
+        rule.fits(&self.call.values, &self.known)
     }
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
@@ -266,18 +252,14 @@ impl Hearing<'_> {
     }
 
     fn hear_rules(&mut self) -> Result<(), Reason> {
-        let heard: Vec<(String, RuleEffect, usize)> = self
-            .rules()
-            .map(|(rule, fit)| {
-                let unclear = match fit {
-                    Fit::Unclear(why) => format!(" ({why})"),
-                    Fit::Clear | Fit::None => String::new(),
-                };
-                (format!("{}{unclear}", rule.described()), rule.effect, rule.quorum)
-            })
-            .collect();
-        for (what, effect, quorum) in heard {
-            match effect {
+        for rule in self.rules.clone() {
+            let what = match self.fit(rule) {
+                Fit::None => continue,
+                Fit::Clear => rule.described(),
+                Fit::Unclear(why) => format!("{} ({why})", rule.described()),
+            };
+            let quorum = rule.quorum;
+            match rule.effect {
                 RuleEffect::Approve => self.say("rule", "-", format!("{what} approves what can be waived")),
                 RuleEffect::Prompt => {
                     self.quorum = self.quorum.max(quorum);

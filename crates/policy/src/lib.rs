@@ -13,18 +13,20 @@ mod facts;
 mod grant;
 mod hint;
 mod hook;
+mod index;
 mod level;
 mod rates;
 mod resources;
 mod rule;
 mod settings;
+mod sight;
 mod spelling;
 mod standing;
 mod verdict;
 mod wildcard;
 
 pub use address::is_special_host;
-pub use decide::{decide, may_see};
+pub use decide::decide;
 pub use facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
 pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
@@ -39,5 +41,7 @@ pub use rule::{
 pub use settings::{
     Agent, Asking, Escalation, FileSettings, Policy, Settings, ShellSettings, ToolGlob, ToolGlobError,
 };
+pub use sight::{Sight, may_see};
+pub use spelling::TextPattern;
 pub use standing::Standing;
 pub use verdict::{Question, Ruling, Step, Verdict};

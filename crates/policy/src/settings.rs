@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use crate::hook::HookSettings;
+use crate::index::RuleIndex;
 use crate::level::{Constraints, Overrides};
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
@@ -179,18 +180,26 @@ impl Default for FileSettings {
     }
 }
 
-/// Settings in force, with the hash by which decisions name them: computed once, not for every call.
+/// Settings in force, with the hash by which decisions name them and which rules are about which tools: found out once,
+/// not for every call.
 #[derive(Clone, Debug)]
 pub struct Policy {
     settings: Settings,
     hash: Digest,
+    index: RuleIndex,
 }
 
 impl Policy {
     /// Puts settings in force, if they can be named.
     pub fn of(settings: Settings) -> Result<Policy, CanonicalError> {
         let hash = settings.hash()?;
-        Ok(Policy { settings, hash })
+        let index = RuleIndex::of(&settings.rules);
+        Ok(Policy { settings, hash, index })
+    }
+
+    /// The rules about a tool, in order.
+    pub(crate) fn rules_about(&self, tool: &ToolName) -> Vec<&ApprovalRule> {
+        self.index.about(tool).into_iter().filter_map(|place| self.settings.rules.get(place)).collect()
     }
 
     /// What decides.
@@ -222,6 +231,9 @@ impl Settings {
         base.with(&agent.overrides)
     }
 }
+
+/// The characters of a pattern over tool names that may stand for others.
+const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', ','];
 
 /// A pattern over tool names: `fs.*`, `shell`, `mcp_files_*`.
 #[derive(Clone)]
@@ -261,6 +273,11 @@ impl ToolGlob {
     /// Whether a tool is meant.
     pub fn matches(&self, tool: &ToolName) -> bool {
         self.matcher.is_match(tool.as_str())
+    }
+
+    /// What every name begins with that it fits: all of it before the first character that may stand for another.
+    pub(crate) fn beginning(&self) -> &str {
+        self.text.split(SPECIAL).next().unwrap_or_default()
     }
 
     /// The pattern as it was written, in our names.

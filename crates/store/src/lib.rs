@@ -71,7 +71,7 @@ pub use owners::Fate;
 pub use place::{UrlError, names_no_secret};
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
-pub use registry::{RegisterError, ToolRow};
+pub use registry::{RegisterError, ToolRow, ToolState};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};

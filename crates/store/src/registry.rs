@@ -1,6 +1,6 @@
 //! The tools there are, and every version of them there ever was.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use contract::{
     Canonical, Category, Contract, Digest, EgressClass, SafetyClass, ToolName, ToolStatus, TrustLabel,
@@ -15,7 +15,11 @@ use crate::open::Store;
 use crate::read::{digest, flag, json as json_of, parsed};
 use crate::write::Write;
 
-const ALL: &str = "SELECT * FROM tools ORDER BY name";
+/// Without what authors wrote, which is long and nobody who asks about all tools needs.
+const STATES: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust \
+    FROM tools";
+const STATE: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust \
+    FROM tools WHERE name = $1";
 const BY_NAME: &str = "SELECT * FROM tools WHERE name = $1";
 const ALIKE: &str = "SELECT name FROM tools WHERE look = $1 AND name <> $2";
 const ADD: &str = "INSERT INTO tools (name, look, category, input_schema, output_schema, auth, requires_approval, \
@@ -58,6 +62,22 @@ pub struct ToolRow {
     pub trust: TrustLabel,
     /// All that its author wrote.
     pub definition: Value,
+}
+
+/// What the registry has about a tool besides what its author wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolState {
+    /// Whether people are asked first.
+    pub requires_approval: bool,
+    /// Whether it may be called.
+    pub status: ToolStatus,
+    category: Category,
+    auth: String,
+    is_dangerous: bool,
+    egress: EgressClass,
+    safety: SafetyClass,
+    hash: Digest,
+    trust: TrustLabel,
 }
 
 /// Why a tool was not registered.
@@ -105,7 +125,7 @@ impl ToolRow {
     }
 
     /// Whether a row says the same already.
-    fn is_recorded_in(&self, row: &ToolRow) -> bool {
+    fn is_recorded_in(&self, row: &ToolState) -> bool {
         let asks = self.requires_approval || self.egress == EgressClass::Write;
         // What an operator has pinned is as they left it, for as long as the definition is the same.
         if row.trust == TrustLabel::Pinned {
@@ -120,26 +140,31 @@ impl ToolRow {
 }
 
 impl Store {
-    /// Registers tools, all or none. What is known already stays; what has changed becomes a new version.
+    /// Registers tools, all or none, and says what the registry has about every tool that it knows. What is known already
+    /// stays; what has changed becomes a new version.
     ///
     /// A tool that an operator has pinned is not replaced: it is suspended until somebody has looked at the new version.
-    pub async fn register_tools(&self, tools: &[ToolRow], now: i64) -> Result<(), RegisterError> {
-        let known: HashMap<ToolName, ToolRow> =
-            self.tools().await?.into_iter().map(|row| (row.name.clone(), row)).collect();
-        let is_recorded = |tool: &ToolRow| known.get(&tool.name).is_some_and(|row| tool.is_recorded_in(row));
-        for (at, tool) in tools.iter().enumerate() {
-            if tools.iter().skip(at + 1).any(|other| other.name == tool.name) {
-                return Err(RegisterError::Duplicate { name: tool.name.clone() });
-            }
+    pub async fn register_tools(
+        &self,
+        tools: &[ToolRow],
+        now: i64,
+    ) -> Result<HashMap<ToolName, ToolState>, RegisterError> {
+        let mut names = HashSet::new();
+        if let Some(twice) = tools.iter().find(|tool| !names.insert(&tool.name)) {
+            return Err(RegisterError::Duplicate { name: twice.name.clone() });
         }
-        if tools.iter().all(is_recorded) {
-            return Ok(());
+        let known = self.tool_states().await?;
+        let is_recorded = |tool: &&ToolRow| known.get(&tool.name).is_some_and(|row| tool.is_recorded_in(row));
+        let (_, unrecorded): (Vec<&ToolRow>, Vec<&ToolRow>) = tools.iter().partition(is_recorded);
+        if unrecorded.is_empty() {
+            return Ok(known);
         }
         let mut write = self.write().await?;
-        for tool in tools {
+        for tool in unrecorded {
             register(&mut write, tool, now).await?;
         }
-        Ok(write.commit().await?)
+        write.commit().await?;
+        Ok(self.tool_states().await?)
     }
 
     /// One tool.
@@ -148,17 +173,17 @@ impl Store {
         query.fetch_optional(&mut *self.read().await?).await?.as_ref().map(tool_row).transpose()
     }
 
-    /// All tools, by name.
-    pub async fn tools(&self) -> Result<Vec<ToolRow>, StoreError> {
-        let rows = sqlx::query(ALL).fetch_all(&mut *self.read().await?).await?;
-        rows.iter().map(tool_row).collect()
+    /// All tools in one statement: a gate that starts has to know about each of them.
+    async fn tool_states(&self) -> Result<HashMap<ToolName, ToolState>, StoreError> {
+        let rows = sqlx::query(STATES).fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(|row| Ok((tool_name(row)?, tool_state(row)?))).collect()
     }
 }
 
 async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), RegisterError> {
     let name = tool.name.as_str();
-    let known = sqlx::query(BY_NAME).bind(name).fetch_optional(write.connection().await?).await;
-    let known = known.map_err(StoreError::from)?.as_ref().map(tool_row).transpose()?;
+    let known = sqlx::query(STATE).bind(name).fetch_optional(write.connection().await?).await;
+    let known = known.map_err(StoreError::from)?.as_ref().map(tool_state).transpose()?;
     let definition = Canonical::of(tool.definition.clone()).map_err(StoreError::from)?.text().to_owned();
     keep_version(write, tool, &definition, now).await?;
     match known {
@@ -199,7 +224,7 @@ async fn keep_version(
     Ok(())
 }
 
-async fn suspend(write: &mut Write<'_>, tool: &ToolRow, row: &ToolRow, now: i64) -> Result<(), StoreError> {
+async fn suspend(write: &mut Write<'_>, tool: &ToolRow, row: &ToolState, now: i64) -> Result<(), StoreError> {
     if row.status == ToolStatus::Suspended {
         return Ok(());
     }
@@ -277,9 +302,27 @@ async fn tell(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), Sto
     Ok(())
 }
 
+fn tool_name(row: &AnyRow) -> Result<ToolName, StoreError> {
+    parsed(row, "name", |text| ToolName::parse(text).ok())
+}
+
+fn tool_state(row: &AnyRow) -> Result<ToolState, StoreError> {
+    Ok(ToolState {
+        requires_approval: flag(row, "requires_approval")?,
+        status: parsed(row, "status", ToolStatus::parse)?,
+        category: parsed(row, "category", Category::parse)?,
+        auth: row.try_get("auth")?,
+        is_dangerous: flag(row, "is_dangerous")?,
+        egress: parsed(row, "egress", EgressClass::parse)?,
+        safety: parsed(row, "safety", SafetyClass::parse)?,
+        hash: digest(row, "hash")?,
+        trust: parsed(row, "trust", TrustLabel::parse)?,
+    })
+}
+
 fn tool_row(row: &AnyRow) -> Result<ToolRow, StoreError> {
     Ok(ToolRow {
-        name: parsed(row, "name", |text| ToolName::parse(text).ok())?,
+        name: tool_name(row)?,
         category: parsed(row, "category", Category::parse)?,
         input_schema: json_of(row, "input_schema")?,
         output_schema: json_of(row, "output_schema")?,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use engine::AnswerRefused;
-use policy::{ApprovalRule, ArgumentPath, Conditions, Pattern, RuleEffect, Settings, ToolGlob};
+use policy::{ApprovalRule, ArgumentPath, Conditions, Pattern, RuleEffect, Settings, TextPattern, ToolGlob};
 use serde_json::{Value, json};
 use store::Vote;
 
@@ -158,7 +158,7 @@ fn denying(tool: &str, argument: &str, pattern: &str) -> Try<Settings> {
 }
 
 fn ruled(settings: Settings, effect: RuleEffect, tool: &str, argument: &str, pattern: &str) -> Try<Settings> {
-    let arguments = [(ArgumentPath::parse(argument)?, Pattern::Text(pattern.to_owned()))].into();
+    let arguments = [(ArgumentPath::parse(argument)?, Pattern::Text(TextPattern::of(pattern)))].into();
     let when = Conditions { arguments, amount: None };
     let rule =
         ApprovalRule { when, ..ApprovalRule::about(ToolGlob::parse(tool)?, effect, "toolgate.yaml:1") };

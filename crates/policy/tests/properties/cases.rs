@@ -1,7 +1,7 @@
 //! Calls, facts and settings at random. Small alphabets, so that things meet.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use contract::{
@@ -9,14 +9,15 @@ use contract::{
     OperatorName, Profile, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, ApprovalRule, Command, Consent, Facets, Facts, FileSettings, FileSystem, Git,
-    GrantLimits, Network, Overrides, RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob,
-    WorkspaceAccess,
+    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Command, Conditions, Consent,
+    Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, Pattern, RuleEffect,
+    Settings, ShellSettings, Terminal, TextPattern, ToolFacts, ToolGlob, WorkspaceAccess,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::{of, weighted};
 use proptest::prelude::*;
 use proptest::sample::select;
+use serde_json::{Value, json};
 
 pub(crate) const PRIVATE_HOSTS: [&str; 3] = ["169.254.169.254", "localhost", "::ffff:10.0.0.1"];
 
@@ -44,8 +45,27 @@ const ACTIONS: [&str; 22] = [
     "mcp:call",
     "budget:spend",
 ];
-const TOOLS: [&str; 6] = ["fs.read", "fs.write", "shell", "git.push", "mcp_x_y", "pay"];
-const GLOBS: [&str; 6] = ["fs.*", "fs.read", "shell", "git.*", "*", "mcp_*"];
+const TOOLS: [&str; 8] = ["fs.read", "fs.readers", "fs.write", "f", "shell", "git.push", "mcp_x_y", "pay"];
+/// Lists name some of them, by what they begin with or not at all.
+const GLOBS: [&str; 14] = [
+    "fs.*",
+    "fs.read",
+    "shell",
+    "git.*",
+    "*",
+    "mcp_*",
+    "f*",
+    "fs.rea?",
+    "*.push",
+    "{fs,git}.*",
+    "[f-m]*",
+    "fs.read{,ers}",
+    "*e*",
+    "?s.write",
+];
+const TEXTS: [&str; 7] = ["infra", "infra/a", "INFRA/b", "/work/infra/a", "docs/x", "docs", "\u{e4}"];
+const TEXT_PATTERNS: [&str; 9] =
+    ["infra/*", "infra", "docs*", "*", "*/a", "i?fra/*", "/work/infra/*", "?", "nowhere/*"];
 const COMMANDS: [&str; 5] = ["ls", "rm", "/bin/rm", "cargo", "x/rm"];
 
 /// One call, what is true, and what is configured.
@@ -61,8 +81,9 @@ pub(crate) fn agent_name() -> AgentName {
 }
 
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    let parts = (tool(), facets(), facts(), settings(), weighted(0.5, consent()), prop::bool::weighted(0.9));
-    parts.prop_map(|(mut tool, facets, facts, settings, consent, covered)| {
+    let about_it = (tool(), facets(), arguments());
+    let parts = (about_it, facts(), settings(), weighted(0.5, consent()), prop::bool::weighted(0.9));
+    parts.prop_map(|((mut tool, facets, values), facts, settings, consent, covered)| {
         // Most tools say all that their calls do.
         if covered {
             tool.safety = tool.safety.max(facets.safety);
@@ -76,7 +97,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             facets,
             operands: Some(Digest::of(b"files")),
             arguments: Digest::of(b"arguments"),
-            values: std::sync::Arc::default(),
+            values: Arc::new(values),
             asked_at: 1_000,
         };
         // Good for this very call, but for what was made wrong about it.
@@ -91,6 +112,18 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             expires_at: if wrong == 5 { facts.now } else { facts.now + 1 },
         });
         Case { call, facts: Facts { consent, ..facts }, settings }
+    })
+}
+
+/// What stands where rules look: as it should, of another kind, or not at all.
+fn arguments() -> impl Strategy<Value = Value> {
+    let text = select(&TEXTS).prop_map(Value::from);
+    let path = prop_oneof![6 => text, 1 => Just(json!(["infra/a"]))];
+    let amount = prop_oneof![6 => (0..200_u64).prop_map(Value::from), 1 => Just(json!("many"))];
+    let force = any::<bool>().prop_map(Value::from);
+    (weighted(0.9, path), weighted(0.8, force), weighted(0.8, amount)).prop_map(|(path, force, amount)| {
+        let members = [("path", path), ("force", force), ("amount", amount)];
+        members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     })
 }
 
@@ -236,8 +269,33 @@ fn overrides() -> impl Strategy<Value = Overrides> {
 
 pub(crate) fn rules() -> impl Strategy<Value = Vec<ApprovalRule>> {
     let effect = rarely(&[RuleEffect::Approve, RuleEffect::Prompt], &[RuleEffect::Deny]);
-    let rule = (glob(), effect).prop_map(|(tool, effect)| rule(tool, effect));
-    of(vec(rule, 0..4)).prop_map(Option::unwrap_or_default)
+    let rule = (glob(), effect, conditions())
+        .prop_map(|(tool, effect, when)| ApprovalRule { when, ..rule(tool, effect) });
+    of(vec(rule, 0..8)).prop_map(|rules| {
+        let placed = |(number, rule)| ApprovalRule { place: format!("toolgate.yaml:{number}"), ..rule };
+        rules.unwrap_or_default().into_iter().enumerate().map(placed).collect()
+    })
+}
+
+/// About all calls, about some texts, about a truth value, about an amount, or about several of these.
+fn conditions() -> impl Strategy<Value = Conditions> {
+    let text = select(&TEXT_PATTERNS).prop_map(|text| Pattern::Text(TextPattern::of(text)));
+    let force = any::<bool>().prop_map(|force| Pattern::Exactly(json!(force)));
+    let units = (0..200_u32).prop_map(|units| Amount::parse(f64::from(units)).unwrap());
+    let amounts = (units, any::<bool>()).prop_map(|(units, over)| match over {
+        true => Amounts::Over(units),
+        false => Amounts::UpTo(units),
+    });
+    let argument = |name| ArgumentPath::parse(name).unwrap();
+    (weighted(0.5, text), weighted(0.2, force), weighted(0.2, amounts)).prop_map(
+        move |(text, force, amounts)| Conditions {
+            arguments: [("path", text), ("force", force)]
+                .into_iter()
+                .filter_map(|(name, pattern)| Some((argument(name), pattern?)))
+                .collect(),
+            amount: amounts.map(|amounts| AmountLimit { argument: argument("amount"), amounts }),
+        },
+    )
 }
 
 pub(crate) fn rule(tool: ToolGlob, effect: RuleEffect) -> ApprovalRule {

@@ -121,6 +121,16 @@ proptest! {
     }
 
     #[test]
+    fn the_trace_names_every_rule_that_speaks_in_order_and_no_other(case in case()) {
+        let Case { call, facts, settings } = case;
+        let trace = decide(&call, &facts, &Policy::of(settings.clone()).unwrap()).trace;
+        let gets_to_rules = trace.iter().any(|step| step.layer == "autonomy" && step.says != "deny");
+        let named = trace.iter().filter(|step| step.layer == "rule");
+        let named: Vec<&str> = named.filter_map(|step| step.why.split(": ").next()).collect();
+        prop_assert_eq!(named, if gets_to_rules { heard_until_a_deny(&call, &settings) } else { Vec::new() });
+    }
+
+    #[test]
     fn adding_a_deny_never_widens(case in case(), glob in glob(), category in category()) {
         let Case { call, facts, settings } = case;
         let before = rank(&call, &facts, &settings);
@@ -211,6 +221,14 @@ fn shuffle<'a, T>(list: &mut [T], places: &mut impl Iterator<Item = &'a proptest
     }
 }
 
+/// Where the rules stand that are heard: whoever is denied is told no more.
+fn heard_until_a_deny<'a>(call: &'a Admitted, settings: &'a Settings) -> Vec<&'a str> {
+    let mut denied = false;
+    let heard = naive::heard(call, settings)
+        .take_while(|rule| !std::mem::replace(&mut denied, rule.effect == RuleEffect::Deny));
+    heard.map(|rule| rule.place.as_str()).collect()
+}
+
 /// If what is drawn hardly ever came to a verdict other than a refusal, none of the above would mean much.
 #[test]
 fn every_verdict_is_common_among_the_cases() {
@@ -221,4 +239,22 @@ fn every_verdict_is_common_among_the_cases() {
         *counts.entry(rank(&call, &facts, &settings)).or_default() += 1;
     }
     assert!(counts.len() == 3 && counts.values().all(|count| *count > 50), "{counts:?}");
+}
+
+/// Nor would what is said about rules, if they spoke seldom, always, or never together.
+#[test]
+fn rules_speak_and_are_silent_and_deny_often_among_the_cases() {
+    let mut runner = proptest::test_runner::TestRunner::new(config());
+    let mut counts = [0_usize; 4];
+    for _ in 0..1_024 {
+        let Case { call, settings, .. } = case().new_tree(&mut runner).unwrap().current();
+        let heard = heard_until_a_deny(&call, &settings).len();
+        let of_tool = settings.rules.iter().filter(|rule| rule.tool.matches(&call.tool.name)).count();
+        let denies = naive::heard(&call, &settings).any(|rule| rule.effect == RuleEffect::Deny);
+        let kinds = [heard > 1, heard < of_tool, of_tool < settings.rules.len(), denies];
+        for (count, is_so) in counts.iter_mut().zip(kinds) {
+            *count += usize::from(is_so);
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
 }

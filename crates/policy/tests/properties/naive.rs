@@ -6,7 +6,11 @@ use contract::Category::{self, Deployment, FileSystem, Mcp, VersionControl};
 use contract::EgressClass::{None as Stays, ReadOnly};
 use contract::SafetyClass::{Financial, Privileged, Read, Write};
 use contract::{Level, Profile, ToolStatus, TrustLabel};
-use policy::{Admitted, Constraints, Facts, Git, Network, RuleEffect, Settings, Terminal, WorkspaceAccess};
+use policy::{
+    Admitted, Amount, Amounts, ApprovalRule, Constraints, Facts, Git, Network, Pattern, RuleEffect, Settings,
+    Terminal, WorkspaceAccess,
+};
+use serde_json::Value;
 
 /// 0 is allow, 1 is ask, 2 is deny.
 pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
@@ -15,8 +19,7 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
     let named = |globs: &[policy::ToolGlob]| globs.iter().any(|glob| glob.matches(&tool.name));
     let level = levels(agent.level).with(settings.levels.get(&agent.level).unwrap_or(&Default::default()));
     let level = level.with(&agent.overrides);
-    let rules: Vec<RuleEffect> =
-        settings.rules.iter().filter(|rule| rule.tool.matches(&tool.name)).map(|rule| rule.effect).collect();
+    let rules: Vec<RuleEffect> = heard(call, settings).map(|rule| rule.effect).collect();
     let reaches_out = facets.egress > Stays || facets.profile == Some(Profile::Networked);
     let people =
         [0, 1, 2][usize::from(facets.safety >= Financial) + usize::from(facets.safety == Privileged)];
@@ -81,6 +84,53 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
         // What too few people could answer is not asked.
         true if facts.operators < people.max(1) => 2,
         true => 1,
+    }
+}
+
+/// The rules that speak about a call, in order: every one is asked.
+pub(crate) fn heard<'a>(
+    call: &'a Admitted,
+    settings: &'a Settings,
+) -> impl Iterator<Item = &'a ApprovalRule> {
+    settings.rules.iter().filter(|rule| rule.tool.matches(&call.tool.name) && speaks(rule, &call.values))
+}
+
+/// Whether every condition holds. One that cannot be told holds for a rule that asks or denies, and for no other.
+fn speaks(rule: &ApprovalRule, arguments: &Value) -> bool {
+    let untold = rule.effect != RuleEffect::Approve;
+    let of_arguments =
+        rule.when.arguments.iter().all(|(path, pattern)| match (pattern, arguments.get(path.to_string())) {
+            (Pattern::Text(pattern), Some(Value::String(text))) if rule.effect == RuleEffect::Approve => {
+                is_like(pattern.as_str(), text)
+            }
+            (Pattern::Text(pattern), Some(Value::String(text))) => {
+                let other = text.strip_prefix("/work/").map_or(format!("/work/{text}"), str::to_owned);
+                let readings = [format!("{text}/"), format!("{other}/"), text.clone(), other];
+                readings.iter().any(|text| is_like(&pattern.as_str().to_lowercase(), &text.to_lowercase()))
+            }
+            (Pattern::Exactly(Value::Bool(wanted)), Some(Value::Bool(found))) => wanted == found,
+            _ => untold,
+        });
+    let of_amount = rule.when.amount.as_ref().is_none_or(|limit| {
+        let amount = arguments.get(limit.argument.to_string()).and_then(Value::as_f64);
+        amount.map_or(untold, |amount| match limit.amounts {
+            Amounts::Over(most) => Amount::parse(amount).unwrap() > most,
+            Amounts::UpTo(most) => Amount::parse(amount).unwrap() <= most,
+        })
+    });
+    of_arguments && of_amount
+}
+
+/// `*` is any text, `?` any character.
+fn is_like(pattern: &str, text: &str) -> bool {
+    let (mut wanted, mut found) = (pattern.chars(), text.chars());
+    match (wanted.next(), found.next()) {
+        (None, first) => first.is_none(),
+        (Some('*'), first) => {
+            is_like(wanted.as_str(), text) || (first.is_some() && is_like(pattern, found.as_str()))
+        }
+        (Some(one), Some(other)) => (one == '?' || one == other) && is_like(wanted.as_str(), found.as_str()),
+        (Some(_), None) => false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use contract::{
@@ -291,9 +291,12 @@ impl Gate for Stub {
         ready(if known { Ok(approval_id()) } else { Err(DecideError::Unknown) })
     }
 
-    fn tools(&self, _agent: &AgentName) -> Vec<Contract> {
-        let definition = Definition { description: "Reads.".to_owned(), ..definition() };
-        vec![Contract::internal(definition).unwrap()]
+    fn tools(&self, _agent: &AgentName) -> Vec<&Contract> {
+        static READS: LazyLock<Contract> = LazyLock::new(|| {
+            let definition = Definition { description: "Reads.".to_owned(), ..definition() };
+            Contract::internal(definition).unwrap()
+        });
+        vec![&READS]
     }
 
     fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {

@@ -13,7 +13,7 @@ use contract::{
 use engine::{Clock, Engine};
 use policy::{
     Admitted, Agent, ApprovalRule, ArgumentPath, Conditions, Facets, Facts, GrantLimits, Pattern, Policy,
-    RuleEffect, Settings, ToolFacts, ToolGlob, WorkspaceAccess,
+    RuleEffect, Settings, TextPattern, ToolFacts, ToolGlob, WorkspaceAccess,
 };
 use sandbox::{Host, Proofs};
 use schemars::JsonSchema;
@@ -184,7 +184,7 @@ fn rule(number: u64) -> Result<ApprovalRule> {
         let tool = ToolGlob::parse(&format!("other-{number}.*"))?;
         return Ok(ApprovalRule::about(tool, RuleEffect::Prompt, place));
     }
-    let path = (ArgumentPath::parse("path")?, Pattern::Text(format!("infra-{number}/*")));
+    let path = (ArgumentPath::parse("path")?, Pattern::Text(TextPattern::of(format!("infra-{number}/*"))));
     let when = Conditions { arguments: [path].into(), amount: None };
     Ok(ApprovalRule { when, ..ApprovalRule::about(ToolGlob::parse("fs.*")?, RuleEffect::Prompt, place) })
 }

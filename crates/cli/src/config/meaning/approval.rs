@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use contract::{OperatorName, SafetyClass, show_hidden};
 use policy::{
     Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Asking, Conditions, Escalation, Pattern,
-    RuleEffect, Settings,
+    RuleEffect, Settings, TextPattern,
 };
 use serde_json::json;
 
@@ -92,7 +92,7 @@ impl Reader {
         for (name, pattern) in given.get().into_iter().flatten() {
             let Some(path) = self.argument_path(name) else { continue };
             let pattern = match pattern {
-                PatternFile::Text(text) => Pattern::Text(text.clone()),
+                PatternFile::Text(text) => Pattern::Text(TextPattern::of(text)),
                 PatternFile::Number(number) => Pattern::Exactly(json!(number)),
                 PatternFile::Bool(value) => Pattern::Exactly(json!(value)),
             };

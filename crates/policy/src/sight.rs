@@ -1,0 +1,99 @@
+//! Which tools an agent may use at all, whatever the arguments: it is not even shown the others.
+//!
+//! Knows no call. What an agent's level means is worked out once, and then asked of as many tools as there are.
+
+use contract::{Reason, ToolStatus};
+
+use crate::facts::ToolFacts;
+use crate::level::Constraints;
+use crate::settings::{Agent, Settings, ToolGlob};
+
+/// What an agent sees.
+pub struct Sight<'a> {
+    agent: &'a Agent,
+    settings: &'a Settings,
+    constraints: Constraints,
+}
+
+/// Why an agent sees a tool.
+enum Shown<'a> {
+    Allowed(&'a ToolGlob),
+    InLevel,
+}
+
+/// Why it does not.
+enum Hidden<'a> {
+    Status,
+    Off,
+    Unavailable(&'a str),
+    Denied(&'a ToolGlob),
+    NotInLevel,
+}
+
+/// Whether an agent may use a tool at all, and why.
+pub fn may_see(agent: &Agent, tool: &ToolFacts, settings: &Settings) -> Result<String, Reason> {
+    Sight::of(agent, settings).explain(tool)
+}
+
+impl<'a> Sight<'a> {
+    /// What an agent sees under these settings.
+    pub fn of(agent: &'a Agent, settings: &'a Settings) -> Sight<'a> {
+        Sight { agent, settings, constraints: settings.constraints_of(agent) }
+    }
+
+    /// Whether it sees a tool. For lists: no word is written about it.
+    pub fn sees(&self, tool: &ToolFacts) -> bool {
+        self.look(tool).is_ok()
+    }
+
+    /// Whether it sees a tool, in words.
+    pub fn explain(&self, tool: &ToolFacts) -> Result<String, Reason> {
+        let (name, level) = (&tool.name, &self.agent.level);
+        let why_not = match self.look(tool) {
+            Ok(Shown::Allowed(glob)) => {
+                return Ok(format!("the agent's allowed list has `{}`", glob.as_str()));
+            }
+            Ok(Shown::InLevel) => return Ok(format!("level `{level}` includes `{}`", tool.category)),
+            Err(why_not) => why_not,
+        };
+        Err(match why_not {
+            Hidden::Status => Reason::tool_disabled(format!("`{name}` is {}", tool.status)),
+            Hidden::Off => Reason::tool_disabled(format!("`{name}` is switched off by the configuration")),
+            Hidden::Unavailable(why) => Reason::cannot_enforce(why),
+            Hidden::Denied(glob) => {
+                Reason::denied_by_list(format!("the agent's denied list has `{}`", glob.as_str()))
+            }
+            Hidden::NotInLevel => {
+                Reason::not_in_level(format!("level `{level}` does not include `{}`", tool.category))
+            }
+        })
+    }
+
+    /// What the agent's level means.
+    pub(crate) fn constraints(&self) -> &Constraints {
+        &self.constraints
+    }
+
+    fn look(&self, tool: &ToolFacts) -> Result<Shown<'a>, Hidden<'a>> {
+        let (agent, settings, name) = (self.agent, self.settings, &tool.name);
+        if matches!(tool.status, ToolStatus::Disabled | ToolStatus::Suspended) {
+            return Err(Hidden::Status);
+        }
+        if settings.disabled.iter().any(|glob| glob.matches(name)) {
+            return Err(Hidden::Off);
+        }
+        if let Some(why) = settings.unavailable.get(&tool.category) {
+            return Err(Hidden::Unavailable(why));
+        }
+        if let Some(glob) = agent.denied.iter().find(|glob| glob.matches(name)) {
+            return Err(Hidden::Denied(glob));
+        }
+        if let Some(glob) = agent.allowed.iter().find(|glob| glob.matches(name)) {
+            return Ok(Shown::Allowed(glob));
+        }
+        if self.constraints.categories.contains(&tool.category) {
+            return Ok(Shown::InLevel);
+        }
+        Err(Hidden::NotInLevel)
+    }
+}
