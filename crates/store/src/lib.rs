@@ -22,6 +22,7 @@ mod error;
 mod evidence;
 mod faults;
 mod file;
+mod held;
 mod join;
 mod keys;
 mod later;
