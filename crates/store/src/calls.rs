@@ -57,7 +57,7 @@ pub(crate) const BY_ID: &str = select_calls!("WHERE c.id = $1");
 const KNOWN: &str = "SELECT id FROM calls WHERE id = $1";
 // Few calls of an agent wait, and it may have made millions: an order that no index has keeps SQLite from going through all
 // of them for the sake of theirs.
-const WAITING: &str = select_calls!(
+pub(crate) const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND k.same_request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
      OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at + 0, c.id LIMIT 1"
@@ -327,25 +327,6 @@ impl Store {
         }
         write.commit().await?;
         Ok(Recorded::New { seq })
-    }
-
-    /// The same call, if it waits for people or for someone to run it: one that an equal call can join.
-    pub async fn find_waiting(
-        &self,
-        agent: &AgentName,
-        task: Option<&TaskName>,
-        tool: &ToolName,
-        request: Digest,
-        now: i64,
-    ) -> Result<Option<CallRow>, StoreError> {
-        let query = sqlx::query(WAITING)
-            .bind(self.keys().wrapping().lookup("request", request.as_bytes()))
-            .bind(agent.as_str())
-            .bind(task.map(TaskName::as_str))
-            .bind(tool.as_str())
-            .bind(now);
-        let row = query.fetch_optional(&mut *self.read().await?).await?;
-        row.as_ref().map(|row| revealed_call(row, self.keys())).transpose()
     }
 
     /// Uses an approval, once: the call runs. False if it was used, is not given, or may no longer be used.
