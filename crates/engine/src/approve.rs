@@ -238,7 +238,8 @@ impl Engine {
         let proposers = self.proposers_about(&approval);
         let mut consent = Consent { operands: bound.as_ref().map(Bound::shown), ..consent_of(&approval) };
         consent.by.retain(|name| !proposers.contains(name));
-        let facts = self.facts(&request, Some(consent)).await?;
+        let operators = self.inner.store.operators().await?;
+        let facts = self.facts(&request, Some(consent), &operators);
         let Ruling { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,

@@ -11,7 +11,10 @@ use contract::{
 };
 use policy::{Admitted, Grant, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
-use store::{ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, RecordError, Recorded, StoreError};
+use store::{
+    ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Outlook, RecordError, Recorded, Sameness,
+    StoreError,
+};
 use tokio_util::sync::CancellationToken;
 use tools::{InForce, Owner, Ran, Surroundings, Tool};
 use tracing::{Instrument, debug_span};
@@ -67,11 +70,12 @@ impl Engine {
         };
         reach("admitted");
         let store = &self.inner.store;
-        self.tend().instrument(debug_span!("tend")).await?;
-        if let Some(row) = self.same_that_waits(case).instrument(debug_span!("join")).await? {
+        let Outlook { waiting, operators, .. } =
+            self.look_ahead(case).instrument(debug_span!("look")).await?;
+        if let Some(row) = waiting {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
-        let ruled = self.rule(request, &admitted).instrument(debug_span!("decide")).await?;
+        let ruled = self.rule(request, &admitted, &operators).instrument(debug_span!("decide")).await?;
         let Ruled { ruling: Ruling { verdict, trace }, seal, standing } = ruled;
         let trace = written("trace", &trace)?;
         let (verdict, trace) = self.hear_in_turn(case, request, &admitted, verdict, trace).await?;
@@ -129,6 +133,18 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// What there is when a call comes in, after everything was done that is due.
+    async fn look_ahead(&self, case: &Case) -> Result<Outlook, EngineError> {
+        let Case { agent, task, tool, request, .. } = case;
+        let same = Sameness { agent, task: task.as_ref(), tool, request: *request };
+        let outlook = self.inner.store.outlook(same, self.now()).await?;
+        if !outlook.is_anything_due {
+            return Ok(outlook);
+        }
+        self.tend().await?;
+        Ok(self.inner.store.outlook(same, self.now()).await?)
     }
 
     /// The same call, if it waits for people already.

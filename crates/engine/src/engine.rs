@@ -16,7 +16,7 @@ use tools::{CallKind, Surroundings, Tool};
 use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
 use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
-use crate::error::{EngineError, chain};
+use crate::error::chain;
 use crate::hooks::Hook;
 use crate::operator::CredentialError;
 use crate::people::{LocalOperator, local_operator};
@@ -230,17 +230,17 @@ impl Engine {
         self.inner.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn facts(
+    pub(crate) fn facts(
         &self,
         request: &Request,
         consent: Option<policy::Consent>,
-    ) -> Result<Facts, EngineError> {
+        operators: &[store::OperatorRow],
+    ) -> Facts {
         let proposers = self.proposers_of(request);
-        let operators = self.inner.store.operators().await?;
         let may_approve = |operator: &&store::OperatorRow| {
             operator.role >= Role::Approver && !proposers.contains(&operator.name)
         };
-        Ok(Facts {
+        Facts {
             now: self.now(),
             workspace: self.workspace_of(&request.agent).to_owned(),
             operators: operators.iter().filter(may_approve).count(),
@@ -249,7 +249,7 @@ impl Engine {
             consent,
             standing: Vec::new(),
             content: None,
-        })
+        }
     }
 }
 

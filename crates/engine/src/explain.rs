@@ -48,7 +48,8 @@ impl Engine {
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };
-        let ruling = self.rule(request, &admitted).await?.ruling;
+        let operators = self.inner.store.operators().await?;
+        let ruling = self.rule(request, &admitted, &operators).await?.ruling;
         let mut explanation =
             Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
         if !matches!(ruling.verdict, Verdict::Deny(_)) {

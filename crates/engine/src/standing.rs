@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::{
     About, AnswerError, ApprovalRow, ApprovalState, FindError, NewApproval, NewEscalation, NewStanding,
-    Revocation, RevokeError, Seal,
+    OperatorRow, Revocation, RevokeError, Seal,
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -164,8 +164,13 @@ impl Engine {
 
     /// Decides a call that nobody was asked about yet. An earlier yes is looked for only where people would be asked; with
     /// it comes a seal of the files that the call names, which is put in force when it runs.
-    pub(crate) async fn rule(&self, request: &Request, call: &Admitted) -> Result<Ruled, EngineError> {
-        let mut facts = self.facts(request, None).await?;
+    pub(crate) async fn rule(
+        &self,
+        request: &Request,
+        call: &Admitted,
+        operators: &[OperatorRow],
+    ) -> Result<Ruled, EngineError> {
+        let mut facts = self.facts(request, None, operators);
         let ruling = decide(call, &facts, &self.inner.policy);
         if !matches!(ruling.verdict, Verdict::Ask(_)) {
             return Ok(Ruled { ruling, seal: None, standing: Vec::new() });

@@ -20,9 +20,10 @@ use crate::error::StoreError;
 use crate::evidence::{Basis, prove_once};
 use crate::join::count_open;
 use crate::keys::Keys;
+use crate::later::{Answers, Later};
 use crate::ledger::List;
 use crate::open::Store;
-use crate::owners::own_gate;
+use crate::owners::{OnRecord, OwnGate, own_gate};
 use crate::private::{Names, committed_authority, keep_asked, revealed_call};
 use crate::questions::{About, NewEscalation, describe};
 use crate::read::{digest, json as json_of, parsed, parsed_if_any};
@@ -56,7 +57,7 @@ pub(crate) const BY_ID: &str = select_calls!("WHERE c.id = $1");
 const KNOWN: &str = "SELECT id FROM calls WHERE id = $1";
 // Few calls of an agent wait, and it may have made millions: an order that no index has keeps SQLite from going through all
 // of them for the sake of theirs.
-const WAITING: &str = select_calls!(
+pub(crate) const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND k.same_request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
      OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at + 0, c.id LIMIT 1"
@@ -274,11 +275,22 @@ impl Store {
         if call.course != Course::Refuse && Digest::of(call.arguments_json.as_bytes()) != call.arguments {
             return Err(RecordError::ArgumentsDiffer);
         }
-        let mut write = self.write().await?;
         let claim = call.claim.as_ref().filter(|_| call.course != Course::Refuse);
         let claim = claim.map(|claim| self.keys().wrapping().lookup("claim", claim.as_bytes()));
-        if let Some(claim) = &claim
-            && let Some(holder) = holder(write.connection().await?, self.keys(), claim, call.asked_at).await?
+        // All that it needs to know, in one breath; it is looked at in the same order as if it were asked one by one.
+        let mut questions = Later::default();
+        if let Some(claim) = &claim {
+            ask_holder(&mut questions, claim, call.asked_at)?;
+        }
+        questions.keep(sqlx::query(KNOWN).bind(call.id.as_str()))?;
+        let spend = spend_of(&call, allowances);
+        if let Some(spend) = &spend {
+            spend.ask(&mut questions)?;
+        }
+        let own = OwnGate::ask(self, &mut questions)?;
+        let (mut write, mut answers) = self.write_asking(questions).await?;
+        if claim.is_some()
+            && let Some(holder) = hear_holder(&mut answers, self.keys())?
         {
             return Ok(match holder.request == call.request {
                 true => Recorded::Existing(Box::new(holder)),
@@ -297,15 +309,17 @@ impl Store {
         {
             return Ok(Recorded::NotCovered);
         }
-        let known = sqlx::query(KNOWN).bind(call.id.as_str()).fetch_optional(write.connection().await?).await;
-        if known.map_err(StoreError::from)?.is_some() {
+        if answers.row()?.is_some() {
             return Err(RecordError::Exists { id: call.id });
         }
-        if let Some(used_up) = count(&mut write, &call, allowances).await? {
+        if let Some(spend) = spend
+            && let Some(used_up) = count(&mut write, &call, &spend, &mut answers).await?
+        {
             write.commit().await?;
             return Ok(Recorded::UsedUp(used_up));
         }
-        let seq = plan(&mut write, self.keys(), &call).await?;
+        let own = own.hear(&mut answers)?;
+        let seq = plan(&mut write, self.keys(), &call, own).await?;
         if let Some(claim) = claim {
             let make = sqlx::query(CLAIM).bind(claim).bind(call.id.as_str());
             let request = self.keys().wrapping().lookup("request", call.request.as_bytes());
@@ -313,25 +327,6 @@ impl Store {
         }
         write.commit().await?;
         Ok(Recorded::New { seq })
-    }
-
-    /// The same call, if it waits for people or for someone to run it: one that an equal call can join.
-    pub async fn find_waiting(
-        &self,
-        agent: &AgentName,
-        task: Option<&TaskName>,
-        tool: &ToolName,
-        request: Digest,
-        now: i64,
-    ) -> Result<Option<CallRow>, StoreError> {
-        let query = sqlx::query(WAITING)
-            .bind(self.keys().wrapping().lookup("request", request.as_bytes()))
-            .bind(agent.as_str())
-            .bind(task.map(TaskName::as_str))
-            .bind(tool.as_str())
-            .bind(now);
-        let row = query.fetch_optional(&mut *self.read().await?).await?;
-        row.as_ref().map(|row| revealed_call(row, self.keys())).transpose()
     }
 
     /// Uses an approval, once: the call runs. False if it was used, is not given, or may no longer be used.
@@ -364,7 +359,7 @@ impl Store {
         if using.execute(write.connection().await?).await?.rows_affected() != 1 {
             return Ok(false);
         }
-        let own = own_gate(&mut write, now).await?;
+        let own = own_gate(&mut write, None, now).await?;
         let run = sqlx::query(RUN).bind(call.as_str()).bind(own.as_str());
         if run.execute(write.connection().await?).await?.rows_affected() != 1 {
             // The caller took it back; what was approved stays unused.
@@ -373,7 +368,10 @@ impl Store {
         Box::pin(prove_once(&mut write, &basis, now)).await?;
         let Some(row) = read_call(write.connection().await?, call).await? else { return Ok(false) };
         let spend = Spend { kind: Kind::Run, agent: &row.agent, tool: &row.tool, allowances, now };
-        if spend.take(&mut write).await?.is_some() {
+        let mut questions = Later::default();
+        spend.ask(&mut questions)?;
+        let mut answers = write.ask(questions).await?;
+        if spend.take(&mut write, &mut answers).await?.is_some() {
             return Ok(false);
         }
         let authority = committed_authority(authority, &row.arguments);
@@ -415,20 +413,25 @@ impl Store {
     }
 }
 
+/// What a call is counted as. One that people are asked about is not, yet.
+fn spend_of<'a>(call: &'a NewCall, allowances: &'a [Allowance]) -> Option<Spend<'a>> {
+    let kind = match call.course {
+        Course::Run { .. } | Course::RunUnder { .. } => Kind::Run,
+        Course::Refuse => Kind::Refuse,
+        Course::Ask(_) => return None,
+    };
+    Some(Spend { kind, agent: &call.agent, tool: &call.tool, allowances, now: call.asked_at })
+}
+
 /// Counts a call. One too many that is refused is at least counted as such.
 async fn count(
     write: &mut Write<'_>,
     call: &NewCall,
-    allowances: &[Allowance],
+    spend: &Spend<'_>,
+    answers: &mut Answers,
 ) -> Result<Option<UsedUp>, StoreError> {
-    let kind = match call.course {
-        Course::Run { .. } | Course::RunUnder { .. } => Kind::Run,
-        Course::Refuse => Kind::Refuse,
-        Course::Ask(_) => return Ok(None),
-    };
-    let spend = Spend { kind, agent: &call.agent, tool: &call.tool, allowances, now: call.asked_at };
-    let used_up = spend.take(write).await?;
-    match (kind, used_up) {
+    let used_up = spend.take(write, answers).await?;
+    match (spend.kind, used_up) {
         (Kind::Refuse, Some(_)) => count_flood(write, call).await?,
         (Kind::Refuse, None) => end_flood(write, &call.agent, call.asked_at).await?,
         (Kind::Run, _) => {}
@@ -436,21 +439,25 @@ async fn count(
     Ok(used_up)
 }
 
-/// The call that holds a claim, after claims that have had their time are let go.
-pub(crate) async fn holder(
-    connection: &mut AnyConnection,
-    keys: &Keys,
-    claim: &str,
-    now: i64,
-) -> Result<Option<CallRow>, StoreError> {
-    let kept_since = now.saturating_sub(CLAIM_KEPT_MS);
-    sqlx::query(LAPSE).bind(claim).bind(kept_since).execute(&mut *connection).await?;
-    let row = sqlx::query(CLAIMED).bind(claim).fetch_optional(connection).await?;
-    row.as_ref().map(|row| revealed_call(row, keys)).transpose()
+/// Asks for the call that holds a claim, after claims that have had their time are let go.
+pub(crate) fn ask_holder(questions: &mut Later, claim: &str, now: i64) -> Result<(), StoreError> {
+    questions.keep(sqlx::query(LAPSE).bind(claim).bind(now.saturating_sub(CLAIM_KEPT_MS)))?;
+    questions.keep(sqlx::query(CLAIMED).bind(claim))
+}
+
+/// What was answered to that.
+pub(crate) fn hear_holder(answers: &mut Answers, keys: &Keys) -> Result<Option<CallRow>, StoreError> {
+    answers.rows()?;
+    answers.row()?.as_ref().map(|row| revealed_call(row, keys)).transpose()
 }
 
 /// Writes the call, and the ledger entries that tell of it.
-async fn plan(write: &mut Write<'_>, keys: &Keys, call: &NewCall) -> Result<i64, StoreError> {
+async fn plan(
+    write: &mut Write<'_>,
+    keys: &Keys,
+    call: &NewCall,
+    own: Option<OnRecord>,
+) -> Result<i64, StoreError> {
     let secrets = Secrets::new(call.request, call.arguments)?;
     let Names { request, arguments } = Names::committed(&secrets);
     let (decision, status) = match &call.course {
@@ -464,7 +471,7 @@ async fn plan(write: &mut Write<'_>, keys: &Keys, call: &NewCall) -> Result<i64,
     };
     let owner = match status {
         "waiting" => None,
-        _ => Some(own_gate(write, call.asked_at).await?),
+        _ => Some(own_gate(write, own, call.asked_at).await?),
     };
     let planned = json!({
         "call": call.id,

@@ -4,8 +4,9 @@ use contract::{AgentName, CallId, Digest};
 use serde_json::json;
 use sqlx::{AnyConnection, Row};
 
-use crate::calls::{CallRow, holder};
+use crate::calls::{CallRow, ask_holder, hear_holder};
 use crate::error::StoreError;
+use crate::later::Later;
 use crate::open::Store;
 use crate::private::secrets_of;
 
@@ -38,8 +39,10 @@ impl Store {
     ) -> Result<Joined, StoreError> {
         let wrapping = self.keys().wrapping();
         let named = wrapping.lookup("claim", claim.as_bytes());
-        let mut write = self.write().await?;
-        if let Some(row) = holder(write.connection().await?, self.keys(), &named, now).await? {
+        let mut questions = Later::default();
+        ask_holder(&mut questions, &named, now)?;
+        let (mut write, mut answers) = self.write_asking(questions).await?;
+        if let Some(row) = hear_holder(&mut answers, self.keys())? {
             return Ok(match row {
                 row if row.request != request => Joined::KeyConflict,
                 row if row.id == *call => Joined::Here,

@@ -1,16 +1,18 @@
-//! Statements whose answers nobody needs: kept back, and told to the database together.
+//! Statements that need not wait for each other's answers: kept back, and given to the database together.
 //!
-//! A statement costs a way to the database and back, and most of what a call writes is told and not asked. It knows
-//! nothing of what the statements say.
+//! A statement costs a way to the database and back, and most of what a call writes is told and not asked; what it asks, it
+//! mostly knows to ask from the beginning. It knows nothing of what the statements say.
 //!
 //! # Invariants
 //! - They are executed in the order in which they were kept back; after one that fails, none.
 
 use std::fmt::Write as _;
+use std::future::poll_fn;
+use std::vec;
 
-use sqlx::any::AnyArguments;
+use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
-use sqlx::{Any, AnyConnection, AssertSqlSafe, Execute, SqlStr};
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Either, Execute, Executor, SqlStr};
 
 use crate::error::StoreError;
 use crate::place::Database;
@@ -31,6 +33,39 @@ impl Later {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.statements.is_empty()
+    }
+
+    /// Keeps others back, behind these.
+    pub(crate) fn append(&mut self, mut others: Later) {
+        self.statements.append(&mut others.statements);
+    }
+
+    /// Executes them all, and says what each was answered.
+    pub(crate) async fn ask(
+        self,
+        connection: &mut AnyConnection,
+        database: Database,
+    ) -> Result<Answers, StoreError> {
+        let mut answers = Vec::with_capacity(self.statements.len());
+        match database {
+            Database::Sqlite => {
+                let (sql, arguments) = self.joined();
+                let mut answering = connection.fetch_many(sqlx::query_with(AssertSqlSafe(sql), arguments));
+                let mut rows = Vec::new();
+                while let Some(part) = poll_fn(|context| answering.as_mut().poll_next(context)).await {
+                    match part? {
+                        Either::Right(row) => rows.push(row),
+                        Either::Left(_) => answers.push(std::mem::take(&mut rows)),
+                    }
+                }
+            }
+            Database::Postgres => {
+                for (sql, arguments) in self.statements {
+                    answers.push(sqlx::query_with(sql, arguments).fetch_all(&mut *connection).await?);
+                }
+            }
+        }
+        Ok(Answers(answers.into_iter()))
     }
 
     /// Executes them all.
@@ -65,6 +100,21 @@ impl Later {
             all.values.0.append(&mut arguments.values.0);
         }
         (text, all)
+    }
+}
+
+/// What statements were answered, to be taken in the order in which they were kept back.
+pub(crate) struct Answers(vec::IntoIter<Vec<AnyRow>>);
+
+impl Answers {
+    /// The rows of the next one.
+    pub(crate) fn rows(&mut self) -> Result<Vec<AnyRow>, StoreError> {
+        self.0.next().ok_or(StoreError::Unreadable { what: "answer" })
+    }
+
+    /// The first row of the next one, if it has any.
+    pub(crate) fn row(&mut self) -> Result<Option<AnyRow>, StoreError> {
+        Ok(self.rows()?.into_iter().next())
     }
 }
 

@@ -241,8 +241,7 @@ impl Store {
 
     /// Everybody who is an operator, by name.
     pub async fn operators(&self) -> Result<Vec<OperatorRow>, StoreError> {
-        let all = self.all_operators().await?;
-        Ok(all.into_iter().filter(|operator| operator.revoked_at.is_none()).collect())
+        Ok(self.roster().await?.present())
     }
 
     /// Everybody who is an operator or was one, by name.

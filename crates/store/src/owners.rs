@@ -9,9 +9,11 @@
 use contract::{CallId, GateId};
 use serde_json::{Value, json};
 use sqlx::Row;
+use sqlx::any::AnyRow;
 
 use crate::calls::{CallRow, read_call, select_calls};
 use crate::error::StoreError;
+use crate::later::{Answers, Later};
 use crate::open::Store;
 use crate::private::{committed_authority, revealed_call};
 use crate::read::parsed_if_any;
@@ -115,10 +117,38 @@ impl Store {
     }
 }
 
-/// The id under which this gate makes a call, known to the database.
-pub(crate) async fn own_gate(write: &mut Write<'_>, now: i64) -> Result<GateId, StoreError> {
+/// A gate, and whether nobody has found it to be lost. Nothing if the database does not know it.
+pub(crate) type OnRecord = (GateId, Option<bool>);
+
+/// The question whether this gate lives on record, where it has an id already.
+pub(crate) struct OwnGate(Option<GateId>);
+
+impl OwnGate {
+    pub(crate) fn ask(store: &Store, questions: &mut Later) -> Result<OwnGate, StoreError> {
+        let own = store.life().own_if_any();
+        if let Some(own) = &own {
+            questions.keep(sqlx::query(GATE).bind(own.as_str()))?;
+        }
+        Ok(OwnGate(own))
+    }
+
+    pub(crate) fn hear(self, answers: &mut Answers) -> Result<Option<OnRecord>, StoreError> {
+        let Some(own) = self.0 else { return Ok(None) };
+        Ok(Some((own, lives(answers.row()?)?)))
+    }
+}
+
+/// The id under which this gate makes a call, known to the database; by what was answered already, if anything was.
+pub(crate) async fn own_gate(
+    write: &mut Write<'_>,
+    answered: Option<OnRecord>,
+    now: i64,
+) -> Result<GateId, StoreError> {
     let mut own = write.store().life().own().await?;
-    let mut known = lives_on_record(write, &own).await?;
+    let mut known = match answered.filter(|(gate, _)| *gate == own) {
+        Some((_, known)) => known,
+        None => lives_on_record(write, &own).await?,
+    };
     if known == Some(false) {
         own = write.store().life().renew(&own).await?;
         known = lives_on_record(write, &own).await?;
@@ -142,6 +172,9 @@ async fn is_lost(write: &mut Write<'_>, gate: &GateId) -> Result<bool, StoreErro
 
 /// Whether nobody has found a gate to be lost. Nothing if the database does not know it.
 async fn lives_on_record(write: &mut Write<'_>, gate: &GateId) -> Result<Option<bool>, StoreError> {
-    let row = sqlx::query(GATE).bind(gate.as_str()).fetch_optional(write.connection().await?).await?;
+    lives(sqlx::query(GATE).bind(gate.as_str()).fetch_optional(write.connection().await?).await?)
+}
+
+fn lives(row: Option<AnyRow>) -> Result<Option<bool>, StoreError> {
     row.map(|row| Ok(row.try_get::<Option<i64>, _>("lost_at")?.is_none())).transpose()
 }

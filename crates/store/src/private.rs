@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
-use crate::calls::{BY_ID, CallRow, call_row};
+use crate::calls::{CallRow, call_row};
 use crate::error::StoreError;
 use crate::keys::Keys;
 use crate::open::Store;
@@ -164,18 +164,15 @@ pub(crate) async fn secrets_of(
     row.map(|row| keys.wrapping().unwrap(id, &bytes(&row, "wrapped")?)).transpose()
 }
 
-/// A call, and what is wrapped of it, inside a transaction.
-pub(crate) async fn call_and_secrets(
-    connection: &mut AnyConnection,
+/// A call, and what is wrapped of it, from its row.
+pub(crate) fn call_and_secrets(
+    row: &AnyRow,
     keys: &Keys,
     id: &CallId,
-) -> Result<Option<(CallRow, Option<Secrets>)>, StoreError> {
-    let Some(row) = sqlx::query(BY_ID).bind(id.as_str()).fetch_optional(connection).await? else {
-        return Ok(None);
-    };
+) -> Result<(CallRow, Option<Secrets>), StoreError> {
     let wrapped: Option<Vec<u8>> = row.try_get("wrapped")?;
     let secrets = wrapped.map(|wrapped| keys.wrapping().unwrap(id, &wrapped)).transpose()?;
-    Ok(Some((call_row(&row)?, secrets)))
+    Ok((call_row(row)?, secrets))
 }
 
 /// Seals what was asked of a call, whose row is there.

@@ -17,7 +17,7 @@ const PLAN: &str = "INSERT INTO escalations (approval, step, due_at, operators) 
 const DUE: &str = "SELECT e.approval, e.step, e.operators, a.call FROM escalations e \
     JOIN approvals a ON a.id = e.approval WHERE e.reached_at IS NULL AND e.due_at <= $1 AND a.state = 'pending' \
     ORDER BY e.due_at, e.approval, e.step";
-const ANYTHING_DUE: &str = "SELECT a.id FROM approvals a WHERE a.state = 'pending' AND (a.expires_at <= $1 \
+pub(crate) const ANYTHING_DUE: &str = "SELECT a.id FROM approvals a WHERE a.state = 'pending' AND (a.expires_at <= $1 \
     OR EXISTS (SELECT 1 FROM escalations e WHERE e.approval = a.id AND e.reached_at IS NULL AND e.due_at <= $1)) LIMIT 1";
 const REACH: &str =
     "UPDATE escalations SET reached_at = $3 WHERE approval = $1 AND step = $2 AND reached_at IS NULL";

@@ -15,7 +15,7 @@ use contract::{Digest, OperatorName};
 use sqlx::AnyConnection;
 
 use crate::error::StoreError;
-use crate::ledger::{List, Tail, Told, last_entry, told};
+use crate::ledger::{LastEntry, List, Tail, Told, last_entry, told};
 use crate::open::Store;
 use crate::operators::{OperatorRow, Role};
 
@@ -131,6 +131,11 @@ impl Roster {
         self.people.values()
     }
 
+    /// Everybody who is an operator now, by name.
+    pub(crate) fn present(&self) -> Vec<OperatorRow> {
+        self.all().filter(|operator| operator.revoked_at.is_none()).cloned().collect()
+    }
+
     /// Whoever has a name, or had it.
     pub(crate) fn named(&self, name: &OperatorName) -> Option<&OperatorRow> {
         self.people.get(name)
@@ -155,7 +160,9 @@ impl Roster {
 impl Store {
     /// Who the operators are, as the ledger is now.
     pub(crate) async fn roster(&self) -> Result<Arc<Roster>, StoreError> {
-        if let Some(roster) = self.roster_as_remembered().await? {
+        let before = self.remembered();
+        let last = last_entry(&mut *self.read().await?).await?;
+        if let Some(roster) = self.roster_as_remembered(before, last) {
             return Ok(roster);
         }
         // Before the view is taken: what is remembered is not newer than it.
@@ -170,17 +177,14 @@ impl Store {
 }
 
 impl Store {
-    /// The same if this process has proved it, and nobody else has appended since: then one look is enough.
-    async fn roster_as_remembered(&self) -> Result<Option<Arc<Roster>>, StoreError> {
-        let before = self.remembered();
-        let last = last_entry(&mut *self.read().await?).await?;
+    /// The same if this process has proved it, and nobody else has appended since: then one look at the last entry is
+    /// enough, and what was remembered before that look.
+    pub(crate) fn roster_as_remembered(&self, before: Option<Tail>, last: LastEntry) -> Option<Arc<Roster>> {
         let is_last = |tail: &Tail| tail.last() == last;
         // This process may have written in the meantime, too.
-        let Some(tail) = before.filter(is_last).or_else(|| self.remembered().filter(is_last)) else {
-            return Ok(None);
-        };
+        let tail = before.filter(is_last).or_else(|| self.remembered().filter(is_last))?;
         let known = lock(&self.proved.roster).clone();
-        Ok(known.filter(|(at, _)| *at == tail.last_of(List::People)).map(|(_, roster)| roster))
+        known.filter(|(at, _)| *at == tail.last_of(List::People)).map(|(_, roster)| roster)
     }
 }
 

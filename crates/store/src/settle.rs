@@ -4,9 +4,10 @@ use contract::{CallId, CallStatus, Canonical, Code, Digest, ReceiptBody, SafetyC
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::calls::CallRow;
+use crate::calls::{BY_ID, CallRow};
 use crate::error::StoreError;
 use crate::keys::Keys;
+use crate::later::Later;
 use crate::ledger::{SETTLED, sign_receipt};
 use crate::open::Store;
 use crate::owners::is_of_another;
@@ -114,8 +115,10 @@ impl Store {
         if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
             return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
         }
-        let mut write = self.write().await?;
-        let found = call_and_secrets(write.connection().await?, self.keys(), &id).await?;
+        let mut questions = Later::default();
+        questions.keep(sqlx::query(BY_ID).bind(id.as_str()))?;
+        let (mut write, mut answers) = self.write_asking(questions).await?;
+        let found = answers.row()?.map(|row| call_and_secrets(&row, self.keys(), &id)).transpose()?;
         let (call, secrets) = found.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
         check_way(&call, status)?;
         // ATTACK(living-owner): a look at the wrong moment ends nobody's call.

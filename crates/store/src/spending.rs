@@ -10,10 +10,13 @@
 
 use contract::{AgentName, Digest, OnTheClock, Rate, ToolName};
 use serde_json::json;
-use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 
 use crate::calls::NewCall;
 use crate::error::StoreError;
+use crate::later::{Answers, Later};
 use crate::open::Store;
 use crate::write::Write;
 
@@ -22,7 +25,8 @@ const KEPT_MS: i64 = 60 * 60 * 1000;
 
 const NEWEST: &str =
     "SELECT number, at FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number DESC LIMIT 1";
-const NUMBERED: &str = "SELECT at FROM spent WHERE agent = $1 AND kind = $2 AND number = $3";
+const NUMBERED: &str = "SELECT at FROM spent WHERE agent = $1 AND kind = $2 AND number = \
+    (SELECT max(number) FROM spent WHERE agent = $1 AND kind = $2) - $3";
 const MOVE_BACK: &str = "UPDATE spent SET at = at - $3 WHERE agent = $1 AND kind = $2";
 const ADD: &str = "INSERT INTO spent (agent, kind, number, tool, at) VALUES ($1, $2, $3, $4, $5)";
 // Two go for each that comes: what is no longer needed goes by itself, and no call has to wait for it.
@@ -78,25 +82,56 @@ pub(crate) struct Spend<'a> {
 }
 
 impl Spend<'_> {
-    /// Counts the call, unless an allowance is used up: then it counts nothing, and says which keeps it waiting longest.
-    pub(crate) async fn take(&self, write: &mut Write<'_>) -> Result<Option<UsedUp>, StoreError> {
+    /// What has to be asked before it can be counted: see [`Spend::take`].
+    pub(crate) fn ask(&self, questions: &mut Later) -> Result<(), StoreError> {
         // Without a limit there is nothing to count for.
+        if self.allowances.is_empty() {
+            return Ok(());
+        }
+        questions.keep(self.of_agent(NEWEST))?;
+        for allowance in self.allowances.iter().filter(|allowance| allowance.tools.is_none()) {
+            questions.keep(self.numbered(allowance))?;
+        }
+        Ok(())
+    }
+
+    /// Counts the call by what was answered, unless an allowance is used up: then it counts nothing, and says which keeps
+    /// it waiting longest.
+    pub(crate) async fn take(
+        &self,
+        write: &mut Write<'_>,
+        answers: &mut Answers,
+    ) -> Result<Option<UsedUp>, StoreError> {
         if self.allowances.is_empty() {
             return Ok(None);
         }
-        let connection = write.connection().await?;
-        let newest = self.newest(connection).await?;
+        let newest = newest(answers.row()?)?;
+        let mut numbered = Vec::new();
+        for allowance in self.allowances {
+            numbered.push(match allowance.tools {
+                None => Some(at(answers.row()?)?),
+                Some(_) => None,
+            });
+        }
         let now = match OnTheClock::after(newest.map(|(_, at)| at), self.now) {
             OnTheClock::At(now) => now,
             OnTheClock::SetBack(by) => {
-                let moving = sqlx::query(MOVE_BACK).bind(self.agent.as_str()).bind(self.kind.as_str());
-                moving.bind(by).execute(&mut *connection).await?;
+                self.of_agent(MOVE_BACK).bind(by).execute(write.connection().await?).await?;
+                // What was answered is no longer so.
+                numbered.clear();
                 self.now
             }
         };
-        let number = newest.map_or(0, |(number, _)| number);
-        let longest = self.longest(connection, number, now).await?;
+        let mut counted = Vec::new();
+        for (which, allowance) in self.allowances.iter().enumerate() {
+            counted.push(match numbered.get(which).copied().flatten() {
+                Some(answered) => answered,
+                None => self.counted(write.connection().await?, allowance, now).await?,
+            });
+        }
+        let longest = self.longest(&counted, now);
         if longest.is_none() {
+            let number = newest.map_or(0, |(number, _)| number);
             self.add(write, number.saturating_add(1), now)?;
         }
         Ok(longest)
@@ -104,38 +139,39 @@ impl Spend<'_> {
 
     /// What would be said if the call were counted now.
     async fn look(&self, connection: &mut AnyConnection) -> Result<Option<UsedUp>, StoreError> {
-        let newest = self.newest(connection).await?;
+        let newest = newest(self.of_agent(NEWEST).fetch_optional(&mut *connection).await?)?;
         let now = match OnTheClock::after(newest.map(|(_, at)| at), self.now) {
             OnTheClock::At(now) => now,
             // Nothing is moved: where it stands, this is the time.
             OnTheClock::SetBack(by) => self.now.saturating_add(by),
         };
-        self.longest(connection, newest.map_or(0, |(number, _)| number), now).await
+        let mut counted = Vec::new();
+        for allowance in self.allowances {
+            counted.push(self.counted(connection, allowance, now).await?);
+        }
+        Ok(self.longest(&counted, now))
     }
 
-    /// The allowance that is used up for longest.
-    async fn longest(
-        &self,
-        connection: &mut AnyConnection,
-        number: i64,
-        now: i64,
-    ) -> Result<Option<UsedUp>, StoreError> {
+    /// The allowance that is used up for longest, by when the call was that decides each of them.
+    fn longest(&self, counted: &[Option<i64>], now: i64) -> Option<UsedUp> {
         let mut longest: Option<UsedUp> = None;
-        for (which, allowance) in self.allowances.iter().enumerate() {
-            let counted = self.counted(connection, allowance, number, now).await?;
-            if let Some(wait_ms) = allowance.rate.wait(counted, now)
+        for (which, (allowance, counted)) in self.allowances.iter().zip(counted).enumerate() {
+            if let Some(wait_ms) = allowance.rate.wait(*counted, now)
                 && longest.is_none_or(|other| other.wait_ms < wait_ms)
             {
                 longest = Some(UsedUp { which, wait_ms });
             }
         }
-        Ok(longest)
+        longest
     }
 
-    async fn newest(&self, connection: &mut AnyConnection) -> Result<Option<(i64, i64)>, StoreError> {
-        let query = sqlx::query(NEWEST).bind(self.agent.as_str()).bind(self.kind.as_str());
-        let row = query.fetch_optional(connection).await?;
-        row.map(|row| Ok((row.try_get("number")?, row.try_get("at")?))).transpose()
+    fn of_agent(&self, sql: &'static str) -> Query<'static, Any, AnyArguments> {
+        sqlx::query(sql).bind(self.agent.to_string()).bind(self.kind.as_str())
+    }
+
+    /// The call that has `max_calls - 1` counted ones after it, of whatever tool.
+    fn numbered(&self, allowance: &Allowance) -> Query<'static, Any, AnyArguments> {
+        self.of_agent(NUMBERED).bind(back(allowance))
     }
 
     /// When the call was that has `max_calls - 1` counted ones after it.
@@ -143,25 +179,20 @@ impl Spend<'_> {
         &self,
         connection: &mut AnyConnection,
         allowance: &Allowance,
-        newest: i64,
         now: i64,
     ) -> Result<Option<i64>, StoreError> {
-        let back = i64::try_from(allowance.rate.max_calls).unwrap_or(i64::MAX).saturating_sub(1);
         let row = match &allowance.tools {
-            None => {
-                let query = sqlx::query(NUMBERED).bind(self.agent.as_str()).bind(self.kind.as_str());
-                query.bind(newest.saturating_sub(back)).fetch_optional(connection).await?
-            }
+            None => self.numbered(allowance).fetch_optional(connection).await?,
             Some(tools) => {
                 let window = i64::try_from(allowance.rate.window_ms).unwrap_or(i64::MAX);
                 let query = sqlx::query(AssertSqlSafe(of_tools(tools.len())));
                 let query = query.bind(self.agent.as_str()).bind(self.kind.as_str());
-                let query = query.bind(now.saturating_sub(window)).bind(back);
+                let query = query.bind(now.saturating_sub(window)).bind(back(allowance));
                 let query = tools.iter().fold(query, |query, tool| query.bind(tool.as_str()));
                 query.fetch_optional(connection).await?
             }
         };
-        Ok(row.map(|row| row.try_get("at")).transpose()?)
+        at(row)
     }
 
     fn add(&self, write: &mut Write<'_>, number: i64, now: i64) -> Result<(), StoreError> {
@@ -196,6 +227,19 @@ impl Store {
         }
         Spend { kind: Kind::Run, agent, tool, allowances, now }.look(&mut read).await
     }
+}
+
+fn newest(row: Option<AnyRow>) -> Result<Option<(i64, i64)>, StoreError> {
+    row.map(|row| Ok((row.try_get("number")?, row.try_get("at")?))).transpose()
+}
+
+fn at(row: Option<AnyRow>) -> Result<Option<i64>, StoreError> {
+    Ok(row.map(|row| row.try_get("at")).transpose()?)
+}
+
+/// How many calls before the newest the one was that decides an allowance.
+fn back(allowance: &Allowance) -> i64 {
+    i64::try_from(allowance.rate.max_calls).unwrap_or(i64::MAX).saturating_sub(1)
 }
 
 /// The statement that looks at calls of so many tools. Nothing of a caller's is in its text.

@@ -9,14 +9,15 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::any::AnyArguments;
 use sqlx::query::Query;
-use sqlx::{Any, AnyConnection, Transaction};
+use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use crate::crash::About;
 use crate::error::{StoreError, leaves_doubt};
-use crate::later::Later;
-use crate::ledger::{Hash, List, Tail, stands};
+use crate::held::Held;
+use crate::later::{Answers, Later};
+use crate::ledger::{Hash, LAST, LastEntry, List, Tail, last_of, stands};
 use crate::migrations::begin;
 use crate::open::Store;
 use crate::place::Database;
@@ -29,56 +30,73 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(4398046511104 + 'ledger'::regcl
 /// later than the server itself gives a statement up.
 const LONGEST: u32 = 7;
 
+const COMMIT: &str = "COMMIT";
+
 /// A transaction that holds the database's one write lock.
 pub(crate) struct Write<'a> {
     store: &'a Store,
-    transaction: Transaction<'static, Any>,
+    held: Held,
     tail: Option<Tail>,
+    /// The last entry of the ledger as the transaction began, until the tail is loaded from it.
+    last: Option<LastEntry>,
     /// What is said before anything is asked, and at the end.
     later: Later,
     about: About,
-    /// Held until the transaction has ended.
-    turn: OwnedMutexGuard<()>,
 }
 
 impl Store {
     /// Begins to write. The lock is taken at once, so that what is read in it stays true.
     pub(crate) async fn write(&self) -> Result<Write<'_>, StoreError> {
+        Ok(self.write_asking(Later::default()).await?.0)
+    }
+
+    /// The same, and asks in the same breath what is known from the beginning to be needed.
+    pub(crate) async fn write_asking(&self, questions: Later) -> Result<(Write<'_>, Answers), StoreError> {
         self.faults.check()?;
         if let Some(disk) = &self.disk {
             disk.check()?;
         }
         let waiting = timeout(self.patience.saturating_mul(6), Arc::clone(&self.turn).lock_owned());
         let turn = waiting.await.map_err(|_| StoreError::Locked(sqlx::Error::PoolTimedOut))?;
-        Ok(Write {
-            store: self,
-            transaction: self.begin().await?,
-            tail: None,
-            later: Later::default(),
-            about: About::new(),
-            turn,
-        })
+        let (held, last, answers) = self.begin(turn.into(), questions).await?;
+        let (later, about) = (Later::default(), About::new());
+        Ok((Write { store: self, held, tail: None, last: Some(last), later, about }, answers))
     }
 
-    /// The transaction, with its lock; unless the server is silent for longer than it lets anybody wait for the lock.
-    async fn begin(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        self.answered(self.patience.saturating_mul(3), Box::pin(self.locked())).await
-    }
-
-    async fn locked(&self) -> Result<Transaction<'static, Any>, StoreError> {
-        let mut begun = self.writer.begin_with(begin(self.database)).await;
-        if matches!(begun, Err(sqlx::Error::InvalidSavePointStatement)) {
-            // SQLite ends a transaction by itself when the disk is full, and the driver goes on counting it: such a
-            // connection begins no other.
-            let stuck = self.writer.acquire().await.map_err(|error| self.not_reached(error))?;
-            stuck.close().await?;
-            begun = self.writer.begin_with(begin(self.database)).await;
+    /// The transaction, with its lock and what is asked first in it; unless the server is silent for longer than it lets
+    /// anybody wait for the lock.
+    async fn begin(
+        &self,
+        turn: Option<OwnedMutexGuard<()>>,
+        questions: Later,
+    ) -> Result<(Held, LastEntry, Answers), StoreError> {
+        let most = self.patience.saturating_mul(3);
+        let mut held = self.answered(most, Box::pin(self.hold(turn))).await?;
+        let mut asked = Later::default();
+        if self.database == Database::Sqlite {
+            asked.keep(sqlx::query(begin(self.database)))?;
         }
-        let mut transaction = begun.map_err(|error| self.not_reached(error))?;
+        asked.keep(sqlx::query(LAST))?;
+        asked.append(questions);
+        let asking = Box::pin(asked.ask(held.connection()?, self.database));
+        let mut answers = self.answered(self.patience.saturating_mul(LONGEST), asking).await?;
+        if self.database == Database::Sqlite {
+            answers.rows()?;
+        }
+        let last = last_of(answers.row()?)?;
+        Ok((held, last, answers))
+    }
+
+    /// The one connection that writes. A server begins the transaction and takes the lock; a file does so with the first
+    /// question.
+    async fn hold(&self, turn: Option<OwnedMutexGuard<()>>) -> Result<Held, StoreError> {
+        let connection = self.writer.acquire().await.map_err(|error| self.not_reached(error))?;
+        let mut held = Held::new(connection, turn);
         if self.database == Database::Postgres {
-            sqlx::query(LOCK).execute(&mut *transaction).await?;
+            let begin = format!("{}; {LOCK}", begin(self.database));
+            sqlx::raw_sql(AssertSqlSafe(begin)).execute(held.connection()?).await?;
         }
-        Ok(transaction)
+        Ok(held)
     }
 
     /// Waits for a server only so long: a line that carries nothing and is not cut never fails by itself.
@@ -101,7 +119,10 @@ impl Store {
     /// Whether the ledger has an entry, now that the transaction that wrote it has ended one way or the other: it held
     /// the lock that is taken here.
     async fn has(&self, seq: i64, leaf: Hash) -> Result<bool, StoreError> {
-        let looking = async { stands(&mut *self.begin().await?, seq, leaf).await };
+        let looking = async {
+            let (mut held, ..) = self.begin(None, Later::default()).await?;
+            stands(held.connection()?, seq, leaf).await
+        };
         self.answered(self.patience.saturating_mul(6), Box::pin(looking)).await
     }
 }
@@ -114,7 +135,14 @@ impl Write<'_> {
     /// For what is asked: everything that was said before it is told first.
     pub(crate) async fn connection(&mut self) -> Result<&mut AnyConnection, StoreError> {
         self.tell().await?;
-        Ok(&mut self.transaction)
+        self.held.connection()
+    }
+
+    /// Asks several things at once, after everything that was said before.
+    pub(crate) async fn ask(&mut self, questions: Later) -> Result<Answers, StoreError> {
+        self.tell().await?;
+        let asking = Box::pin(questions.ask(self.held.connection()?, self.store.database));
+        self.store.answered(self.store.patience.saturating_mul(LONGEST), asking).await
     }
 
     /// Says something whose answer nobody needs. If it fails, so does the next question, or the end.
@@ -126,8 +154,8 @@ impl Write<'_> {
         if self.later.is_empty() {
             return Ok(());
         }
-        let (later, transaction) = (mem::take(&mut self.later), &mut self.transaction);
-        let telling = Box::pin(later.tell(transaction, self.store.database));
+        let later = mem::take(&mut self.later);
+        let telling = Box::pin(later.tell(self.held.connection()?, self.store.database));
         self.store.answered(self.store.patience.saturating_mul(LONGEST), telling).await
     }
 
@@ -136,7 +164,7 @@ impl Write<'_> {
         let tail = self.loaded().await?;
         self.tell().await?;
         let tail = self.tail.insert(tail);
-        Ok(Records { connection: &mut self.transaction, tail, proved: &self.store.proved })
+        Ok(Records { connection: self.held.connection()?, tail, proved: &self.store.proved })
     }
 
     /// Who the operators are, as the signed ledger tells.
@@ -171,8 +199,14 @@ impl Write<'_> {
         match self.tail.take() {
             Some(tail) => Ok(tail),
             None => {
-                let key = self.store.keys().public();
-                let loading = Box::pin(Tail::load(&mut self.transaction, self.store.remembered(), key));
+                let (key, remembered) = (self.store.keys().public(), self.store.remembered());
+                let (last, connection) = (self.last.take(), self.held.connection()?);
+                let loading = Box::pin(async move {
+                    match last {
+                        Some(last) => Tail::after(connection, last, remembered, key).await,
+                        None => Tail::load(connection, remembered, key).await,
+                    }
+                });
                 self.store.answered(self.store.patience.saturating_mul(LONGEST), loading).await
             }
         }
@@ -184,19 +218,29 @@ impl Write<'_> {
         if let Some(tail) = &self.tail {
             tail.sign(&mut self.later, self.store.keys())?;
         }
-        self.tell().await?;
-        self.about.reach("before-commit");
-        let committing = self.store.patience.saturating_mul(LONGEST);
         let committed = match self.store.database {
-            Database::Sqlite => self.transaction.commit().await,
-            Database::Postgres => match timeout(committing, self.transaction.commit()).await {
-                Ok(committed) => committed,
-                Err(_) => Err(sqlx::Error::Io(ErrorKind::TimedOut.into())),
-            },
+            // Told in one breath with what is left to be said.
+            Database::Sqlite => {
+                self.about.reach("before-commit");
+                self.say(sqlx::query(COMMIT))?;
+                self.tell().await?;
+                Ok(())
+            }
+            Database::Postgres => {
+                self.tell().await?;
+                self.about.reach("before-commit");
+                let committing = sqlx::raw_sql(COMMIT).execute(self.held.connection()?);
+                match timeout(self.store.patience.saturating_mul(LONGEST), committing).await {
+                    Ok(committed) => committed.map(drop),
+                    Err(_) => Err(sqlx::Error::Io(ErrorKind::TimedOut.into())),
+                }
+            }
         };
         if let Err(error) = committed {
             // INVARIANT(doubt): a commit of which nobody heard is not taken for one that did not happen.
             let last = self.tail.as_ref().and_then(Tail::last);
+            // Whoever looks needs the place of this one.
+            self.held.roll_back();
             match (self.store.database, last) {
                 (Database::Postgres, Some((seq, leaf))) if leaves_doubt(&error) => {
                     match self.store.has(seq, leaf).await {
@@ -213,7 +257,7 @@ impl Write<'_> {
             self.store.remember(tail.signed());
         }
         // The next one may write while this one waits for the disk.
-        drop(self.turn);
+        self.held.let_go();
         if let Some(disk) = &self.store.disk {
             disk.wait().await?;
         }

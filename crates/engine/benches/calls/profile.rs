@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 /// The hops in the order in which a call takes them.
-const HOPS: [&str; 9] = ["admit", "tend", "join", "decide", "record", "begin", "run", "clean", "settle"];
+const HOPS: [&str; 8] = ["admit", "look", "decide", "record", "begin", "run", "clean", "settle"];
 
 /// How long hops took, by name.
 #[derive(Clone, Default)]

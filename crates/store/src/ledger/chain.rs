@@ -2,6 +2,7 @@
 
 use contract::Canonical;
 use serde_json::{Value, json};
+use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::entry::{Entry, NOTHING_BEFORE, OPENED};
@@ -12,7 +13,7 @@ use crate::error::StoreError;
 use crate::keys::{Keys, PublicKey};
 use crate::later::Later;
 
-const LAST: &str = "SELECT seq, hashes FROM ledger ORDER BY seq DESC LIMIT 1";
+pub(crate) const LAST: &str = "SELECT seq, hashes FROM ledger ORDER BY seq DESC LIMIT 1";
 const HASHES: &str = "SELECT hashes FROM ledger WHERE seq = $1";
 const APPEND: &str =
     "INSERT INTO ledger (seq, time, kind, body, prev, hashes) VALUES ($1, $2, $3, $4, $5, $6)";
@@ -20,6 +21,9 @@ const APPEND: &str =
 const HEAD: &str = "SELECT note FROM head";
 const MOVE_HEAD: &str = "UPDATE head SET size = $1, note = $2";
 const FIRST_HEAD: &str = "INSERT INTO head (one, size, note) VALUES (1, $1, $2)";
+
+/// The last entry of a ledger, if it has one: its place and its hash.
+pub(crate) type LastEntry = Option<(i64, Hash)>;
 
 /// Where the ledger ends: all that is needed to append.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +44,19 @@ impl Tail {
         remembered: Option<Tail>,
         key: &PublicKey,
     ) -> Result<Tail, StoreError> {
+        let last = last_entry(connection).await?;
+        Tail::after(connection, last, remembered, key).await
+    }
+
+    /// The same where the last entry has been read already, in the same transaction.
+    pub(crate) async fn after(
+        connection: &mut AnyConnection,
+        last: LastEntry,
+        remembered: Option<Tail>,
+        key: &PublicKey,
+    ) -> Result<Tail, StoreError> {
         let known = remembered.as_ref().map_or(0, Tail::size);
-        let Some((seq, last)) = last_entry(connection).await? else {
+        let Some((seq, last)) = last else {
             let empty = Frontier::default();
             let lists = Lists::default();
             let tail = Tail { frontier: empty, last: NOTHING_BEFORE, lists, is_earlier: false, signed: 0 };
@@ -153,8 +168,13 @@ impl Tail {
 }
 
 /// The last entry of the ledger: its place and its hash.
-pub(crate) async fn last_entry(connection: &mut AnyConnection) -> Result<Option<(i64, Hash)>, StoreError> {
-    let Some(row) = sqlx::query(LAST).fetch_optional(connection).await? else { return Ok(None) };
+pub(crate) async fn last_entry(connection: &mut AnyConnection) -> Result<LastEntry, StoreError> {
+    last_of(sqlx::query(LAST).fetch_optional(connection).await?)
+}
+
+/// The same from what was answered to [`LAST`].
+pub(crate) fn last_of(row: Option<AnyRow>) -> Result<LastEntry, StoreError> {
+    let Some(row) = row else { return Ok(None) };
     let last = split(row.try_get("hashes")?).and_then(|hashes| hashes.first().copied());
     Ok(Some((row.try_get("seq")?, last.ok_or(StoreError::Unreadable { what: "ledger hash" })?)))
 }
