@@ -112,10 +112,12 @@ impl Engine {
                     recorded => recorded?,
                 };
                 self.note_used_up(&request.agent, &recorded);
+                if matches!(recorded, Recorded::New { .. }) {
+                    return Ok(self.see_run(case.clone(), request.clone(), grant, under, at, cancel).await);
+                }
+                // What is ready, or in force, is for nobody then.
+                drop(at);
                 match recorded {
-                    Recorded::New { .. } => {
-                        Ok(self.see_run(case.clone(), request.clone(), grant, under, at, cancel).await)
-                    }
                     Recorded::Existing(row) => self.join(*row, patience, cancel).await,
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
                     Recorded::UsedUp(used_up) => {
@@ -125,11 +127,10 @@ impl Engine {
                     }
                     // The yes that covered it was taken back this moment: it is decided anew, without it.
                     Recorded::NotCovered => {
-                        drop(at);
                         Box::pin(self.take(case.id.clone(), tool, request, patience, cancel)).await
                     }
-                    // Nobody was asked.
-                    Recorded::TooManyQuestions { .. } => Err(EngineError::Missing),
+                    // It runs already; and nobody was asked.
+                    Recorded::New { .. } | Recorded::TooManyQuestions { .. } => Err(EngineError::Missing),
                 }
             }
         }

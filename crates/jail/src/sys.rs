@@ -315,11 +315,8 @@ impl Used {
             // SAFETY: the pointer is to a live local of the right type, which the kernel only writes.
             let result = unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
             // SAFETY: `rusage` is plain integers and was zeroed, so it is initialised whether or not the kernel wrote it.
-            if result == 0 {
-                Ok(Used::of(&unsafe { usage.assume_init() }))
-            } else {
-                Err(io::Error::last_os_error())
-            }
+            let usage = unsafe { usage.assume_init() };
+            if result == 0 { Ok(Used::of(&usage)) } else { Err(io::Error::last_os_error()) }
         });
         let (own, children) = (own?, children?);
         Ok(Used {
