@@ -91,6 +91,7 @@ impl Engine {
             }
             Verdict::Allow(grant) => {
                 let claim = self.claim_of(request, case);
+                let has_claim = claim.is_some();
                 let in_force = match self.wait_in_force(seal, request, &cancel).await {
                     Ok(in_force) => in_force,
                     Err(reason) => return self.refuse(case, request, reason, trace).await,
@@ -103,7 +104,8 @@ impl Engine {
                     return Ok(self.see_run(case.clone(), request.clone(), grant, None, at, cancel).await);
                 }
                 let limits = self.limits_on_running(&case.tool);
-                let at = self.get_ready(request, &grant, at);
+                // What may have been done before is not got ready for: it costs nobody anything to ask again.
+                let at = if has_claim { at } else { self.get_ready(request, case, &grant, at) };
                 let recorded = store.record_within(planned, &limits.allowances);
                 let recorded = match recorded.instrument(debug_span!("record")).await {
                     Err(RecordError::Store(StoreError::Unproved { what, .. })) => {
@@ -111,7 +113,7 @@ impl Engine {
                     }
                     recorded => recorded?,
                 };
-                self.note_used_up(&request.agent, &recorded);
+                self.note_used_up(case, &recorded);
                 if matches!(recorded, Recorded::New { .. }) {
                     return Ok(self.see_run(case.clone(), request.clone(), grant, under, at, cancel).await);
                 }
@@ -422,9 +424,9 @@ impl Engine {
     }
 
     /// Has a sandbox made ready while the call is recorded. Its first question is sent when the record is on the disk.
-    fn get_ready(&self, request: &Request, grant: &Grant, at: Surroundings) -> Surroundings {
+    fn get_ready(&self, request: &Request, case: &Case, grant: &Grant, at: Surroundings) -> Surroundings {
         // Who calls too often is refused by the record, and shall not have sandboxes made.
-        if self.used_up().contains(&request.agent) {
+        if self.used_up().contains(&(case.agent.clone(), case.tool.clone())) {
             return at;
         }
         let tool = self.inner.catalogue.find(&request.tool).map(|listed| &listed.tool);
@@ -435,15 +437,17 @@ impl Engine {
         }
     }
 
-    /// Remembers whose latest call was one too many.
-    fn note_used_up(&self, agent: &AgentName, recorded: &Recorded) {
+    /// Remembers whose latest call of a tool was one too many.
+    fn note_used_up(&self, case: &Case, recorded: &Recorded) {
+        let of_call = (case.agent.clone(), case.tool.clone());
         match recorded {
-            Recorded::UsedUp(_) => drop(self.used_up().insert(agent.clone())),
-            _ => drop(self.used_up().remove(agent)),
+            Recorded::UsedUp(_) => drop(self.used_up().insert(of_call)),
+            Recorded::New { .. } => drop(self.used_up().remove(&of_call)),
+            _ => {}
         }
     }
 
-    fn used_up(&self) -> MutexGuard<'_, HashSet<AgentName>> {
+    fn used_up(&self) -> MutexGuard<'_, HashSet<(AgentName, ToolName)>> {
         self.inner.used_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -109,8 +109,8 @@ pub(crate) struct Inner {
     unsettled: Mutex<HashMap<CallId, Settlement>>,
     /// Workspaces in which no yes of another policy is left.
     pub(crate) in_force_at: Mutex<HashSet<Digest>>,
-    /// Agents whose latest call was one too many.
-    pub(crate) used_up: Mutex<HashSet<AgentName>>,
+    /// Agents whose latest call of a tool was one too many.
+    pub(crate) used_up: Mutex<HashSet<(AgentName, ToolName)>>,
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the engine is closed.
     pub(crate) ending: CancellationToken,

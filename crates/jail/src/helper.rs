@@ -178,15 +178,17 @@ impl Line {
     pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
         let plan = request.plan.encode()?;
         let running = Running { line: self, has_answered: false };
-        running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input])?;
-        Ok(running)
+        match running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input]) {
+            // It has answered before it had read everything: what it said is there to be read.
+            Err(HelperError::Silent(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(running),
+            sent => sent.map(|()| running),
+        }
     }
 
-    /// The same without the input, which [`Running::give`] brings.
-    pub(crate) fn begin(self, plan: &Plan) -> Result<Running, HelperError> {
-        let plan = plan.encode()?;
+    /// The same without the input, which [`Running::give`] brings. `plan` is encoded.
+    pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
         let running = Running { line: self, has_answered: false };
-        running.line.send(&[Errand::Run.as_bytes(), &plan, &[]])?;
+        running.line.send(&[Errand::Run.as_bytes(), plan, &[]])?;
         Ok(running)
     }
 

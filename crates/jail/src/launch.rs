@@ -145,8 +145,18 @@ pub struct Prepared {
 struct Waited {
     namespaces: Vec<OwnedFd>,
     translations: Translations,
-    /// The host's windows. What has waited is used only if no mount has changed.
-    windows: Option<Vec<Window>>,
+    /// The host's windows, as long as no mount has changed.
+    windows: Vec<Window>,
+    mounts: Option<MountEvents>,
+}
+
+impl Waited {
+    /// The host's windows, if they were looked at and are the same.
+    fn windows(&mut self) -> Option<Vec<Window>> {
+        let windows = std::mem::take(&mut self.windows);
+        let is_known = !windows.is_empty() && self.mounts.as_ref()?.since() == Mounts::AsBefore;
+        is_known.then_some(windows)
+    }
 }
 
 /// The launcher's ends of the tool's standard streams.
@@ -169,7 +179,10 @@ impl Prepared {
         let mounts = MountEvents::begin();
         let waited =
             Prepared::without(Controls::NONE, Manner::Waiting).and_then(|built| built.wait(channel, &ready));
-        if let (Ok(prepared), Ok(Mounts::AsBefore)) = (waited, mounts.map(|mounts| mounts.since())) {
+        if let (Ok(mut prepared), Ok(mounts)) = (waited, mounts)
+            && mounts.since() == Mounts::AsBefore
+        {
+            prepared.waited.mounts = Some(mounts);
             return Ok(prepared);
         }
         ready();
@@ -254,7 +267,7 @@ impl Prepared {
 
     /// Makes what the next plan is likely to need: root's own directories are the usual ones.
     fn foresee(&mut self) {
-        self.waited.windows = windows::of_the_host().ok();
+        self.waited.windows = windows::of_the_host().unwrap_or_default();
         self.cgroup.foresee(&Limits::default());
         sys::touch_memory();
         if self.identity.caller == Caller::Root && !self.identity.is_host_root() {
@@ -330,7 +343,7 @@ impl Prepared {
         let limits = &plan.draft().limits;
         let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
-        let opened = open_directories(plan, self.waited.windows.take(), until)?;
+        let opened = open_directories(plan, self.waited.windows(), until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
         let translations = &mut self.waited.translations;
         let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal, translations)?;

@@ -92,6 +92,8 @@ pub(crate) fn supervise(
         }
     };
     let limits = &plan.draft().limits;
+    let waits_for_input = matches!(streams, Streams::Collect { input: Feed::Lifeline })
+        && !lifeline.is_some_and(has_something_to_read);
     let cap = if plan.keeps(Control::Output) { limits.output } else { u64::MAX };
     let mut supervisor = Supervisor {
         running,
@@ -100,7 +102,8 @@ pub(crate) fn supervise(
         signals,
         tool: None,
         timeout: plan.keeps(Control::Timeout).then_some(limits.timeout),
-        deadline: plan.keeps(Control::Timeout).then(|| begun + limits.timeout),
+        // What has nothing to do yet takes no time of its own.
+        deadline: (plan.keeps(Control::Timeout) && !waits_for_input).then(|| begun + limits.timeout),
         watch: Watch::new(plan, running),
         begun,
         started: None,
@@ -301,7 +304,7 @@ impl Supervisor<'_> {
             }
             Said::Ended { status, used } => self.said = Some(LastWord::Ended { status, used }),
         }
-        // After its last word the init exits at once, and whoever is left with it; its end is waited for later.
+        // After its last word the init exits at once, and whoever is left with it, or waits to be ended if nobody is.
         Ok(self.said.is_none())
     }
 
@@ -349,10 +352,12 @@ impl Supervisor<'_> {
             Some(Ok(bytes)) => {
                 self.input.push(&bytes);
                 self.input.end(false);
-                // Its time begins with its work.
-                let now = Instant::now();
-                self.deadline = self.timeout.map(|timeout| now + timeout);
-                self.started = self.started.map(|_| now);
+                if self.deadline.is_none() {
+                    // It has waited, and its time begins with its work.
+                    let now = Instant::now();
+                    self.deadline = self.timeout.map(|timeout| now + timeout);
+                    self.started = self.started.map(|_| now);
+                }
             }
             // Nobody is there to say what it is to do.
             _ => self.stop(Limit::Abandoned),
@@ -393,7 +398,7 @@ impl Supervisor<'_> {
         self.terminal = None;
         let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
         let used = match &self.said {
-            // Nobody is left but the init, which is exiting: nobody has to wait for that.
+            // Nobody is left but the init, which waits to be ended: that has time until after the report.
             Some(LastWord::Ended { used: Some(used), .. }) => *used,
             _ => self.running.init.end().map_err(channel)?,
         };
@@ -431,6 +436,11 @@ fn outcome_of(status: i32, running: &Running) -> Outcome {
         (true, signal) => Outcome::Signal(signal),
         (false, _) => Outcome::Exit(libc::WEXITSTATUS(status)),
     }
+}
+
+fn has_something_to_read(lifeline: BorrowedFd<'_>) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(lifeline, PollFlags::IN)];
+    poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 fn is_hang_up(error: &io::Error) -> bool {

@@ -332,15 +332,18 @@ pub(crate) fn wait_for(child: Option<Pid>) -> io::Result<(Pid, Ended)> {
     wait_with(child, libc::__WALL)?.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Whether this process has no children any more. Those that have ended are waited for.
+/// Whether this process has no children any more. Those that have ended are waited for, but not for ever: others may
+/// make more of them meanwhile.
 pub(crate) fn is_alone() -> bool {
-    loop {
+    const MOST: usize = 1024;
+    for _ in 0..MOST {
         match wait_with(None, libc::__WALL | libc::WNOHANG) {
             Ok(Some(_)) => {}
             Ok(None) => return false,
             Err(error) => return error.raw_os_error() == Some(libc::ECHILD),
         }
     }
+    false
 }
 
 /// `None` if nobody has ended, and that was not to be waited for.

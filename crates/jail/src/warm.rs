@@ -35,6 +35,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const LONGEST_BUILDING: Duration = Duration::from_secs(10);
 /// After this long without need, fewer wait.
 const CALM: Duration = Duration::from_secs(60);
+/// As much as a socket takes before anybody reads.
+const SENT_AT_ONCE: usize = 64 * 1024;
 /// How often that is looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 
@@ -112,8 +114,10 @@ impl Warm {
     /// Starts our own code for a plan, which waits for what [`Running::give`] brings; nothing if no sandbox is ready. Does
     /// not block. Whoever has waited for it calls [`Warm::refill`].
     pub fn begin(&self, plan: &Plan) -> Option<Running> {
+        // What is longer would have to be read while it is written.
+        let plan = plan.encode().ok().filter(|plan| plan.len() <= SENT_AT_ONCE)?;
         let channel = self.inner.waiting().take_ready(Instant::now())?;
-        Line { channel, child: None }.begin(plan).ok()
+        Line { channel, child: None }.begin(&plan).ok()
     }
 
     /// Has as many wait as should: when a run is over.
@@ -184,18 +188,18 @@ impl Inner {
 impl Waiting {
     /// The one that has waited longest and is ready; else one that soon will be.
     fn take(&mut self, now: Instant) -> Option<UnixStream> {
-        self.take_ready(now).or_else(|| self.lines.pop_front().map(|(channel, _)| channel))
+        self.take_ready(now).or_else(|| {
+            self.missed = now;
+            self.wanted = (self.wanted * 2).min(most());
+            self.lines.pop_front().map(|(channel, _)| channel)
+        })
     }
 
     /// The one that has waited longest and is ready.
     fn take_ready(&mut self, now: Instant) -> Option<UnixStream> {
         self.drop_useless(now);
-        let ready = self.lines.iter().position(|(channel, _)| state_of(channel) == State::Ready);
-        if ready.is_none() {
-            self.missed = now;
-            self.wanted = (self.wanted * 2).min(most());
-        }
-        self.lines.remove(ready?).map(|(channel, _)| channel)
+        let ready = self.lines.iter().position(|(channel, _)| state_of(channel) == State::Ready)?;
+        self.lines.remove(ready).map(|(channel, _)| channel)
     }
 
     /// Those that died, those that have waited for too long, and those that never come to be.

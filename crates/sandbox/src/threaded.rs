@@ -59,11 +59,21 @@ impl Launcher {
         self.wait(running)
     }
 
-    fn wait(&self, running: Running) -> Result<Report, Refusal> {
-        let answered = running.wait();
+    /// Ends what was begun and is not wanted.
+    pub fn let_go(&self, running: Running) {
+        drop(running);
+        self.refill();
+    }
+
+    fn refill(&self) {
         if let Some(warm) = self.warm.get() {
             warm.refill();
         }
+    }
+
+    fn wait(&self, running: Running) -> Result<Report, Refusal> {
+        let answered = running.wait();
+        self.refill();
         match answered? {
             Response::Report(report) => Ok(*report),
             refused => Err(told(refused)),

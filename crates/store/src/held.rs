@@ -3,10 +3,13 @@
 //! # Invariants
 //! - What is dropped before it was committed is rolled back at once, or its connection is closed, which is the same.
 
+use std::time::Duration;
+
 use sqlx::AnyConnection;
 use sqlx::any::Any;
 use sqlx::pool::PoolConnection;
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
 use crate::error::StoreError;
 
@@ -18,12 +21,18 @@ pub(crate) struct Held {
     connection: Option<PoolConnection<Any>>,
     /// Held until then.
     turn: Option<OwnedMutexGuard<()>>,
+    /// How long a server may take to roll back. After that the line to it is given up, and the server does so by itself.
+    longest: Option<Duration>,
 }
 
 impl Held {
     /// From the moment on at which a transaction may begin on it.
-    pub(crate) fn new(connection: PoolConnection<Any>, turn: Option<OwnedMutexGuard<()>>) -> Held {
-        Held { connection: Some(connection), turn }
+    pub(crate) fn new(
+        connection: PoolConnection<Any>,
+        turn: Option<OwnedMutexGuard<()>>,
+        longest: Option<Duration>,
+    ) -> Held {
+        Held { connection: Some(connection), turn, longest }
     }
 
     pub(crate) fn connection(&mut self) -> Result<&mut AnyConnection, StoreError> {
@@ -36,21 +45,35 @@ impl Held {
         self.turn = None;
     }
 
-    /// Ends the transaction without a trace.
+    /// Ends the transaction without a trace. Nothing can be asked or told any more.
     pub(crate) fn roll_back(&mut self) {
+        self.end_with(None);
+    }
+
+    fn end_with(&mut self, turn: Option<OwnedMutexGuard<()>>) {
         let Some(mut connection) = self.connection.take() else { return };
-        // Whoever is next waits for the connection.
+        let longest = self.longest;
         tokio::spawn(async move {
-            // One that is no more was ended by the database itself; whatever is left of it ends with the connection.
-            if sqlx::raw_sql(ROLLBACK).execute(&mut *connection).await.is_err() {
-                let _ = connection.close().await;
+            let rolling_back = sqlx::raw_sql(ROLLBACK).execute(&mut *connection);
+            let rolled_back = match longest {
+                Some(longest) => timeout(longest, rolling_back).await.ok(),
+                None => Some(rolling_back.await),
+            };
+            match rolled_back {
+                Some(Ok(_)) => {}
+                // One that is no more was ended by the database itself; whatever is left of it ends with the connection.
+                Some(Err(_)) if longest.is_none() => drop(connection.close().await),
+                Some(Err(_)) | None => drop(connection.detach()),
             }
+            drop(turn);
         });
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.roll_back();
+        // Whoever is next waits for their turn, and not for the connection.
+        let turn = self.turn.take();
+        self.end_with(turn);
     }
 }

@@ -17,6 +17,9 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Either, Execute, Executor, SqlStr}
 use crate::error::StoreError;
 use crate::place::Database;
 
+/// More statements than this are not often the same ones again, and are not kept prepared.
+const MOST_PREPARED: usize = 32;
+
 /// Statements that are kept back.
 #[derive(Default)]
 pub(crate) struct Later {
@@ -49,8 +52,7 @@ impl Later {
         let mut answers = Vec::with_capacity(self.statements.len());
         match database {
             Database::Sqlite => {
-                let (sql, arguments) = self.joined();
-                let mut answering = connection.fetch_many(sqlx::query_with(AssertSqlSafe(sql), arguments));
+                let mut answering = connection.fetch_many(self.joined_query());
                 let mut rows = Vec::new();
                 while let Some(part) = poll_fn(|context| answering.as_mut().poll_next(context)).await {
                     match part? {
@@ -76,8 +78,7 @@ impl Later {
     ) -> Result<(), StoreError> {
         match database {
             Database::Sqlite => {
-                let (sql, arguments) = self.joined();
-                sqlx::query_with(AssertSqlSafe(sql), arguments).execute(connection).await?;
+                self.joined_query().execute(connection).await?;
             }
             // A prepared statement is one statement there.
             Database::Postgres => {
@@ -87,6 +88,12 @@ impl Later {
             }
         }
         Ok(())
+    }
+
+    fn joined_query(self) -> Query<'static, Any, AnyArguments> {
+        let is_usual = self.statements.len() <= MOST_PREPARED;
+        let (sql, arguments) = self.joined();
+        sqlx::query_with(AssertSqlSafe(sql), arguments).persistent(is_usual)
     }
 
     /// One text, whose statements have their arguments one behind the other. The same statements make the same text, which
@@ -118,17 +125,19 @@ impl Answers {
     }
 }
 
-/// Writes a statement with its parameters counted from later on. The statements are constants: a `$` in them is the mark of
-/// a parameter.
+/// Writes a statement with its parameters counted from later on. The statements are constants: a `$` with a number is the
+/// mark of a parameter, wherever it stands.
 fn renumber(sql: &str, from: usize, text: &mut String) {
     let mut parts = sql.split('$');
     text.push_str(parts.next().unwrap_or_default());
     for part in parts {
         let end = part.find(|mark: char| !mark.is_ascii_digit()).unwrap_or(part.len());
         let (number, rest) = part.split_at(end);
-        let number: usize = number.parse().unwrap_or_default();
         // Nothing can go wrong when text is written to text.
-        let _ = write!(text, "${}{rest}", from + number);
+        let _ = match number.parse::<usize>() {
+            Ok(number) => write!(text, "${}{rest}", from + number),
+            Err(_) => write!(text, "${part}"),
+        };
     }
 }
 

@@ -91,7 +91,8 @@ impl Store {
     /// question.
     async fn hold(&self, turn: Option<OwnedMutexGuard<()>>) -> Result<Held, StoreError> {
         let connection = self.writer.acquire().await.map_err(|error| self.not_reached(error))?;
-        let mut held = Held::new(connection, turn);
+        let longest = (self.database == Database::Postgres).then_some(self.patience);
+        let mut held = Held::new(connection, turn, longest);
         if self.database == Database::Postgres {
             let begin = format!("{}; {LOCK}", begin(self.database));
             sqlx::raw_sql(AssertSqlSafe(begin)).execute(held.connection()?).await?;
@@ -142,7 +143,13 @@ impl Write<'_> {
     pub(crate) async fn ask(&mut self, questions: Later) -> Result<Answers, StoreError> {
         self.tell().await?;
         let asking = Box::pin(questions.ask(self.held.connection()?, self.store.database));
-        self.store.answered(self.store.patience.saturating_mul(LONGEST), asking).await
+        let answered = self.store.answered(self.store.patience.saturating_mul(LONGEST), asking).await;
+        self.or_nothing(answered)
+    }
+
+    /// INVARIANT(all-or-nothing): after something has failed, nothing more is told, and nothing committed.
+    fn or_nothing<T>(&mut self, answered: Result<T, StoreError>) -> Result<T, StoreError> {
+        answered.inspect_err(|_| self.held.roll_back())
     }
 
     /// Says something whose answer nobody needs. If it fails, so does the next question, or the end.
@@ -156,7 +163,8 @@ impl Write<'_> {
         }
         let later = mem::take(&mut self.later);
         let telling = Box::pin(later.tell(self.held.connection()?, self.store.database));
-        self.store.answered(self.store.patience.saturating_mul(LONGEST), telling).await
+        let told = self.store.answered(self.store.patience.saturating_mul(LONGEST), telling).await;
+        self.or_nothing(told)
     }
 
     /// What the signed ledger tells, as it is in this transaction.
@@ -221,6 +229,10 @@ impl Write<'_> {
         let committed = match self.store.database {
             // Told in one breath with what is left to be said.
             Database::Sqlite => {
+                if cfg!(feature = "crash") {
+                    // Where gates are killed, there is a moment between the two.
+                    self.tell().await?;
+                }
                 self.about.reach("before-commit");
                 self.say(sqlx::query(COMMIT))?;
                 self.tell().await?;

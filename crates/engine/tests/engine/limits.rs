@@ -1,6 +1,6 @@
 //! How often, how much and how long.
 
-use contract::{CallStatus, Rate};
+use contract::{CallStatus, Key, Rate};
 use policy::{RateSettings, Resources, Settings, ToolGlob, ToolRate, ToolResources};
 use serde_json::{Value, json};
 use store::verify_receipt;
@@ -64,11 +64,21 @@ async fn nobody_gets_ready_for_an_agent_that_calls_too_often() {
         assert_eq!(code(&desk.call("do", json!({})).await), "rate_limited");
     }
     assert_eq!((desk.asked_to_be_ready(), desk.runs()), (3, 2));
-    // Another agent is not concerned, and a call that is not one too many ends it.
+    // Another agent, and another tool, are not concerned, and change nothing.
     desk.make(request("tester", "do", json!({}))).await;
     desk.call("do.more", json!({})).await;
-    desk.call("do.more", json!({})).await;
-    assert_eq!((desk.asked_to_be_ready(), desk.runs()), (5, 5));
+    assert_eq!(code(&desk.call("do", json!({})).await), "rate_limited");
+    assert_eq!((desk.asked_to_be_ready(), desk.runs()), (5, 4));
+}
+
+#[tokio::test]
+async fn nobody_gets_ready_for_a_call_that_may_have_been_made_before() {
+    let desk = Desk::open(settings()).await;
+    for _ in 0..3 {
+        let key = Some(Key::parse("k").unwrap());
+        desk.make(engine::Request { key, ..request("builder", "do", json!({})) }).await;
+    }
+    assert_eq!((desk.asked_to_be_ready(), desk.runs()), (0, 1));
 }
 
 #[tokio::test]

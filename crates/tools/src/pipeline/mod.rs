@@ -89,7 +89,7 @@ impl Commands {
         }
         let plan = self.prepare(grant, at).ok()?.plan;
         let running = at.launcher().begin(&plan)?;
-        Some(Ready { plan, running: Some(running) })
+        Some(Ready { plan, running: Some(running), at: at.clone() })
     }
 
     /// Binds the files that they name.
@@ -169,6 +169,7 @@ impl Commands {
 pub struct Ready {
     plan: Plan,
     running: Option<Running>,
+    at: Surroundings,
 }
 
 impl Ready {
@@ -182,7 +183,8 @@ impl Drop for Ready {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             // Its end is waited for.
-            tokio::task::spawn_blocking(move || drop(running));
+            let at = self.at.clone();
+            tokio::task::spawn_blocking(move || at.launcher().let_go(running));
         }
     }
 }

@@ -33,6 +33,7 @@ pub(crate) const TESTS: &[Test] = &[
         "what_is_ready_for_one_call_is_not_used_for_another",
         what_is_ready_for_one_call_is_not_used_for_another,
     ),
+    ("a_refusal_is_told_however_long_the_command_is", a_refusal_is_told_however_long_the_command_is),
     ("a_command_cannot_speak_for_its_worker", a_command_cannot_speak_for_its_worker),
     ("there_is_no_network_and_networked_is_refused", there_is_no_network_and_networked_is_refused),
 ];
@@ -342,6 +343,22 @@ fn what_is_ready_for_one_call_is_not_used_for_another() {
     for (given, asked) in [(&writing, &writing), (&arguments, &writing)] {
         let grant = one.grant(&*tool, given).unwrap();
         assert!(tool.get_ready(&grant, asked, &one.at).is_none());
+    }
+}
+
+fn a_refusal_is_told_however_long_the_command_is() {
+    let bench = Bench::new();
+    // A workspace that a link has taken the place of is not shown, and nothing runs.
+    let elsewhere = bench.workspace.with_extension("moved");
+    fs::rename(&bench.workspace, &elsewhere).unwrap();
+    symlink(&elsewhere, &bench.workspace).unwrap();
+    let long = "x".repeat(1 << 20);
+    for _ in 0..4 {
+        for profile in ["inspect", "build"] {
+            let code =
+                bench.refused("shell", json!({ "command": "cat", "args": [long], "profile": profile }));
+            assert_eq!(code, "cannot_enforce", "{profile}");
+        }
     }
 }
 
