@@ -10,8 +10,8 @@ use rustix::fs::{Access, FileType, Mode, OFlags, RenameFlags, access, chmod, ren
 use rustix::io::Errno;
 
 use crate::control::Control;
+use crate::directories::Opened;
 use crate::entry::{Guarded, by_handle, open_beneath};
-use crate::launch::Opened;
 use crate::plan::{self, ChangeReport, Plan};
 use crate::report::{Change, ChangeKind, Changes, Quarantined};
 use crate::tree::{Detail, End, Search, Survey, survey};

@@ -16,6 +16,7 @@
 mod cgroup;
 mod changes;
 mod control;
+mod directories;
 mod entry;
 mod environment;
 mod helper;

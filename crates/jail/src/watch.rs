@@ -17,8 +17,9 @@ use rustix::fs::{AtFlags, FileType, OFlags, RawDir, Stat, fstatvfs, statat};
 use rustix::process::Pid;
 
 use crate::control::Control;
+use crate::directories::Opened;
 use crate::entry::open_beneath;
-use crate::launch::{Opened, Running, has_no_more_processors_than, processors};
+use crate::launch::{Running, has_no_more_processors_than, processors};
 use crate::plan::{Access, Plan};
 use crate::report::Limit;
 
