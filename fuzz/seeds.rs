@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use jail::{
-    Access, ChangeReport, Content, Directory, Draft, Limits, Loopback, Names, Pattern, Plan, Program,
+    Access, ChangeReport, Content, Directory, Draft, Limits, Names, Network, Pattern, Plan, Program,
     Strictness,
 };
 
@@ -29,7 +29,7 @@ fn smallest() -> Draft {
         directories: Vec::new(),
         environment: Vec::new(),
         names: Names { hidden: Vec::new(), protected: Vec::new(), ..Names::default() },
-        loopback: Loopback::Closed,
+        network: Network::Closed,
         limits: Limits::default(),
         changes: ChangeReport::Skip,
         strictness: Strictness::Report,
@@ -59,7 +59,7 @@ fn build() -> Draft {
             directory("/opt", Access::Read, Content::Software),
         ],
         names: Names { hidden: sqlite.into_iter().collect(), ..Names::default() },
-        loopback: Loopback::Open,
+        network: Network::Loopback,
         limits: Limits { memory: 64 << 20, timeout: Duration::from_millis(1500), ..Limits::default() },
         changes: ChangeReport::List,
         strictness: Strictness::Refuse,

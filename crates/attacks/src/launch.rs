@@ -7,8 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use jail::{
-    Access, ChangeReport, Content, Control, Controls, Directory, Draft, Helper, Limits, Loopback, Names,
-    Plan, Program, Report, Request, Response, Strictness, Warm,
+    Access, ChangeReport, Content, Control, Controls, Directory, Draft, Helper, Limits, Names, Network, Plan,
+    Program, Report, Request, Response, Strictness, Warm,
 };
 
 use crate::Try;
@@ -74,7 +74,7 @@ pub(crate) struct Run {
     pub(crate) read: Vec<PathBuf>,
     pub(crate) write: Vec<PathBuf>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) loopback: Loopback,
+    pub(crate) network: Network,
     pub(crate) changes: ChangeReport,
     pub(crate) limits: Limits,
     pub(crate) launcher: Launcher,
@@ -114,7 +114,7 @@ impl Run {
             read: Vec::new(),
             write: Vec::new(),
             environment: Vec::new(),
-            loopback: Loopback::Closed,
+            network: Network::Closed,
             changes: ChangeReport::Skip,
             limits: Limits { timeout: Duration::from_secs(20), ..Limits::default() },
             launcher: Launcher::default(),
@@ -223,7 +223,7 @@ impl Site<'_> {
             directories,
             environment: run.environment.clone(),
             names: Names::default(),
-            loopback: run.loopback,
+            network: run.network.clone(),
             limits: run.limits,
             changes: run.changes,
             strictness: Strictness::Report,

@@ -11,6 +11,7 @@
 
 mod bench;
 mod case;
+mod egress;
 mod gate;
 mod launch;
 mod payload;
@@ -20,11 +21,13 @@ mod stage;
 mod storm;
 mod suite;
 mod threats;
+mod world;
 
-pub use gate::{GateSuite, LIAR, serve_visitor_if_asked};
+pub use gate::{Cases, GateSuite, LIAR, serve_visitor_if_asked};
 pub use payload::{ATTACK_ARGUMENT, serve_if_asked};
 pub use storm::{StormSuite, serve_if_asked as serve_storm_if_asked};
 pub use suite::Suite;
+pub use world::enter_if_possible as enter_world;
 
 /// What every step of a case gives: a value, or why the case could not be tried.
 pub(crate) type Try<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -10,7 +10,7 @@ fn main() {
     attacks::serve_visitor_if_asked();
     attacks::serve_storm_if_asked();
     let arguments = Arguments::from_args();
-    let suite = attacks::GateSuite::prepare(arguments.list);
+    let suite = attacks::GateSuite::prepare(arguments.list, attacks::Cases::Gate);
     let conclusion = libtest_mimic::run(&arguments, suite.trials());
     drop(suite);
     conclusion.exit();

@@ -11,6 +11,7 @@ mod log;
 mod run;
 mod scan;
 mod talk;
+mod way_out;
 
 use clap::{Parser, Subcommand};
 use jail::Prepared;

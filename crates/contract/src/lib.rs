@@ -15,6 +15,7 @@ mod cleaning;
 mod id;
 mod misfit;
 mod nearest;
+mod net;
 mod operand;
 mod rate;
 mod reason;
@@ -33,10 +34,14 @@ pub use class::{
 pub use cleaning::Cleaning;
 pub use id::{AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, TaskName, ToolName};
 pub use nearest::nearest;
+pub use net::{
+    Host, HostError, HostPattern, Network, NetworkError, PRESETS, Private, PrivateError, Reach, ReachError,
+    Special, Target, Zone, preset, special_name, special_purpose,
+};
 pub use operand::{Binding, NotBound, Operand, Operands};
 pub use rate::{CLOCKS_APART_MS, OnTheClock, Rate};
 pub use reason::{Code, Reason};
-pub use receipt::{Approved, Approver, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
+pub use receipt::{Approved, Approver, Attempt, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
 pub use scan::{Finding, is_hidden, is_odd_blank, scan_description, show_hidden};
 pub use schema::{Schema, SchemaError};

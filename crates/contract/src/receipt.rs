@@ -140,6 +140,12 @@ pub struct RunFacts {
     pub files_changed_complete: bool,
     /// Bytes sent and received, by host.
     pub bytes_per_host: BTreeMap<String, (u64, u64)>,
+    /// Whom it tried to reach, and what came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// How many more there were.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub further_attempts: u64,
     /// What hooks have remarked, by the name of each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub remarks: BTreeMap<String, Vec<String>>,
@@ -149,6 +155,24 @@ pub struct RunFacts {
     pub cpu_micros: u64,
     /// The most memory it had, in bytes.
     pub peak_memory: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A place that a call tried to reach, by one way, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// `host:port` as it was asked for, or the host alone for a question about a name.
+    pub place: String,
+    /// `dns`, `tcp`, `tls`, `http`, `connect` or `socks`.
+    pub way: String,
+    /// Why it was not let through, as a stable word; nothing if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// How often.
+    pub times: u64,
 }
 
 /// How far a control was enforced.

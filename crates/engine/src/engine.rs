@@ -244,7 +244,7 @@ impl Engine {
             now: self.now(),
             workspace: self.workspace_of(&request.agent).to_owned(),
             operators: operators.iter().filter(may_approve).count(),
-            egress: false,
+            egress: self.inner.surroundings.reaches_out(),
             ask_for: self.settings().ask_for,
             consent,
             standing: Vec::new(),

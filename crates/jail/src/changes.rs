@@ -163,14 +163,31 @@ fn has_only_harmless_settings(text: &str) -> bool {
         } else if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let name = header.split_whitespace().next().unwrap_or_default();
             section = name.to_lowercase();
-            !header.contains(['\\', ']'])
+            // A remote that is called like an address would be taken for it.
+            !header.contains(['\\', ']']) && (section != "remote" || !header.contains(':'))
         } else {
             let key = line.split('=').next().unwrap_or_default().trim().to_lowercase();
             let setting = format!("{section}.{key}");
-            // A remote's address may name a helper program: `ext::`, or an upload-pack of its own.
-            !line.ends_with('\\') && HARMLESS_SETTINGS.contains(&setting.as_str())
+            let value = line.split_once('=').map(|(_, value)| value.trim()).unwrap_or_default();
+            let is_harmless = match setting.as_str() {
+                "remote.url" => is_plain_address(value),
+                "remote.fetch" => value.strip_prefix('+').unwrap_or(value).starts_with("refs/"),
+                other => HARMLESS_SETTINGS.contains(&other),
+            };
+            !line.ends_with('\\') && is_harmless
         }
     })
+}
+
+/// What a clone leaves behind. Another address may name a helper program (`ext::`), or be a file of this machine.
+fn is_plain_address(address: &str) -> bool {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "._~/+@%=,-[]:".contains(c);
+    let is_scp = || {
+        let place = address.split_once(':').map(|(place, _)| place).unwrap_or_default();
+        !place.contains('/') && place.split_once('@').is_some_and(|(user, _)| !user.is_empty())
+    };
+    let has_way = address.starts_with("https://") || address.starts_with("ssh://") || is_scp();
+    has_way && address.chars().all(is_known) && !address.contains("::") && !address.starts_with('-')
 }
 
 /// Renames it beside itself, under a name nobody looks for, and takes its permissions.
@@ -214,6 +231,13 @@ mod tests {
     fn the_configuration_of_a_fresh_repository_is_harmless() {
         let fresh = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n";
         assert!(has_only_harmless_settings(fresh));
+        for url in ["https://example.com/a/b.git", "ssh://git@example.com:22/a", "git@example.com:a/b.git"] {
+            let cloned = format!(
+                "{fresh}[remote \"origin\"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+                 [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n"
+            );
+            assert!(has_only_harmless_settings(&cloned), "{url}");
+        }
     }
 
     #[test]
@@ -226,6 +250,15 @@ mod tests {
             "[core] fsmonitor = x\n",
             "[core]\n\tfilemode = true \\\n",
             "[remote \"o\"]\n\turl = ext::evil\n",
+            "[remote \"o\"]\n\turl = https::evil\n",
+            "[remote \"o\"]\n\turl = /tmp/evil\n",
+            "[remote \"o\"]\n\turl = a@ext::evil\n",
+            "[remote \"o\"]\n\turl = -uevil@x:y\n",
+            "[remote \"o\"]\n\turl = \"ext::evil\"\n",
+            "[remote \"o\"]\n\tvcs = evil\n",
+            "[remote \"o\"]\n\tuploadpack = evil\n",
+            "[remote \"https://a.example/\"]\n\turl = https://b.example/\n",
+            "[url \"ext::evil\"]\n\tinsteadOf = https://\n",
             "[filter \"a\"]\n\tclean = evil\n",
         ] {
             assert!(!has_only_harmless_settings(text), "{text}");

@@ -9,7 +9,7 @@
 
 use std::io::{self, BufWriter, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -22,13 +22,15 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::control::Enforcement;
+use crate::doors::Doors;
 use crate::launch::{Prepared, StartError};
-use crate::orders::{Manner, Step};
+use crate::orders::{Manner, Step, receive_with, send_with};
 use crate::own::{self, Own};
 use crate::plan::{Plan, PlanError, Program};
 use crate::report::Report;
 use crate::seal::MAX_SEALED_BYTES;
 use crate::stream::{Feed, Streams};
+use crate::supervise::News;
 use crate::sys;
 use crate::zygote::{self, ZYGOTE_ARGUMENT};
 
@@ -177,7 +179,7 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
         let plan = request.plan.encode()?;
-        let running = Running { line: self, has_answered: false };
+        let running = Running { line: self, has_answered: false, early: None };
         match running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input]) {
             // It has answered before it had read everything: what it said is there to be read.
             Err(HelperError::Silent(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(running),
@@ -187,7 +189,7 @@ impl Line {
 
     /// The same without the input, which [`Running::give`] brings. `plan` is encoded.
     pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
-        let running = Running { line: self, has_answered: false };
+        let running = Running { line: self, has_answered: false, early: None };
         running.line.send(&[Errand::Run.as_bytes(), plan, &[]])?;
         Ok(running)
     }
@@ -237,6 +239,8 @@ impl Line {
 pub struct Running {
     line: Line,
     has_answered: bool,
+    /// The answer, if it came where something else was waited for.
+    early: Option<Vec<u8>>,
 }
 
 /// Ends a run from elsewhere.
@@ -254,9 +258,33 @@ impl Running {
         self.line.send(&[input])
     }
 
+    /// What leads out of its network, if that is guarded: waits until it is there. Nothing if the run is over before, or was
+    /// never begun; [`Running::wait`] says why.
+    pub fn doors(&mut self) -> Result<Option<Doors>, HelperError> {
+        loop {
+            let (bytes, descriptors) =
+                read_with_descriptors(&self.line.channel).map_err(HelperError::Silent)?;
+            match (bytes.is_empty(), descriptors.is_empty()) {
+                // It was ready.
+                (true, _) => {}
+                (false, true) => {
+                    self.early = Some(bytes);
+                    return Ok(None);
+                }
+                (false, false) => {
+                    let ports: Vec<u16> = postcard::from_bytes(&bytes).map_err(|_| garbled())?;
+                    return Doors::from_descriptors(&ports, descriptors).map(Some).ok_or_else(garbled);
+                }
+            }
+        }
+    }
+
     /// Waits for the answer. No process of the sandbox is alive then but its init, which does nothing any more.
     pub fn wait(mut self) -> Result<Response, HelperError> {
-        let bytes = read_answer(&self.line.channel).map_err(HelperError::Silent)?;
+        let bytes = match self.early.take() {
+            Some(bytes) => bytes,
+            None => read_answer(&self.line.channel).map_err(HelperError::Silent)?,
+        };
         self.has_answered = true;
         postcard::from_bytes(&bytes).map_err(|_| garbled())
     }
@@ -368,8 +396,14 @@ fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io
         Err(error) => return answer(channel, &garbled_plan(&*error)),
     };
     let streams = Streams::Collect { input };
-    let ran =
-        prepared.and_then(|prepared| prepared.run_to_end(&plan, &sealed, streams, Some(channel.as_fd())));
+    let mut told = |news: News<'_>| {
+        if let News::Guarded(doors) = news {
+            // A gate that does not get them has hung up.
+            let _ = hand_over(channel, &doors);
+        }
+    };
+    let ran = prepared
+        .and_then(|prepared| prepared.run_to_end(&plan, &sealed, streams, Some(channel.as_fd()), &mut told));
     match ran {
         // What is left is taken down after the answer: nobody has to wait for it.
         Ok((report, remains)) => {
@@ -387,9 +421,12 @@ fn serve_kept(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> i
         Ok(plan) => plan,
         Err(error) => return answer(channel, &Opening::Err(garbled_plan(&error))),
     };
-    let mut started = |enforcement: &Enforcement| {
-        // A gate that does not hear this has hung up, and that ends the sandbox.
-        let _ = answer(channel, &Opening::Ok(enforcement.clone()));
+    let mut started = |news: News<'_>| {
+        // What is kept has no doors; they would be closed here.
+        if let News::Started(enforcement) = news {
+            // A gate that does not hear this has hung up, and that ends the sandbox.
+            let _ = answer(channel, &Opening::Ok(enforcement.clone()));
+        }
     };
     let run = prepared.and_then(|begun| begun.run_kept(&plan, channel.as_fd(), &mut started));
     match run {
@@ -454,6 +491,24 @@ fn read_answer(channel: &UnixStream) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
     }
+}
+
+/// Sends the gate what leads out of a guarded network.
+fn hand_over(channel: &UnixStream, doors: &Doors) -> io::Result<()> {
+    let ports =
+        postcard::to_stdvec(&doors.ports()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let frame = [(ports.len() as u64).to_le_bytes().as_slice(), &ports].concat();
+    send_with(channel, &frame, &doors.descriptors())
+}
+
+/// A frame, and what came with it.
+fn read_with_descriptors(channel: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut header = [0; 8];
+    let descriptors = receive_with(channel, &mut header)?;
+    let length = usize::try_from(u64::from_le_bytes(header)).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(length.min(FRAME_AT_ONCE));
+    channel.take(length as u64).read_to_end(&mut bytes)?;
+    if bytes.len() == length { Ok((bytes, descriptors)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 fn read_frame(mut channel: &UnixStream, most: usize) -> io::Result<Vec<u8>> {

@@ -18,9 +18,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
 use rustix::termios::Winsize;
 
 use crate::control::{Control, Controls};
+use crate::doors::Doors;
 use crate::identity::Identity;
 use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::own;
+use crate::plan::Network;
 use crate::stage_one::{self, Failure};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Executable, Used};
@@ -101,6 +103,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
         enter_cgroup(&door)?;
     }
+    let doors = guard_network(&orders)?;
     let landlock = match built {
         Some(built) => {
             stage_two::enter(&built, &orders, sent)?;
@@ -112,8 +115,22 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         setsid().map_err(Failure::at(Step::Terminal))?;
     }
     let terminal = orders.terminal.map(open_terminal).transpose().map_err(Failure::at(Step::Terminal))?;
+    if let Some(doors) = doors {
+        // Not ours any more: whoever holds them decides how long they are open.
+        send(socket, &Said::Guarded, &doors.descriptors()).map_err(Failure::at(Step::Channel))?;
+    }
     let enforcement = stage_two::raise_walls(&orders, landlock)?;
     start(socket, &orders, enforcement, terminal)
+}
+
+/// The ways out of the sandbox's network, if the plan has any.
+fn guard_network(orders: &Orders) -> Result<Option<Doors>, Failure> {
+    let Network::Guarded(guarded) = &orders.network else { return Ok(None) };
+    if !orders.keeps(Control::Network) {
+        // It would be the host's network that everything is led away from.
+        return Err(Failure { step: Step::Network, error: libc::EPERM });
+    }
+    Doors::make(&guarded.ports).map(Some).map_err(Failure::at(Step::Network))
 }
 
 /// Says that stage one is built, and hands over the mount and network namespaces: held by the launcher, they are taken down

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::control::{Control, Controls, Enforcement, Level};
 use crate::environment::HOME;
-use crate::plan::Loopback;
+use crate::plan::Network;
 
 /// The newest Landlock the kernel has; `None` when it has none.
 pub fn landlock_version() -> Option<i32> {
@@ -29,7 +29,24 @@ pub(crate) struct Begun {
     version: i32,
     abi: ABI,
     holds: Holds,
-    loopback: Loopback,
+    tcp: Tcp,
+}
+
+/// Whether it leaves a sandbox TCP over its own loopback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tcp {
+    Closed,
+    Open,
+}
+
+impl Tcp {
+    /// What a plan's network needs.
+    pub(crate) fn of(network: &Network) -> Tcp {
+        match network {
+            Network::Closed => Tcp::Closed,
+            Network::Loopback | Network::Guarded(_) => Tcp::Open,
+        }
+    }
 }
 
 /// What of it is raised.
@@ -44,16 +61,12 @@ struct Holds {
 const SCRATCH: [&str; 3] = ["/tmp", HOME, "/dev/shm"];
 
 /// Begins it; `root` is that of the sandbox. `None` where the kernel has no Landlock.
-pub(crate) fn begin(
-    root: impl AsFd,
-    loopback: Loopback,
-    without: Controls,
-) -> Result<Option<Begun>, RulesetError> {
+pub(crate) fn begin(root: impl AsFd, tcp: Tcp, without: Controls) -> Result<Option<Begun>, RulesetError> {
     let Some(version) = landlock_version() else { return Ok(None) };
     let abi = ABI::from(version);
     let holds = Holds {
         files: !without.contains(Control::LandlockFiles),
-        tcp: !without.contains(Control::LandlockTcp) && loopback == Loopback::Closed && version >= 4,
+        tcp: !without.contains(Control::LandlockTcp) && tcp == Tcp::Closed && version >= 4,
         scopes: !without.contains(Control::LandlockScopes) && version >= 6,
     };
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
@@ -67,13 +80,8 @@ pub(crate) fn begin(
         ruleset = ruleset.scope(Scope::from_all(abi))?;
     }
     let nothing = !holds.files && !holds.tcp && !holds.scopes;
-    let mut begun = Begun {
-        ruleset: if nothing { None } else { Some(ruleset.create()?) },
-        version,
-        abi,
-        holds,
-        loopback,
-    };
+    let mut begun =
+        Begun { ruleset: if nothing { None } else { Some(ruleset.create()?) }, version, abi, holds, tcp };
     // The devices there are harmless, and the directory that holds them is read-only.
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir;
     let device = if abi >= ABI::V5 { device | AccessFs::IoctlDev } else { device };
@@ -95,8 +103,8 @@ fn open(directory: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 impl Begun {
-    pub(crate) fn loopback(&self) -> Loopback {
-        self.loopback
+    pub(crate) fn tcp(&self) -> Tcp {
+        self.tcp
     }
 
     /// What is not there needs no rule.
@@ -139,7 +147,7 @@ pub(crate) fn raise<'a>(
 }
 
 fn note(begun: &Begun, enforcement: &mut Enforcement) {
-    let Begun { holds: Holds { files, tcp, scopes }, loopback, version, .. } = *begun;
+    let Begun { holds: Holds { files, tcp, scopes }, tcp: wanted, version, .. } = *begun;
     let by = format!("Landlock ABI {version}");
     let mut say = |control, raised, why_not: &str| {
         if raised {
@@ -149,9 +157,9 @@ fn note(begun: &Begun, enforcement: &mut Enforcement) {
         }
     };
     say(Control::LandlockFiles, files, "left out");
-    let tcp_absent = match loopback {
-        Loopback::Open => "the plan opens loopback; the network namespace holds alone",
-        Loopback::Closed => "the kernel's Landlock is older than ABI 4",
+    let tcp_absent = match wanted {
+        Tcp::Open => "the plan opens loopback; the network namespace holds alone",
+        Tcp::Closed => "the kernel's Landlock is older than ABI 4",
     };
     say(Control::LandlockTcp, tcp, tcp_absent);
     say(Control::LandlockScopes, scopes, "the kernel's Landlock is older than ABI 6");

@@ -32,7 +32,7 @@ use crate::plan::{Access, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::seal;
 use crate::stream::Streams;
-use crate::supervise::{Told, supervise};
+use crate::supervise::{News, Told, supervise};
 use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Used};
 use crate::tree::End;
 use crate::windows::{self, Window};
@@ -288,7 +288,20 @@ impl Prepared {
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
     ) -> Result<Report, StartError> {
-        self.run_to_end(plan, sealed, streams, lifeline).map(|(report, _)| report)
+        self.run_telling(plan, sealed, streams, lifeline, &mut |_| {})
+    }
+
+    /// The same; `told` hears how it goes, and must not block. Threads may be started from then on: nothing is forked any
+    /// more.
+    pub fn run_telling(
+        self,
+        plan: &Plan,
+        sealed: &[u8],
+        streams: Streams,
+        lifeline: Option<BorrowedFd<'_>>,
+        told: &mut dyn FnMut(News<'_>),
+    ) -> Result<Report, StartError> {
+        self.run_to_end(plan, sealed, streams, lifeline, told).map(|(report, _)| report)
     }
 
     /// The same; what is left of the sandbox is taken down when the caller drops it. No process of it is alive by then but
@@ -299,15 +312,16 @@ impl Prepared {
         sealed: &[u8],
         streams: Streams,
         lifeline: Option<BorrowedFd<'_>>,
+        told: Told<'_>,
     ) -> Result<(Report, Running), StartError> {
         if self.without != plan.without() {
             drop(self);
             let fitting = Prepared::without(plan.without(), Manner::AtOnce)?;
-            return fitting.run_to_end(plan, sealed, streams, lifeline);
+            return fitting.run_to_end(plan, sealed, streams, lifeline, told);
         }
         let begun = Instant::now();
         let (running, pipes) = self.order(plan, sealed, &streams, begun)?;
-        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, &mut |_| {})?;
+        let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
         let aftermath = changes::after(plan, &running.opened);
         Ok((supervised.into_report(&running, aftermath), running))
     }
@@ -376,7 +390,19 @@ pub fn run_sealed(
     streams: Streams,
     lifeline: Option<BorrowedFd<'_>>,
 ) -> Result<Report, StartError> {
-    Prepared::without(plan.without(), Manner::AtOnce)?.run_sealed(plan, sealed, streams, lifeline)
+    run_telling(plan, sealed, streams, lifeline, &mut |_| {})
+}
+
+/// The same; `told` hears how it goes. See [`Prepared::run_telling`].
+pub fn run_telling(
+    plan: &Plan,
+    sealed: &[u8],
+    streams: Streams,
+    lifeline: Option<BorrowedFd<'_>>,
+    told: &mut dyn FnMut(News<'_>),
+) -> Result<Report, StartError> {
+    let prepared = Prepared::without(plan.without(), Manner::AtOnce)?;
+    prepared.run_telling(plan, sealed, streams, lifeline, told)
 }
 
 /// The content of the files that a plan seals, as the init gets it.
@@ -527,7 +553,7 @@ fn give_orders(
         environment: draft.environment.clone(),
         directories,
         sealed: plan.sealed().to_vec(),
-        loopback: draft.loopback,
+        network: draft.network.clone(),
         rlimits: Rlimits {
             // The init counts as one.
             pids: plan.keeps(Control::Pids).then(|| u64::from(limits.pids) + 1),

@@ -17,6 +17,7 @@ mod cgroup;
 mod changes;
 mod control;
 mod directories;
+mod doors;
 mod entry;
 mod environment;
 mod helper;
@@ -48,23 +49,27 @@ mod windows;
 mod zygote;
 
 pub use control::{Control, Controls, Enforcement, Finding, Level};
+#[cfg(feature = "weaken")]
+pub use doors::lead_everything_to_loopback;
+pub use doors::{CERTIFICATES, Doors};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
 pub use helper::{
     HELPER_ARGUMENT, Hangup, Helper, HelperError, Kept, Request, Response, Running, serve_if_asked,
 };
 pub use identity::Caller;
 pub use landlock::landlock_version;
-pub use launch::{Prepared, StartError, run, run_sealed};
+pub use launch::{Prepared, StartError, run, run_sealed, run_telling};
 pub use limits::{Limits, LimitsError};
 pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;
 pub use own::Own;
 pub use plan::{
-    Access, ChangeReport, Content, Directory, Draft, Loopback, Plan, PlanError, Program, Strictness,
+    Access, ChangeReport, Content, Directory, Draft, Guarded, Network, Plan, PlanError, Program, Strictness,
 };
 pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
 pub use seal::{MAX_SEALED_BYTES, MAX_SEALED_FILES, SealedFile};
 pub use stream::{Capture, Captured, Feed, Streams};
+pub use supervise::News;
 pub use system::is_of_the_system;
 pub use warm::Warm;
 pub use zygote::ZYGOTE_ARGUMENT;

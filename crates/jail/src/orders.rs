@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{Control, Controls, Enforcement};
 use crate::entry::Guarded;
 use crate::plan::wire_path;
-use crate::plan::{Access, Loopback};
+use crate::plan::{Access, Network};
 use crate::seal::SealedFile;
 use crate::sys::Used;
 
@@ -37,7 +37,7 @@ pub(crate) struct Orders {
     pub(crate) directories: Vec<OrderedDirectory>,
     /// Files to be mounted over. Their content is the last descriptor, if there are any.
     pub(crate) sealed: Vec<SealedFile>,
-    pub(crate) loopback: Loopback,
+    pub(crate) network: Network,
     pub(crate) rlimits: Rlimits,
     /// The first descriptor is the door of one more cgroup to enter.
     pub(crate) enters_cgroup: bool,
@@ -111,6 +111,8 @@ pub(crate) enum Manner {
 pub(crate) enum Said {
     /// Stage one is built. Its namespaces travel beside this: whoever holds them decides when they are taken down.
     Ready,
+    /// The network is guarded. What leads out of it travels beside this; see [`crate::doors::Doors`].
+    Guarded,
     /// The tool runs. A descriptor for it travels beside this, and one for the terminal if there is one.
     Started(Enforcement),
     /// The command is not there, or cannot be executed (the system's error number).
@@ -143,6 +145,8 @@ pub enum Step {
     Identity,
     /// Bringing up loopback.
     Loopback,
+    /// Leading every address to whoever guards the network.
+    Network,
     /// Setting the host name.
     Hostname,
     /// Making the new root.
@@ -196,6 +200,7 @@ impl fmt::Display for Step {
             Step::Namespaces => f.write_str("create mount, network, ipc and uts namespaces"),
             Step::Identity => f.write_str("take the sandbox's identity"),
             Step::Loopback => f.write_str("bring up loopback"),
+            Step::Network => f.write_str("guard the network"),
             Step::Hostname => f.write_str("set the host name"),
             Step::Root => f.write_str("make the new root"),
             Step::System(path) => write!(f, "show `{}`", path.display()),
@@ -229,15 +234,18 @@ pub(crate) fn send(
 ) -> io::Result<()> {
     let body = postcard::to_stdvec(message).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     let length = u32::try_from(body.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    send_with(socket, &[length.to_le_bytes().as_slice(), &body].concat(), descriptors)
+}
+
+/// Sends bytes, and descriptors with the first of them.
+pub(crate) fn send_with(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    let header = length.to_le_bytes();
-    let parts = [IoSlice::new(&header), IoSlice::new(&body)];
-    let sent = sendmsg(&socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
-    let mut rest = body.get(sent.saturating_sub(header.len())..).unwrap_or_default();
+    let sent = sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let mut rest = bytes.get(sent..).unwrap_or_default();
     while !rest.is_empty() {
         let sent = rustix::net::send(&socket, rest, SendFlags::NOSIGNAL)?;
         rest = rest.get(sent..).unwrap_or_default();
@@ -248,6 +256,25 @@ pub(crate) fn send(
 /// Receives one message and its descriptors. `UnexpectedEof` when the other side is gone.
 pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<(T, Vec<OwnedFd>)> {
     let mut header = [0; 4];
+    let descriptors = receive_with(&socket, &mut header)?;
+    let length = usize::try_from(u32::from_le_bytes(header)).unwrap_or(usize::MAX);
+    if length > MAX_MESSAGE {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    let mut body = vec![0; length];
+    let mut filled = 0;
+    while let Some(rest) = body.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(&socket, rest)? {
+            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            got => filled += got,
+        }
+    }
+    let message = postcard::from_bytes(&body).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok((message, descriptors))
+}
+
+/// Fills a header, and takes the descriptors that come with it. `UnexpectedEof` when the other side is gone.
+pub(crate) fn receive_with(socket: impl AsFd, header: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
     let mut descriptors = Vec::new();
     let mut filled = 0;
     while let Some(rest) = header.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -264,18 +291,5 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<(T, 
         }
         filled += got.bytes;
     }
-    let length = usize::try_from(u32::from_le_bytes(header)).unwrap_or(usize::MAX);
-    if length > MAX_MESSAGE {
-        return Err(io::Error::from(io::ErrorKind::InvalidData));
-    }
-    let mut body = vec![0; length];
-    let mut filled = 0;
-    while let Some(rest) = body.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::read(&socket, rest)? {
-            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-            got => filled += got,
-        }
-    }
-    let message = postcard::from_bytes(&body).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-    Ok((message, descriptors))
+    Ok(descriptors)
 }

@@ -20,6 +20,8 @@ use crate::system::{is_never_shown, is_never_writable};
 pub(crate) const MAX_PLAN_BYTES: usize = 1024 * 1024;
 
 const MAX_DIRECTORIES: usize = 64;
+const MAX_PORTS: usize = 64;
+const MAX_AUTHORITY_BYTES: usize = 256 * 1024;
 const MAX_ARGUMENTS: usize = 8192;
 const MAX_TEXT_BYTES: usize = 768 * 1024;
 
@@ -39,8 +41,8 @@ pub struct Draft {
     pub environment: Vec<(OsString, OsString)>,
     /// Secrets to hide and files to protect.
     pub names: Names,
-    /// Whether programs may talk to each other over loopback.
-    pub loopback: Loopback,
+    /// Whom it may talk to.
+    pub network: Network,
     /// How much it may use.
     pub limits: Limits,
     /// Whether a list of changed files is wanted.
@@ -94,13 +96,24 @@ pub enum Access {
     Write,
 }
 
-/// What a sandbox may do with its own loopback interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Loopback {
-    /// No TCP at all.
+/// Whom the programs of a sandbox may talk to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// Nobody: no TCP at all.
     Closed,
-    /// Its programs may reach each other.
-    Open,
+    /// Each other, over loopback.
+    Loopback,
+    /// Each other, and whoever holds the [`crate::Doors`]: for them every address leads there.
+    Guarded(Guarded),
+}
+
+/// A network of which somebody else answers for every address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// TCP ports that are answered; others are refused by the kernel.
+    pub ports: Vec<u16>,
+    /// Certificate authorities, in PEM, that programs trust besides the host's.
+    pub authority: Option<String>,
 }
 
 /// Whether a list of changed files is wanted; it costs a walk of the writable directories before and after.
@@ -168,6 +181,9 @@ pub enum PlanError {
         /// The file.
         path: PathBuf,
     },
+    /// Nobody can be reached there.
+    #[error("0 is not a port")]
+    NoPort,
     /// Too much of something.
     #[error("the plan is too large: {what}")]
     TooLarge {
@@ -195,6 +211,7 @@ impl TryFrom<Draft> for Plan {
         check_command(&draft)?;
         check_plain(&draft.working_directory)?;
         check_environment(&draft.environment)?;
+        check_network(&mut draft.network)?;
         draft.limits.check()?;
         if draft.directories.len() > MAX_DIRECTORIES {
             return Err(PlanError::TooLarge { what: "more than 64 directories" });
@@ -291,6 +308,24 @@ fn check_command(draft: &Draft) -> Result<(), PlanError> {
     draft.arguments.iter().try_for_each(|argument| check_nul(argument, "an argument"))
 }
 
+fn check_network(network: &mut Network) -> Result<(), PlanError> {
+    let Network::Guarded(guarded) = network else { return Ok(()) };
+    guarded.ports.sort_unstable();
+    guarded.ports.dedup();
+    if guarded.ports.len() > MAX_PORTS {
+        return Err(PlanError::TooLarge { what: "more than 64 ports" });
+    }
+    if guarded.ports.contains(&0) {
+        return Err(PlanError::NoPort);
+    }
+    match &guarded.authority {
+        Some(text) if text.len() > MAX_AUTHORITY_BYTES => {
+            Err(PlanError::TooLarge { what: "more than 256 KiB of certificates" })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_environment(environment: &[(OsString, OsString)]) -> Result<(), PlanError> {
     for (name, value) in environment {
         let shown = || name.to_string_lossy().into_owned();
@@ -377,7 +412,7 @@ mod tests {
             directories: Vec::new(),
             environment: Vec::new(),
             names: Names::default(),
-            loopback: Loopback::Closed,
+            network: Network::Closed,
             limits: Limits::default(),
             changes: ChangeReport::Skip,
             strictness: Strictness::Report,

@@ -32,7 +32,6 @@ use crate::mounts::{
     restrict, write_file,
 };
 use crate::orders::Step;
-use crate::plan::Loopback;
 use crate::seccomp::{self, Part};
 use crate::sys;
 use crate::system::SOFTWARE;
@@ -211,7 +210,7 @@ pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfB
     mount_proc(&built, without)?;
     make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
     make_scratch(&built.root).map_err(Failure::at(Step::Scratch))?;
-    built.landlock = landlock::begin(&built.root, Loopback::Closed, without).map_err(no_landlock)?;
+    built.landlock = landlock::begin(&built.root, landlock::Tcp::Closed, without).map_err(no_landlock)?;
     if identity.caller == Caller::Root {
         leave_host(&built.root)?;
         built.host = Host::Left;

@@ -15,12 +15,13 @@ use rustix::thread::{
 };
 
 use crate::control::{Control, Enforcement, Level};
+use crate::doors;
 use crate::entry::{Guarded, Identity, Kind, open_beneath};
-use crate::landlock::{self, Begun};
+use crate::landlock::{self, Begun, Tcp};
 use crate::limits::Limits;
 use crate::mounts::{Use, attach_at, attach_over, copy_of, make_link, restrict, restrict_only};
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
-use crate::plan::Access;
+use crate::plan::{Access, Network};
 use crate::seal;
 use crate::seccomp::{self, Part};
 use crate::stage_one::{self, Failure, HalfBuilt, Host, no_landlock, resize_scratch};
@@ -40,6 +41,9 @@ pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, mut sent: Sent) -> Resul
     if !orders.directories.iter().any(|directory| directory.path.starts_with("/var/tmp")) {
         make_link(&built.root, Path::new("/var/tmp"), Path::new("/tmp"))
             .map_err(Failure::at(Step::Scratch))?;
+    }
+    if let Network::Guarded(guarded) = &orders.network {
+        doors::tell_programs(&built.root, guarded).map_err(Failure::at(Step::Network))?;
     }
     for directory in &orders.directories {
         show_directory(built, directory, orders, &mut sent)?;
@@ -80,12 +84,13 @@ pub(crate) fn raise_walls(orders: &Orders, begun: Option<Begun>) -> Result<Enfor
             "no capabilities, empty bounding set, no_new_privs, nosuid mounts",
         );
     }
-    let begun = match begun.filter(|begun| begun.loopback() == orders.loopback) {
+    let tcp = Tcp::of(&orders.network);
+    let begun = match begun.filter(|begun| begun.tcp() == tcp) {
         Some(begun) => Some(begun),
         None => {
             let root = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
                 .map_err(Failure::at(Step::Landlock))?;
-            landlock::begin(root, orders.loopback, orders.without).map_err(no_landlock)?
+            landlock::begin(root, tcp, orders.without).map_err(no_landlock)?
         }
     };
     let granted = orders.directories.iter().filter(|d| d.access == Access::Write).map(|d| d.path.as_path());
@@ -239,10 +244,14 @@ fn drop_privileges() -> Result<(), Errno> {
 }
 
 fn note_namespaces(orders: &Orders, enforcement: &mut Enforcement) {
+    let network = match &orders.network {
+        Network::Closed | Network::Loopback => "network namespace with loopback only",
+        Network::Guarded(_) => "network namespace with loopback only; every address in it leads to its guard",
+    };
     let held = [
         (Control::Filesystem, "mount namespace, read-only root of its own, pivot_root"),
         (Control::Processes, "pid namespace, private /proc"),
-        (Control::Network, "network namespace with loopback only"),
+        (Control::Network, network),
         (Control::Ipc, "ipc namespace"),
         (Control::Hostname, "uts namespace"),
         (Control::CgroupView, "cgroup namespace"),

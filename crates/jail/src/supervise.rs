@@ -12,11 +12,12 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::changes::Aftermath;
 use crate::control::{Control, Enforcement, Level};
+use crate::doors::Doors;
 use crate::entry::by_handle;
 use crate::helper;
 use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
 use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
 use crate::stream::{Capture, Feed, Flow, Streams, drain, read_anew};
 use crate::sys::{self, Used};
@@ -30,8 +31,17 @@ const BUFFER: usize = 64 * 1024;
 /// As much as a pipe that is ready takes without blocking.
 const PASSED_AT_ONCE: usize = 4096;
 
-/// Told when the tool has been started, with what holds it.
-pub(crate) type Told<'a> = &'a mut dyn FnMut(&Enforcement);
+/// What is told of a run while it goes on.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// Its network is guarded, and these lead out of it. The tool may use them at once.
+    Guarded(Doors),
+    /// The tool has been started, and this holds it.
+    Started(&'a Enforcement),
+}
+
+/// Who is told.
+pub(crate) type Told<'a> = &'a mut dyn FnMut(News<'_>);
 
 /// What was seen of a sandbox that has ended.
 pub(crate) struct Supervised {
@@ -99,6 +109,10 @@ pub(crate) fn supervise(
         running,
         lifeline,
         told,
+        ports: match &plan.draft().network {
+            Network::Guarded(guarded) => guarded.ports.clone(),
+            Network::Closed | Network::Loopback => Vec::new(),
+        },
         signals,
         tool: None,
         timeout: plan.keeps(Control::Timeout).then_some(limits.timeout),
@@ -136,6 +150,8 @@ struct Supervisor<'a> {
     running: &'a Running,
     lifeline: Option<BorrowedFd<'a>>,
     told: Told<'a>,
+    /// Of the guarded network, if it is one.
+    ports: Vec<u16>,
     signals: Option<OwnedFd>,
     tool: Option<OwnedFd>,
     timeout: Option<Duration>,
@@ -282,10 +298,16 @@ impl Supervisor<'_> {
         match said {
             // The orders came before it was.
             Said::Ready => {}
+            Said::Guarded => {
+                // Where something is wrong with them they are closed, and nothing leads out.
+                if let Some(doors) = Doors::from_descriptors(&self.ports, descriptors) {
+                    (self.told)(News::Guarded(doors));
+                }
+            }
             Said::Started(walls) => {
                 let mut descriptors = descriptors.into_iter();
                 self.started = Some(Instant::now());
-                (self.told)(&with_held(walls.clone(), self.running));
+                (self.told)(News::Started(&with_held(walls.clone(), self.running)));
                 self.walls = walls;
                 self.tool = descriptors.next();
                 if let Some(tool) = &self.tool {

@@ -104,11 +104,15 @@ impl Warm {
     /// Starts one request. The sandbox ends when the handle is dropped. Whoever has waited for it calls [`Warm::refill`].
     pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
         let started = self.inner.line()?.start(request);
-        // While others wait, making another one would only slow down what has just begun.
+        self.refill_if_empty();
+        started
+    }
+
+    /// While others wait, making another one would only slow down what has just begun.
+    pub fn refill_if_empty(&self) {
         if self.inner.waiting().lines.is_empty() {
             self.inner.refill();
         }
-        started
     }
 
     /// Starts our own code for a plan, which waits for what [`Running::give`] brings; nothing if no sandbox is ready. Does

@@ -4,11 +4,11 @@ use contract::{
     Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, TrustLabel,
 };
 
-use crate::address::is_special_host;
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
+use crate::places::{Places, places_of, refuse_special};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
 use crate::settings::{Agent, Policy, Settings};
@@ -30,6 +30,7 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
         trace: Vec::new(),
         asks: Vec::new(),
         quorum: 1,
+        places: Places::default(),
     };
     let outcome = hearing.hear();
     let verdict = match outcome {
@@ -50,6 +51,7 @@ struct Hearing<'a> {
     trace: Vec<Step>,
     asks: Vec<String>,
     quorum: usize,
+    places: Places,
 }
 
 /// What the kind of action calls for where nothing else is said.
@@ -73,6 +75,7 @@ impl<'a> Hearing<'a> {
         }
         let constraints = sight.constraints();
         self.hear_constraints(agent, constraints)?;
+        self.hear_places(constraints)?;
         self.hear_commands(constraints)?;
         self.hear_file_settings()?;
         self.hear_class()?;
@@ -100,10 +103,8 @@ impl<'a> Hearing<'a> {
             };
             return self.deny("level", refuse(why.to_owned()));
         }
-        // ATTACK(metadata-service): denied by its address, whatever else would allow it.
-        if let Some(host) = facets.hosts.iter().find(|host| is_special_host(host)) {
-            let why = format!("`{host}` is this machine, a private network or a metadata service");
-            return self.deny("address", Reason::host_not_allowed(why));
+        if let Err(reason) = refuse_special(self.call, &self.settings.egress) {
+            return self.deny("address", reason);
         }
         let reaches_out = facets.egress != EgressClass::None || facets.profile == Some(Profile::Networked);
         if reaches_out && constraints.network == Network::None {
@@ -111,8 +112,7 @@ impl<'a> Hearing<'a> {
         }
         if reaches_out && !self.facts.egress {
             let why = "this gate cannot give a sandbox a network, so it refuses what needs one";
-            let hint = "no setting changes that in this version; work with what is in the workspace";
-            return self.deny("egress", Reason::cannot_enforce(why).with_hint(hint));
+            return self.deny("egress", Reason::cannot_enforce(why));
         }
         // INVARIANT(grant-within-contract): what a contract does not say cannot be granted.
         if facets.safety > self.call.tool.safety || facets.egress > self.call.tool.egress {
@@ -123,6 +123,23 @@ impl<'a> Hearing<'a> {
         let overrides = if is_own { "" } else { " and its overrides" };
         self.say("level", "allow", format!("within what level `{level}`{overrides} lets `{category}` do"));
         self.hear_required_approvals(constraints);
+        Ok(())
+    }
+
+    /// Places that it names, and those that are listed for it.
+    fn hear_places(&mut self, constraints: &Constraints) -> Result<(), Reason> {
+        match places_of(self.call, constraints.network, &self.settings.egress) {
+            Ok(places) => self.places = places,
+            Err(reason) => return self.deny("hosts", reason),
+        }
+        let unlisted = self.places.unlisted.iter();
+        let unlisted = unlisted
+            .map(|target| format!("`{target}` is on no list of hosts; a yes lets this call reach it"));
+        for why in unlisted.collect::<Vec<_>>() {
+            self.ask("hosts", why);
+        }
+        let listed = self.places.listed.iter().map(|target| format!("`{target}` is listed"));
+        self.trace.extend(listed.map(|why| Step { layer: "hosts", says: "allow", why }));
         Ok(())
     }
 
@@ -275,7 +292,11 @@ impl<'a> Hearing<'a> {
     }
 
     fn hear_registry(&mut self) {
-        if self.call.tool.requires_approval {
+        let (tool, facets) = (&self.call.tool, &self.call.facets);
+        // INVARIANT(outside-is-asked): the database demands it of every tool that can change something outside. It is meant
+        // for those calls that would; a rule can demand it of others.
+        let is_meant = tool.egress < EgressClass::Write || facets.egress == EgressClass::Write;
+        if tool.requires_approval && is_meant {
             self.ask("registry", "the registry requires approval for this tool".to_owned());
         }
         if !matches!(self.call.tool.trust, TrustLabel::Internal | TrustLabel::Pinned) {
@@ -287,6 +308,9 @@ impl<'a> Hearing<'a> {
         if self.asks.is_empty() {
             return Verdict::Allow(self.grant(None));
         }
+        // ATTACK(standing-for-another-host): who is asked is shown the places, and a yes is one to these alone.
+        let reached = self.places.listed.iter().map(|target| format!("it would reach `{target}`"));
+        self.asks.extend(reached);
         match &self.facts.consent {
             Some(consent) => match self.why_not_good(consent) {
                 None => {
@@ -383,7 +407,9 @@ impl<'a> Hearing<'a> {
             workspace: self.facts.workspace.clone(),
             access: call.facets.access,
             profile: call.facets.profile,
-            hosts: Vec::new(),
+            egress: call.facets.egress,
+            hosts: self.places.granted.clone(),
+            blocked: self.places.blocked.clone(),
             limits,
             // A minute for everything around the run itself.
             expires_at: self.facts.now.saturating_add(milliseconds).saturating_add(60_000),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contract::{
     Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, Reason,
-    SafetyClass, TaskName, ToolName, ToolStatus, TrustLabel,
+    SafetyClass, Target, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 use serde_json::Value;
 
@@ -75,8 +75,8 @@ pub struct Facets {
     pub commands: Vec<Command>,
     /// Arguments that name a directory and mean everything beneath it, as they were written.
     pub trees: Vec<String>,
-    /// Hosts that its arguments name.
-    pub hosts: Vec<String>,
+    /// Places that its arguments name, in their one spelling.
+    pub hosts: Vec<Target>,
 }
 
 /// One program that would be started.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use contract::{ApprovalId, CallId, Digest, Profile, ToolName};
+use contract::{ApprovalId, CallId, Digest, EgressClass, HostPattern, Profile, Reach, ToolName};
 use serde::{Serialize, Serializer};
 
 /// The whole plan of one call. What is not in it cannot happen.
@@ -42,8 +42,13 @@ pub struct Authority {
     pub access: WorkspaceAccess,
     /// For commands: what kind of command.
     pub profile: Option<Profile>,
+    /// What may leave the machine: nothing, questions, or whatever changes something.
+    pub egress: EgressClass,
     /// To which hosts and ports.
-    pub hosts: Vec<String>,
+    pub hosts: Vec<Reach>,
+    /// To which hosts not, though they are among those.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked: Vec<HostPattern>,
     /// With how much.
     pub limits: GrantLimits,
     /// Until when, in milliseconds since 1970.

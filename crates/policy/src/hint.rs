@@ -41,7 +41,7 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
         Code::NoOperator => {
             Some("an admin can add people with `toolgate operators add NAME --role approver`".to_owned())
         }
-        Code::HostNotAllowed => Some("no setting allows it; name a public host".to_owned()),
+        Code::HostNotAllowed => operator("`egress` in toolgate.yaml says which hosts there are".to_owned()),
         Code::CannotEnforce => {
             Some("whoever runs this gate can look at what it enforces, with `toolgate doctor`".to_owned())
         }

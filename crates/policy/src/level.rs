@@ -20,14 +20,12 @@ pub enum FileSystem {
 }
 
 /// Whom a call may reach.
-///
-/// There is no list of hosts yet, so the last two differ in nothing: what needs a network is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Nobody.
     None,
-    /// Listed hosts.
+    /// Listed hosts, and for one call those that people say yes to.
     AllowlistOnly,
     /// Any public host, on the configured ports.
     Open,

@@ -7,14 +7,15 @@
 //! - A [`Grant`] is made only here, and never exceeds the tool's contract.
 #![forbid(unsafe_code)]
 
-mod address;
 mod decide;
+mod egress;
 mod facts;
 mod grant;
 mod hint;
 mod hook;
 mod index;
 mod level;
+mod places;
 mod rates;
 mod resources;
 mod rule;
@@ -25,8 +26,11 @@ mod standing;
 mod verdict;
 mod wildcard;
 
-pub use address::is_special_host;
 pub use decide::decide;
+pub use egress::{
+    Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
+    ToolPlaces, VaultSettings,
+};
 pub use facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
 pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;

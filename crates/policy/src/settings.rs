@@ -11,6 +11,7 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
 use crate::level::{Constraints, Overrides};
@@ -35,6 +36,9 @@ pub struct Settings {
     pub shell: ShellSettings,
     /// Files.
     pub files: FileSettings,
+    /// What calls may reach, and how.
+    #[serde(skip_serializing_if = "EgressSettings::is_default")]
+    pub egress: EgressSettings,
     /// How often agents may call.
     pub rates: RateSettings,
     /// How much one call may use, where that is less than its contract says.
@@ -60,6 +64,7 @@ impl Default for Settings {
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
             files: FileSettings::default(),
+            egress: EgressSettings::default(),
             rates: RateSettings::default(),
             resources: Vec::new(),
             max_arguments: 1024 * 1024,
@@ -232,7 +237,8 @@ impl Settings {
     }
 }
 
-/// The characters of a pattern over tool names that may stand for others.
+/// The characters of a pattern over tool names that may stand for others. No other is taken but those of names, which stand
+/// for themselves: [`ToolGlob::beginning`] rests on that.
 const SPECIAL: [char; 7] = ['*', '?', '[', ']', '{', '}', ','];
 
 /// A pattern over tool names: `fs.*`, `shell`, `mcp_files_*`.
@@ -262,7 +268,8 @@ impl ToolGlob {
             other => other,
         };
         let error = || ToolGlobError { text: text.to_owned() };
-        let permitted = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.-*?[]{},".contains(c);
+        let is_of_a_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_.-".contains(c);
+        let permitted = |c: char| is_of_a_name(c) || SPECIAL.contains(&c);
         if ours.is_empty() || ours.len() > 256 || !ours.chars().all(permitted) {
             return Err(error());
         }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use contract::{
     Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Code, Digest, EgressClass, Level,
-    OperatorName, Profile, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
+    OperatorName, Profile, Reach, Reason, SafetyClass, Target, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, ApprovalRule, Command, Consent, Facets, Facts, FileSettings, GrantLimits, Overrides,
-    Policy, RuleEffect, Settings, ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
+    Admitted, Agent, ApprovalRule, Command, Consent, EgressSettings, Facets, Facts, FileSettings,
+    GrantLimits, Overrides, Policy, RuleEffect, Settings, ToolFacts, ToolGlob, Verdict, WorkspaceAccess,
+    decide,
 };
 
 fn action(text: &str) -> Action {
@@ -23,7 +24,13 @@ fn agent_name() -> AgentName {
 }
 
 fn settings(agent: Agent) -> Settings {
-    Settings { agents: [(agent_name(), agent)].into(), ..Settings::default() }
+    let egress =
+        EgressSettings { allow: Some(reaches(&["listed.example:443"])), ..EgressSettings::default() };
+    Settings { agents: [(agent_name(), agent)].into(), egress, ..Settings::default() }
+}
+
+fn reaches(texts: &[&str]) -> Vec<Reach> {
+    texts.iter().map(|text| Reach::parse(text).unwrap()).collect()
 }
 
 fn policy_of(settings: Settings) -> Policy {
@@ -174,7 +181,7 @@ fn what_the_default_agent_may_not_do() {
 #[test]
 fn private_and_metadata_addresses_are_denied_whatever_else_allows_them() {
     let mut fetch = call(&row("shell", Terminal, "exec:networked", Network, ReadOnly));
-    fetch.facets.hosts = vec!["169.254.169.254".into()];
+    fetch.facets.hosts = vec![Target::parse("169.254.169.254:80").unwrap()];
     let free = Agent { auto_approve: [action("exec:networked")].into(), ..Agent::default() };
     let ruling = decide(&fetch, &facts(), &policy_of(settings(free)));
     assert!(matches!(ruling.verdict, Verdict::Deny(reason) if reason.code == Code::HostNotAllowed));

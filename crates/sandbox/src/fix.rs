@@ -53,7 +53,7 @@ pub fn fix_for(error: &StartError) -> Option<String> {
 /// The fix for a step that failed.
 pub(crate) fn fix_for_step(step: &Step, error: Option<i32>) -> Option<String> {
     match (step, error) {
-        (Step::Clone | Step::IdMap | Step::Namespaces | Step::Identity | Step::Root | Step::Loopback, _) => {
+        (Step::Clone | Step::IdMap | Step::Namespaces | Step::Identity | Step::Root | Step::Loopback | Step::Network, _) => {
             fix_for_walls()
         }
         (Step::Proc, _) => Some(

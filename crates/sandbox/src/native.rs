@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use jail::{Feed, Helper, Prepared, Report, Request, Response, Streams};
+use jail::{Doors, Feed, Helper, News, Prepared, Report, Request, Response, Streams};
 
 use crate::backend::{Backend, BackendName, Job, Refusal};
 use crate::fix::fix_for_walls;
@@ -43,11 +43,37 @@ impl Native {
         self.proofs.renew(|job| self.launch(job))
     }
 
+    /// Runs a job whose network is guarded. `guard` gets what leads out of it, and must not block.
+    pub fn run_guarded(&self, job: Job, guard: &mut dyn FnMut(Doors)) -> Result<Report, Refusal> {
+        if let Launcher::Helper(_) = self.launcher {
+            let why = "what leads out of its network goes to whoever started the helper";
+            return Err(Refusal::Beyond { backend: "native", why });
+        }
+        self.check_walls()?;
+        self.launch_telling(job, &mut |news| {
+            if let News::Guarded(doors) = news {
+                guard(doors);
+            }
+        })
+    }
+
+    fn check_walls(&self) -> Result<(), Refusal> {
+        let missing = self.proof()?.missing_walls();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::NotProved { missing, fix: fix_for_walls() })
+    }
+
     fn launch(&self, job: Job) -> Result<Report, Refusal> {
+        self.launch_telling(job, &mut |_| {})
+    }
+
+    fn launch_telling(&self, job: Job, hears: &mut dyn FnMut(News<'_>)) -> Result<Report, Refusal> {
         match (&self.launcher, job.streams) {
             (Launcher::Own(begun), streams) => match begun.take() {
-                Some(prepared) => Ok(prepared.run_sealed(&job.plan, &job.sealed, streams, None)?),
-                None => Ok(jail::run_sealed(&job.plan, &job.sealed, streams, None)?),
+                Some(prepared) => Ok(prepared.run_telling(&job.plan, &job.sealed, streams, None, hears)?),
+                None => Ok(jail::run_telling(&job.plan, &job.sealed, streams, None, hears)?),
             },
             (Launcher::Helper(helper), Streams::Collect { input: Feed::Bytes(input) }) => {
                 match helper.run(&Request { plan: job.plan, sealed: job.sealed, input })? {
@@ -68,11 +94,7 @@ impl Backend for Native {
     }
 
     fn run(&self, job: Job) -> Result<Report, Refusal> {
-        let proof = self.proof()?;
-        let missing = proof.missing_walls();
-        if !missing.is_empty() {
-            return Err(Refusal::NotProved { missing, fix: fix_for_walls() });
-        }
+        self.check_walls()?;
         self.launch(job)
     }
 }

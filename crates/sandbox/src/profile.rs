@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use jail::{
-    Access, ChangeReport, Content, DEFAULT_PATH, Directory, Draft, HOME, Limits, Loopback, Names,
-    PASSED_VARIABLES, Plan, PlanError, Program, Strictness, is_denied_variable,
+    Access, CERTIFICATES, ChangeReport, Content, DEFAULT_PATH, Directory, Draft, Guarded, HOME, Limits,
+    Names, Network, PASSED_VARIABLES, Plan, PlanError, Program, Strictness, is_denied_variable,
 };
 
 /// What a kind of command may do.
@@ -17,6 +17,8 @@ pub enum Profile {
     Build,
     /// Change: the same walls as `Build`; what differs is which commands may ask for it.
     Mutate,
+    /// Reach out: the same walls again, and a network that is guarded.
+    Networked,
 }
 
 /// Toolchains in the caller's home that builds expect, and the variable that says where one is.
@@ -39,6 +41,18 @@ const TOOLCHAINS: [(&str, Option<&str>); 12] = [
 
 /// Software outside `/usr` that builds expect.
 const SHARED_SOFTWARE: [&str; 2] = ["/opt", "/nix/store"];
+
+/// How programs that bring certificates of their own are told of others.
+const TRUST_VARIABLES: [&str; 8] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+    "PIP_CERT",
+    "DENO_CERT",
+];
 
 /// What the caller is and has, read once at the edge.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +84,8 @@ pub struct PlanRequest {
     pub variables: Vec<(OsString, OsString)>,
     /// Names to hide and protect.
     pub names: Names,
+    /// The way out of its network, if it has one.
+    pub guarded: Option<Guarded>,
     /// How much it may use.
     pub limits: Limits,
     /// Whether a list of changed files is wanted.
@@ -85,6 +101,7 @@ impl Profile {
             "inspect" => Some(Profile::Inspect),
             "build" => Some(Profile::Build),
             "mutate" => Some(Profile::Mutate),
+            "networked" => Some(Profile::Networked),
             _ => None,
         }
     }
@@ -95,6 +112,7 @@ impl Profile {
             Profile::Inspect => "inspect",
             Profile::Build => "build",
             Profile::Mutate => "mutate",
+            Profile::Networked => "networked",
         }
     }
 
@@ -114,7 +132,9 @@ impl PlanRequest {
             let toolchains = toolchains_of(host);
             path = search_path(&toolchains);
             environment.extend(toolchains.iter().filter_map(Toolchain::variable));
-            environment.extend(cargo_home(host));
+            if self.guarded.is_none() {
+                environment.extend(cargo_home(host));
+            }
             let shared = SHARED_SOFTWARE.iter().map(PathBuf::from).filter(|path| path.is_dir());
             let java = java_settings();
             directories.extend(toolchains.into_iter().map(Toolchain::into_directory));
@@ -137,6 +157,9 @@ impl PlanRequest {
             ("SHELL".into(), "/bin/sh".into()),
             ("TMPDIR".into(), "/tmp".into()),
         ]);
+        if self.guarded.as_ref().is_some_and(|guarded| guarded.authority.is_some()) {
+            environment.extend(TRUST_VARIABLES.map(|name| (name.into(), CERTIFICATES.into())));
+        }
         set_variables(&mut environment, self.variables);
 
         let visible = directories.iter().any(|directory| self.working_directory.starts_with(&directory.path))
@@ -148,7 +171,11 @@ impl PlanRequest {
             directories,
             environment,
             names: self.names,
-            loopback: if self.profile.may_write() { Loopback::Open } else { Loopback::Closed },
+            network: match self.guarded {
+                Some(guarded) => Network::Guarded(guarded),
+                None if self.profile.may_write() => Network::Loopback,
+                None => Network::Closed,
+            },
             limits: self.limits,
             changes: self.changes,
             strictness: self.strictness,
@@ -209,7 +236,8 @@ fn toolchains_of(host: &Host) -> Vec<Toolchain> {
     TOOLCHAINS.into_iter().filter_map(place).collect()
 }
 
-/// Cargo's home is shown in parts, so it has no toolchain entry of its own to name it.
+/// Cargo's home is shown in parts, so it has no toolchain entry of its own to name it. One who can fetch has to write there,
+/// and gets an empty one instead.
 fn cargo_home(host: &Host) -> Option<(OsString, OsString)> {
     let home = host.home.as_ref()?.join(".cargo");
     home.is_dir().then(|| ("CARGO_HOME".into(), home.into_os_string()))
@@ -275,6 +303,7 @@ mod tests {
             write: Vec::new(),
             variables: Vec::new(),
             names: Names::default(),
+            guarded: None,
             limits: Limits::default(),
             changes: ChangeReport::Skip,
             strictness: Strictness::Report,
@@ -284,7 +313,7 @@ mod tests {
     #[test]
     fn inspect_shows_what_was_asked_and_closes_loopback() {
         let plan = request(Profile::Inspect).into_plan(&Host::default()).unwrap();
-        assert_eq!(plan.draft().loopback, Loopback::Closed);
+        assert_eq!(plan.draft().network, Network::Closed);
         assert_eq!(plan.draft().directories.len(), 1);
         assert_eq!(shows(&plan, Path::new("/work/project")), Some(Access::Read));
     }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jail::{
-    Access, ChangeReport, Content, Control, Controls, Directory, Draft, Feed, Level, Limit, Limits, Loopback,
-    Names, Outcome, Plan, Program, Report, SealedFile, Streams, Strictness,
+    Access, ChangeReport, Content, Control, Controls, Directory, Draft, Feed, Level, Limit, Limits, Names,
+    Network, Outcome, Plan, Program, Report, SealedFile, Streams, Strictness,
 };
 use serde::{Deserialize, Serialize};
 
@@ -217,7 +217,7 @@ fn job(prober: &Path, probe: &Probe, plant: &Planted, limits: Limits) -> Result<
         ],
         environment: vec![("CANARY".into(), OsString::from("1"))],
         names: Names::default(),
-        loopback: Loopback::Closed,
+        network: Network::Closed,
         limits,
         changes: ChangeReport::Skip,
         strictness: Strictness::Report,

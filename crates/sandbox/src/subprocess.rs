@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jail::{
-    Access, Capture, Changes, Control, Enforcement, Feed, Level, Limit, Loopback, Outcome, Program, Report,
+    Access, Capture, Changes, Control, Enforcement, Feed, Level, Limit, Network, Outcome, Program, Report,
     Streams, Timings, Usage,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -52,7 +52,7 @@ pub(crate) fn run_plain(job: Job) -> Result<Report, Refusal> {
     if !job.plan.sealed().is_empty() {
         return beyond("it cannot show a file as it was sealed");
     }
-    if draft.loopback == Loopback::Open {
+    if draft.network != Network::Closed {
         return beyond(
             "it cannot keep a program off the network, and this plan is for one that may use sockets",
         );

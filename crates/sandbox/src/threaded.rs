@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jail::{Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response, Running, Step, Warm};
+use jail::{Doors, Hangup, Helper, HelperError, Kept, Plan, Report, Request, Response, Running, Step, Warm};
 
 use crate::backend::Refusal;
 use crate::fix::{fix_for_step, fix_for_walls};
@@ -38,6 +38,22 @@ impl Launcher {
         self.wait(running)
     }
 
+    /// The same for a plan whose network is guarded. `guard` gets what leads out of it.
+    pub fn run_guarded(
+        &self,
+        request: &Request,
+        begun: impl FnOnce(Hangup),
+        guard: impl FnOnce(Doors),
+    ) -> Result<Report, Refusal> {
+        self.check_walls()?;
+        let mut running = self.start(request)?;
+        begun(running.hangup().map_err(HelperError::Silent)?);
+        if let Some(doors) = running.doors()? {
+            guard(doors);
+        }
+        self.wait(running)
+    }
+
     /// Starts our own code for a plan ahead of its input, if a sandbox is ready for it. Does not block.
     pub fn begin(&self, plan: &Plan) -> Option<Running> {
         self.proved.get().and(self.warm.get())?.begin(plan)
@@ -56,6 +72,9 @@ impl Launcher {
             return self.run(request, begun);
         }
         begun(running.hangup().map_err(HelperError::Silent)?);
+        if let Some(warm) = self.warm.get() {
+            warm.refill_if_empty();
+        }
         self.wait(running)
     }
 

@@ -1,5 +1,9 @@
 //! The HTTP surface before the real engine and a real store: a question from its call to its answer.
-#![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails it")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "what a test needs and does not get fails it; it is a client of the server"
+)]
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -311,7 +311,9 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
         Ok(Commands {
             profile: self.profile,
             directory: ".".to_owned(),
+            before: Vec::new(),
             stages: line.stages,
+            git: None,
             // So that what is written reads the same whatever language the host speaks.
             variables: [("LC_ALL".to_owned(), "C.UTF-8".to_owned())].into(),
             timeout: self.contract.timeout(),
@@ -341,17 +343,7 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
     }
 
     fn read(&self, ended: &mut Ended) -> Result<Value, Reason> {
-        if let Some(signal) = ended.signal {
-            return Err(Reason::tool_failed(format!("the command was ended by signal {signal}")));
-        }
-        // Half of an answer reads like a whole one.
-        if ended.stdout_bytes > ended.stdout.len() as u64 {
-            return Err(Reason::tool_failed(
-                "the command wrote more than is kept, so its answer is not whole",
-            ));
-        }
-        let exit_code =
-            ended.exit_code.ok_or_else(|| Reason::tool_failed("nobody knows how the command ended"))?;
+        let exit_code = ended.whole()?;
         let output = CommandOutput {
             exit_code,
             stdout: std::mem::take(&mut ended.stdout),
@@ -466,7 +458,10 @@ mod tests {
         assert_eq!((facets.egress, facets.access), (EgressClass::None, WorkspaceAccess::Read));
         assert_eq!(facets.profile, Some(Profile::Inspect));
         let named: Vec<&str> = facets.commands.iter().map(|command| command.name.as_str()).collect();
-        assert_eq!((named, facets.hosts), (vec!["grep", "wc"], vec!["169.254.169.254".to_owned()]));
+        assert_eq!(
+            (named, facets.hosts),
+            (vec!["grep", "wc"], vec![contract::Target::parse("169.254.169.254:80").unwrap()])
+        );
         assert_eq!(of(command, "-f", "a").unwrap_err().code.as_str(), "bad_arguments");
     }
 

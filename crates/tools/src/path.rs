@@ -57,6 +57,18 @@ impl Beneath {
     }
 }
 
+/// An address that was chosen by others, to stand in a message, without what it may have of a user and a password: reasons are
+/// kept for good.
+pub(crate) fn shown_address(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return shown(text) };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((_, host)) => shown(&format!("{scheme}://…@{host}{path}")),
+        None => shown(text),
+    }
+}
+
 /// A text that was chosen by others, cut and without control characters, to stand in a message.
 pub(crate) fn shown(text: &str) -> String {
     // Before it is cut and before what is unseen is spelt out: either would part a credential.

@@ -180,6 +180,7 @@ impl OwnProgram {
 
     fn plan(&self, at: &Surroundings) -> Result<Plan, ProgramError> {
         let request = PlanRequest {
+            guarded: None,
             profile: Profile::Inspect,
             program: Program::Brought(self.path.clone()),
             arguments: self.arguments.iter().map(OsString::from).collect(),

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use contract::{AgentName, Digest, Reason, TaskName};
+use egress::Egress;
 use jail::{Helper, Names};
-use policy::FileSettings;
+use policy::{EgressSettings, FileSettings};
 use sandbox::{Host, Launcher, Proofs};
 
 use crate::lifecycle::Lifecycle;
@@ -13,6 +14,7 @@ use crate::operands::{Holds, InForce};
 use crate::path::names_of;
 use crate::pipeline::Ready;
 use crate::pool::Pool;
+use crate::reach::Reaching;
 
 /// What tools need besides a grant. A clone is the same surroundings.
 #[derive(Clone, Debug)]
@@ -24,6 +26,7 @@ pub struct Surroundings {
     owner: Option<Owner>,
     in_force: Option<InForce>,
     ready: Arc<Mutex<Option<Ready>>>,
+    reaching: Option<Arc<Reaching>>,
 }
 
 /// For whom workers are kept: they serve nobody else.
@@ -61,7 +64,20 @@ impl Surroundings {
             owner: None,
             in_force: None,
             ready: Arc::default(),
+            reaching: None,
         }
+    }
+
+    /// The same with a way out for those calls whose grant names places.
+    #[must_use]
+    pub fn reaching_out(self, egress: Egress, settings: &EgressSettings) -> Surroundings {
+        let reaching = Reaching { egress, settings: settings.clone() };
+        Surroundings { reaching: Some(Arc::new(reaching)), ..self }
+    }
+
+    /// Whether a sandbox can have a network here.
+    pub fn reaches_out(&self) -> bool {
+        self.reaching.is_some()
     }
 
     /// The same where workers are kept as this says. Those that are kept already are not among them.
@@ -122,6 +138,10 @@ impl Surroundings {
 
     pub(crate) fn now(&self) -> i64 {
         (self.shared.clock)()
+    }
+
+    pub(crate) fn reaching(&self) -> Option<&Reaching> {
+        self.reaching.as_deref()
     }
 
     pub(crate) fn names(&self) -> &Names {

@@ -12,6 +12,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::files;
+use crate::git;
+use crate::http::HttpRequest;
 use crate::operands::{Sealed, check_operands};
 use crate::pipeline::Ready;
 use crate::shell::Shell;
@@ -102,6 +104,8 @@ impl Ran {
 pub fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn Tool>>, ContractError> {
     let mut tools = files::all(&settings.files)?;
     tools.push(Arc::new(Shell::new()?));
+    tools.extend(git::all()?);
+    tools.push(Arc::new(HttpRequest::new(&settings.egress.http)?));
     Ok(tools)
 }
 

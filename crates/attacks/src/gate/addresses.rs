@@ -27,6 +27,12 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| ask_for(stand, WRAPPED),
         ),
         Case::new(
+            "host-spelling",
+            "a host is special whatever dots, digits, letters and zones it is written with",
+            |_| other_texts(),
+            |stand| ask_for(stand, DISGUISED),
+        ),
+        Case::new(
             "userinfo-host",
             "what stands before the host of a URL is not the host",
             |_| {
@@ -71,6 +77,27 @@ const WRAPPED: &[&str] = &[
     "[fd00:ec2::254]",
 ];
 
+/// What a program that knows international names, or zones, takes for a special host.
+const DISGUISED: &[&str] = &[
+    "１６９.254.169.254",
+    "169。254。169。254",
+    "169．254．169．254",
+    "①⑥⑨.254.169.254",
+    "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ",
+    "LOCALHOST",
+    "printer.LoCaL",
+    "metadata.google.internal",
+    "ｍetadata.google.internal",
+    "[fe80::1%25eth0]",
+    "[::ffff:0:169.254.169.254]",
+    "192.0.0.192",
+    "168.63.129.16",
+    "100.100.100.200",
+    "[fd20:ce::254]",
+    "[5f00::1]",
+    "198.18.0.1",
+];
+
 const USERINFO: &[&str] = &[
     "http://good.example@169.254.169.254/",
     "http://good.example:80@169.254.169.254:80/",
@@ -107,6 +134,15 @@ fn wrapped() -> Try<Effect> {
     Ok(Effect::through_if(
         !WRAPPED.iter().any(|text| is_v4(text)),
         "none of them is an IPv4 address by its text",
+    ))
+}
+
+/// A list of the plain spellings has none of them.
+fn other_texts() -> Try<Effect> {
+    let plain = ["169.254.169.254", "localhost", "127.0.0.1", "::1"];
+    Ok(Effect::through_if(
+        !DISGUISED.iter().any(|text| plain.contains(text)),
+        "none of them is on a plain list",
     ))
 }
 

@@ -5,12 +5,14 @@
 
 mod addresses;
 mod approvals;
-mod case;
+pub(crate) mod case;
 mod commands;
 mod crashes;
 mod doors;
 mod files;
+mod git;
 mod hooks;
+pub(crate) mod hosts;
 mod input;
 mod leases;
 mod limits;
@@ -31,7 +33,7 @@ mod visitor;
 mod ways_in;
 
 pub use leases::LIAR;
-pub use suite::GateSuite;
+pub use suite::{Cases, GateSuite};
 pub use visitor::serve_if_asked as serve_visitor_if_asked;
 
 use case::Case;
@@ -41,6 +43,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
     vec![
         ("commands", commands::cases()),
         ("files", files::cases()),
+        ("git", git::cases()),
         ("approvals", approvals::cases()),
         ("seals", seals::cases()),
         ("words", seal_words::cases()),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use contract::{
     Actions, AgentName, ApprovalView, Autonomy, CallId, CallResult, CallStatus, Canonical, ReceiptBody,
-    TaskName,
+    RunFacts, TaskName,
 };
 use engine::{Clock, Credential, Engine, Options, Request};
 use policy::{Agent, Settings};
@@ -272,6 +272,14 @@ impl Gate<'_> {
         Ok(result)
     }
 
+    /// What the receipt of a call says of its run; nothing if it did not run.
+    pub(crate) fn facts(&self, result: &CallResult) -> Try<Option<RunFacts>> {
+        let store = self.engine.store();
+        let envelope =
+            runtime()?.block_on(store.receipt(&result.call_id))?.ok_or("the call has no receipt")?;
+        Ok(verify_receipt(&envelope, store.keys().public())?.run)
+    }
+
     /// The usual request.
     pub(crate) fn request(&self, tool: &str, arguments: Value) -> Try<Request> {
         Ok(Request {
@@ -306,11 +314,25 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
     let proofs = Proofs { folder: binary.parent().map(Path::to_owned), prober: binary.clone() };
     let mut tools = tools::built_in(&opening.settings)?;
     tools.extend(opening.tools);
+    let mut surroundings = Surroundings::new(binary, proofs, opening.host, clock.as_function());
+    let egress = &opening.settings.egress;
+    // Whoever has nobody to ask for names reaches nobody.
+    if !egress.nameservers.is_empty() {
+        let settings = egress::EgressSettings {
+            nameservers: egress.nameservers.clone(),
+            extra_roots: crate::world::World::get()?.authority().to_owned(),
+            credentials: egress.credentials.iter().filter_map(credential).collect(),
+            vault: None,
+            limits: egress::EgressLimits::default(),
+            clock: clock.as_function(),
+        };
+        surroundings = surroundings.reaching_out(egress::Egress::new(settings)?, egress);
+    }
     let options = Options {
         home: home.to_owned(),
         store: opening.store.unwrap_or_else(|| store_url(home)),
         tools,
-        surroundings: Surroundings::new(binary, proofs, opening.host, clock.as_function()),
+        surroundings,
         settings: opening.settings,
         workspace,
         workspaces: Default::default(),
@@ -318,6 +340,18 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
         clock,
     };
     Ok(Engine::open(options).await?)
+}
+
+/// Of those that attacks use.
+fn credential(of: &policy::Credential) -> Option<egress::Credential> {
+    match (&of.form, &of.from) {
+        (policy::CredentialForm::Bearer, policy::SecretSource::File(file)) => Some(egress::Credential {
+            to: of.to.clone(),
+            injection: egress::Injection::Bearer,
+            source: egress::SecretSource::File(file.clone()),
+        }),
+        _ => None,
+    }
 }
 
 fn store_url(home: &Path) -> String {

@@ -8,31 +8,46 @@ use serde_json::json;
 
 use crate::Try;
 use crate::bench::{Bench, Need, Settings};
+use crate::egress;
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Stand, standard};
 use crate::gate::{all, commands};
 
+/// Which cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cases {
+    /// What a model may ask for.
+    Gate,
+    /// What a program may reach. They need a world of their own: [`crate::enter_world`].
+    Egress,
+}
+
 /// The cases against the gate, on this host and for this caller.
 pub struct GateSuite {
+    cases: Cases,
     bench: Result<Arc<Bench>, String>,
     settings: Settings,
 }
 
 impl GateSuite {
     /// Makes a folder and tries whether a gate can run anything. Nothing is prepared only to be listed.
-    pub fn prepare(only_listed: bool) -> GateSuite {
+    pub fn prepare(only_listed: bool, cases: Cases) -> GateSuite {
         let settings = Settings::read();
         let bench = if only_listed { Err("listed only".to_owned()) } else { prepared(&settings) };
         if let (false, Err(why)) = (only_listed, &bench) {
             let _ = writeln!(std::io::stderr(), "warning: no attack can be made on this host: {why}");
         }
-        GateSuite { bench, settings }
+        GateSuite { cases, bench, settings }
     }
 
     /// A test for each case, and for each guard with a switch.
     pub fn trials(&self) -> Vec<Trial> {
         let mut trials = Vec::new();
-        for (group, cases) in all() {
+        let all = match self.cases {
+            Cases::Gate => all(),
+            Cases::Egress => egress::all(),
+        };
+        for (group, cases) in all {
             for case in cases {
                 if let Some((guard, attack)) = case.without {
                     let name = format!("switching_off_{}_is_noticed::{}", guard.replace(' ', "_"), case.id);
@@ -45,6 +60,9 @@ impl GateSuite {
                 let (name, ships, need) = (case.name(group), case.ships, case.need);
                 trials.push(self.trial(name, ships, need, move |bench| case.prove(bench)));
             }
+        }
+        if self.cases == Cases::Egress {
+            return trials;
         }
         trials.push(self.trial(
             "switching_off_the_walls_behind_inspect_is_noticed".to_owned(),

@@ -210,6 +210,7 @@ fn under_inspect(
         return site.run(Run { working_directory, ..Run::command(program, arguments) });
     }
     let request = PlanRequest {
+        guarded: None,
         profile: Profile::Inspect,
         program: Program::Inside(program.into()),
         arguments,

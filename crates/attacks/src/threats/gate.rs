@@ -203,6 +203,7 @@ fn build_with_home(site: &Site<'_>) -> Try<Attempt> {
 
 fn request(site: &Site<'_>, profile: Profile) -> PlanRequest {
     PlanRequest {
+        guarded: None,
         profile,
         program: Program::Brought(site.bench.tool.clone()),
         arguments: Vec::new(),

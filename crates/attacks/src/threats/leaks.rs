@@ -170,6 +170,7 @@ fn pass_a_secret_locale(site: &Site<'_>) -> Try<Attempt> {
         ("lc_password".into(), secret.clone().into()),
     ];
     let request = PlanRequest {
+        guarded: None,
         profile: Profile::Inspect,
         program: Program::Brought(site.bench.tool.clone()),
         arguments: vec![ATTACK_ARGUMENT.into(), "environment".into()],

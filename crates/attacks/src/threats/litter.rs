@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 
-use jail::{Control, Loopback, Request, Response};
+use jail::{Control, Network, Request, Response};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth};
@@ -50,7 +50,7 @@ fn twice_in_one(site: &Site<'_>) -> Try<Effect> {
 }
 
 fn leaving(times: &str) -> Run {
-    Run { loopback: Loopback::Open, ..Run::payload("litter", [times]) }
+    Run { network: Network::Loopback, ..Run::payload("litter", [times]) }
 }
 
 fn again_and_again(site: &Site<'_>) -> Try<Attempt> {

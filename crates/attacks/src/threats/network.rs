@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-use jail::{Control, Loopback};
+use jail::{Control, Network};
 use rustix::net::{AddressFamily, Protocol, SendFlags, SocketType};
 
 use crate::Try;
@@ -21,6 +21,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("connect-mptcp", connect_mptcp),
     ("connect-fast", connect_fast),
     ("datagram", datagram),
+    ("send-to", send_to),
     ("listen", listen),
     ("every-port", every_port),
     ("abstract", connect_abstract),
@@ -34,18 +35,18 @@ pub(crate) fn cases() -> Vec<Case> {
     let detour = |promise, payload: &'static str| Case {
         needs: vec![Need::Landlock(4)],
         ..Case::new("landlock-tcp-detours", promise, &[Control::Network, Control::Seccomp], move |site| {
-            reach_listener(site, payload, Loopback::Closed, V4)
+            reach_listener(site, payload, Network::Closed, V4)
         })
     };
     vec![
         Case::new("host-listener", "a listener of the host cannot be reached", &[Control::Network], |site| {
-            reach_listener(site, "connect", Loopback::Open, V4)
+            reach_listener(site, "connect", Network::Loopback, V4)
         }),
         Case::new(
             "host-listener-ipv6",
             "a listener of the host cannot be reached over ipv6",
             &[Control::Network],
-            |site| reach_listener(site, "connect", Loopback::Open, V6),
+            |site| reach_listener(site, "connect", Network::Loopback, V6),
         ),
         Case {
             needs: vec![Need::Landlock(4)],
@@ -53,7 +54,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 "host-listener-twice",
                 "tcp is held by two walls",
                 &[Control::Network, Control::LandlockTcp],
-                |site| reach_listener(site, "connect", Loopback::Closed, V4),
+                |site| reach_listener(site, "connect", Network::Closed, V4),
             )
         },
         detour("multipath tcp is no way around the second wall", "connect-mptcp"),
@@ -121,9 +122,9 @@ impl Canary {
     }
 }
 
-fn reach_listener(site: &Site<'_>, payload: &'static str, loopback: Loopback, at: &str) -> Try<Attempt> {
+fn reach_listener(site: &Site<'_>, payload: &'static str, network: Network, at: &str) -> Try<Attempt> {
     let canary = Canary::new(at)?;
-    let ran = site.run(Run { loopback, ..Run::payload(payload, [canary.address()?]) })?;
+    let ran = site.run(Run { network, ..Run::payload(payload, [canary.address()?]) })?;
     ran.judged(|ran| ran.seen(canary.was_reached(), "the host's listener was reached"))
 }
 
@@ -139,7 +140,7 @@ fn send_datagram(site: &Site<'_>) -> Try<Attempt> {
 fn scan_every_port(site: &Site<'_>) -> Try<Attempt> {
     let canary = Canary::new(V4)?;
     let ran =
-        site.run(Run { loopback: Loopback::Open, ..Run::payload("every-port", [canary.address()?]) })?;
+        site.run(Run { network: Network::Loopback, ..Run::payload("every-port", [canary.address()?]) })?;
     ran.judged(Ran::told)
 }
 
@@ -159,7 +160,7 @@ fn reach_abstract(site: &Site<'_>) -> Try<Attempt> {
 
 fn find_route(site: &Site<'_>) -> Try<Attempt> {
     let addresses = ["169.254.169.254:80", "10.0.0.1:443", "1.1.1.1:443", "[2606:4700:4700::1111]:443"];
-    let ran = site.run(Run { loopback: Loopback::Open, ..Run::payload("route", addresses) })?;
+    let ran = site.run(Run { network: Network::Loopback, ..Run::payload("route", addresses) })?;
     ran.judged(Ran::told)
 }
 
@@ -200,6 +201,19 @@ fn datagram(arguments: &[String]) {
 #[expect(clippy::disallowed_methods, reason = "the attempt is the point: it must not get through")]
 fn listen(arguments: &[String]) {
     tell("listen on loopback", TcpListener::bind(argument(arguments, 0)));
+}
+
+/// Sends the last word to each of the addresses before it.
+fn send_to(arguments: &[String]) {
+    let Some((word, addresses)) = arguments.split_last() else { return };
+    for address in addresses {
+        let sent = address.parse().map_err(std::io::Error::other).and_then(|at: SocketAddr| {
+            let mut stream = TcpStream::connect_timeout(&at, WAIT)?;
+            stream.write_all(format!("GET /{word} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())?;
+            stream.read(&mut [0; 100])
+        });
+        tell(&format!("send to {address}"), sent);
+    }
 }
 
 /// Tries the port it was told, then all of them.

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use jail::{
-    Access, ChangeReport, Content, Control, Directory, Draft, Helper, Limits, Loopback, Names, Plan, Program,
+    Access, ChangeReport, Content, Control, Directory, Draft, Helper, Limits, Names, Network, Plan, Program,
     Request, Response, Strictness, Warm,
 };
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
@@ -133,7 +133,7 @@ fn plan(program: &str, arguments: Vec<OsString>, folder: &Path) -> Try<Plan> {
         directories: vec![directory],
         environment: vec![("PATH".into(), jail::DEFAULT_PATH.into())],
         names: Names::default(),
-        loopback: Loopback::Closed,
+        network: Network::Closed,
         limits: Limits::default(),
         changes: ChangeReport::Skip,
         strictness: Strictness::Report,

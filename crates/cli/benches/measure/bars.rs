@@ -17,10 +17,12 @@ pub(crate) enum Part {
     Memory,
     /// What a call costs where there is much of something.
     Growth,
+    /// What a guarded network costs.
+    Egress,
 }
 
 impl Part {
-    const ALL: [Part; 5] = [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth];
+    const ALL: [Part; 6] = [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth, Part::Egress];
 
     pub(crate) fn parse(text: &str) -> Result<Part> {
         match Part::ALL.into_iter().find(|part| part.as_str() == text) {
@@ -36,6 +38,7 @@ impl Part {
             Part::Doors => "doors",
             Part::Memory => "memory",
             Part::Growth => "growth",
+            Part::Egress => "egress",
         }
     }
 }
@@ -61,9 +64,10 @@ pub(crate) enum Bound {
 const COLD: &str = "decision 0005, the cold start beside its peers";
 const WARM: &str = "the goal for warm sandboxes";
 const CALL: &str = "the goal for a whole call";
+const GUARD: &str = "the goal for a guarded network";
 const IDLE: &str = "the goal for an idle gate";
 
-pub(crate) const BARS: [Bar; 10] = [
+pub(crate) const BARS: [Bar; 11] = [
     bar(Part::Start, "start-bwrap", "toolgate run, × bwrap", Bound::AtMost(1.0 / 2.0), Some("bwrap"), COLD),
     bar(Part::Start, "start-codex", "toolgate run, × codex", Bound::AtMost(1.0 / 15.0), Some("codex"), COLD),
     bar(Part::Start, "start-srt", "toolgate run, × srt", Bound::AtMost(1.0 / 80.0), Some("srt"), COLD),
@@ -87,6 +91,7 @@ pub(crate) const BARS: [Bar; 10] = [
     bar(Part::Doors, "http-true", "`true` over HTTP, p50 × bwrap", Bound::AtMost(0.5), Some("bwrap"), CALL),
     bar(Part::Doors, "http-read", "`fs.read` over HTTP, p50 in ms", Bound::AtMost(1.0), None, CALL),
     bar(Part::Memory, "gate-resident", "idle gate, resident MiB", Bound::AtMost(40.0), None, IDLE),
+    bar(Part::Egress, "egress-download", "a guarded download, × direct", Bound::AtLeast(0.8), None, GUARD),
     bar(Part::Memory, "sandbox-private", "waiting sandbox, private MiB", Bound::AtMost(1.0), None, IDLE),
 ];
 

@@ -13,6 +13,7 @@
 
 mod bars;
 mod doors;
+mod egress;
 mod gate;
 mod growth;
 mod memory;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     jail::serve_if_asked(tools::WORKER);
     sandbox::serve_if_asked();
     doors::serve_nothing_if_asked();
+    egress::serve_client_if_asked();
     match Options::parse(std::env::args().skip(1)).and_then(|options| bench(&options)) {
         Ok(Outcome::BarsKept) => ExitCode::SUCCESS,
         Ok(Outcome::BarMissed) => ExitCode::from(1),
@@ -81,5 +83,6 @@ fn measure(part: Part, options: &Options, peers: &Peers) -> Result<Section> {
         Part::Doors => doors::measure(options, peers),
         Part::Memory => memory::measure(options),
         Part::Growth => growth::measure(options),
+        Part::Egress => egress::measure(options, peers),
     }
 }

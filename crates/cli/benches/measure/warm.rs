@@ -120,6 +120,7 @@ impl Lane for Walled<'_> {
 /// The plan that `shell` makes for a command that only looks.
 fn request(workspace: Option<&Path>) -> Result<Request> {
     let plan = PlanRequest {
+        guarded: None,
         profile: Profile::Inspect,
         program: Program::Inside("/bin/true".into()),
         arguments: Vec::new(),

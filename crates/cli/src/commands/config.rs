@@ -10,8 +10,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
 use policy::{
-    Agent, ApprovalRule, Asking, Constraints, FileSettings, HookSettings, RateSettings, Settings,
-    ShellSettings, ToolGlob, ToolResources,
+    Agent, ApprovalRule, Asking, Constraints, EgressSettings, FileSettings, HookSettings, RateSettings,
+    Settings, ShellSettings, ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -231,6 +231,7 @@ struct Shown<'a> {
     refused: &'a BTreeMap<Category, String>,
     shell: &'a ShellSettings,
     files: &'a FileSettings,
+    egress: &'a EgressSettings,
     hooks: &'a [HookSettings],
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
@@ -296,6 +297,7 @@ impl<'a> Shown<'a> {
             unavailable,
             shell,
             files,
+            egress,
             rates,
             resources,
             max_arguments,
@@ -334,6 +336,7 @@ impl<'a> Shown<'a> {
             refused: unavailable,
             shell,
             files,
+            egress,
             hooks,
             backends: meaning
                 .backends

@@ -41,3 +41,8 @@ pub(crate) fn store_url() -> Option<String> {
 pub(crate) fn store_in(variable: &str) -> Option<String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty())
 }
+
+/// The secret in a variable which the configuration names.
+pub(crate) fn secret_in(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|secret| !secret.is_empty())
+}

@@ -15,7 +15,7 @@ mod tests;
 mod tool_names;
 mod word;
 
-pub(crate) use environment::{host, log_filter, operator_key, state_folder, store_in, store_url};
+pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
 pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of};
 pub(crate) use meaning::{Meaning, Records};
 pub(crate) use schema::schema;

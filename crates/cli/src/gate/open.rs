@@ -15,7 +15,7 @@ use tools::Surroundings;
 
 use super::Trouble;
 use crate::config::{self, Meaning, Records, Source};
-use crate::talk;
+use crate::{talk, way_out};
 
 /// How far the clock may be behind what other gates have written before it is worth a word.
 const MOST_BEHIND: Duration = Duration::from_secs(60);
@@ -140,9 +140,11 @@ async fn open_with(
     let clock = Clock::system();
     let binary = std::env::current_exe().context("cannot find our own program")?;
     let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
+    let egress = way_out::open(&settings.egress)?;
     let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function())
         .guarding(&settings.files)
-        .keeping(meaning.lifecycle);
+        .keeping(meaning.lifecycle)
+        .reaching_out(egress, &settings.egress);
     let options = Options {
         home: home.to_owned(),
         store,

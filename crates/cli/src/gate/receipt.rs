@@ -255,6 +255,17 @@ fn print(body: &ReceiptBody) {
     for (path, change) in run.files_changed.iter().take(20) {
         line("changed", &format!("{path} ({change})"));
     }
+    for (host, (sent, received)) in &run.bytes_per_host {
+        line("reached", &format!("{host}: {sent} bytes sent, {received} received"));
+    }
+    let refused = run.attempts.iter().filter_map(|attempt| Some((attempt, attempt.refused.as_ref()?)));
+    for (attempt, code) in refused.take(20) {
+        let times = if attempt.times > 1 { format!(", {} times", attempt.times) } else { String::new() };
+        line("refused", &format!("{} by {}: {code}{times}", attempt.place, attempt.way));
+    }
+    if run.further_attempts > 0 {
+        line("", &format!("and {} more attempts to reach somebody", run.further_attempts));
+    }
     for (hook, remarks) in &run.remarks {
         remarks.iter().for_each(|remark| line("remark", &format!("{hook}: {remark}")));
     }

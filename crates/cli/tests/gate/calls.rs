@@ -98,15 +98,15 @@ fn an_unknown_tool_is_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn what_no_setting_allows_says_so_and_what_one_does_names_it() {
+fn a_refusal_that_a_setting_would_lift_names_it() {
     let Some(place) = Place::new() else { return };
     let hint = |arguments: &str| {
         let (code, result) = place.call("shell", arguments);
         assert_eq!(code, Some(3), "{result}");
         text(&result, "/reason/hint")
     };
-    let networked = hint(r#"{"command":"curl","args":["https://example.com"],"profile":"networked"}"#);
-    assert!(networked.starts_with("no setting changes that in this version"), "{networked}");
+    let networked = hint(r#"{"command":"make","profile":"networked"}"#);
+    assert!(networked.contains("`egress.allow`"), "{networked}");
     let unlisted = hint(r#"{"command":"kubectl"}"#);
     assert!(unlisted.contains("`terminal: full` in `agents.NAME.overrides`"), "{unlisted}");
     let configuration = "agents: {default: {overrides: {terminal: full}}}\n";
@@ -139,6 +139,33 @@ fn a_key_makes_two_calls_one_and_belongs_to_its_first_call() {
     assert_eq!(fs::read_to_string(place.work().join("log.txt")).expect("it was written"), "once\n");
     let (code, other) = append("other\n");
     assert_eq!((code, text(&other, "/reason/code").as_str()), (Some(3), "key_conflict"));
+}
+
+#[test]
+fn a_question_names_the_hosts_and_says_which_are_not_listed() {
+    let Some(place) = Place::new() else { return };
+    let call = r#"{"command":"curl","args":["https://Example.COM./x"],"profile":"networked"}"#;
+    let why = |explained: &serde_json::Value| explained.pointer("/question/why").cloned().unwrap_or_default();
+    let unlisted = "`example.com:443` is on no list of hosts; a yes lets this call reach it";
+    let (code, explained) = place.json(&["explain", "shell", call]);
+    assert_eq!((code, text(&explained, "/verdict").as_str()), (Some(4), "ask"), "{explained}");
+    let by_default =
+        ["`exec:networked` is asked for by default", "the registry requires approval for this tool"];
+    assert_eq!(why(&explained), json!([unlisted, by_default[0], by_default[1]]));
+
+    let configuration = "egress: {allow: [\"example.com:443\"], block: [evil.example]}\n";
+    fs::write(place.home().join("toolgate.yaml"), configuration).expect("written");
+    let (code, explained) = place.json(&["explain", "shell", call]);
+    assert_eq!((code, text(&explained, "/verdict").as_str()), (Some(4), "ask"), "{explained}");
+    assert_eq!(why(&explained), json!([by_default[0], by_default[1], "it would reach `example.com:443`"]));
+
+    let blocked = call.replace("Example.COM.", "EVIL.example");
+    let (code, explained) = place.json(&["explain", "shell", &blocked]);
+    assert_eq!(
+        (code, text(&explained, "/reason/code").as_str()),
+        (Some(3), "host_not_allowed"),
+        "{explained}"
+    );
 }
 
 #[test]

@@ -243,18 +243,42 @@ fn a_variable_without_a_value_or_a_name_is_refused() {
 }
 
 #[test]
-fn the_network_is_refused_until_it_can_be_guarded() {
+fn a_network_without_places_and_places_without_a_network_are_contradictions() {
     let gate = Gate::new();
-    let said = "error: a sandbox of this version has no way to the network\n\
-        hint: the egress proxy comes in a later version; until then such a command is refused\n";
-    assert_eq!(gate.run(&["--profile", "networked"], &["true"]), ran(125, "", said));
-    assert_eq!(gate.run(&["--allow", "h:1"], &["true"]), ran(125, "", said));
+    let said = "error: the profile `networked` reaches nobody without `--allow`\n\
+        hint: name whom it may reach: `--allow example.com:443`\n";
+    assert_eq!(gate.run(&["--profile", "networked"], &["true"]), ran(2, "", said));
+    let said = "error: the profile `inspect` cannot connect, so `--allow` makes no sense with it\n\
+        hint: use `--profile networked`, or `--profile build`\n";
+    assert_eq!(gate.run(&["--allow", "h.example:1"], &["true"]), ran(2, "", said));
+}
+
+#[test]
+fn bad_grants_are_refused_with_what_is_wrong_and_nothing_runs() {
+    let gate = Gate::new();
+    let cases = [
+        ("*", "`*` would be every host"),
+        ("*:443", "would be every host"),
+        ("http://x", "`http://x` is a URL"),
+        ("x:99999", "`99999` is no port"),
+        ("example.com", "443"),
+        ("10.0.0.0/8:80", "`10.0.0.0/8` is in a private network"),
+        ("169.254.169.254:80", "metadata"),
+        ("0x7f.1:80", "127.0.0.1"),
+        ("ex\u{0430}mple.com:443", "looks like another name"),
+        ("preset:ruby", "there is no preset `ruby`"),
+    ];
+    for (grant, why) in cases {
+        let ended = gate.run(&["--profile", "networked", "--allow", grant], &["echo", "ran"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{grant}");
+        assert!(ended.stderr.contains(why), "{grant}: {}", ended.stderr);
+    }
 }
 
 #[test]
 fn unknown_words_are_refused_with_the_known_ones() {
     let gate = Gate::new();
-    let said = "error: `nonsense` is not a profile\nhint: choose inspect, build or mutate\n";
+    let said = "error: `nonsense` is not a profile\nhint: choose inspect, build, mutate or networked\n";
     assert_eq!(gate.run(&["--profile", "nonsense"], &["true"]), ran(2, "", said));
     let said =
         "error: `nonsense` is not a backend of this version\nhint: choose native, subprocess or deny\n";

@@ -5,21 +5,26 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use contract::{
-    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, Level,
-    OperatorName, Profile, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
+    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, HostPattern,
+    Level, OperatorName, Profile, Reach, Reason, SafetyClass, Target, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
     Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Command, Conditions, Consent,
-    Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, Pattern, RuleEffect,
-    Settings, ShellSettings, Terminal, TextPattern, ToolFacts, ToolGlob, WorkspaceAccess,
+    EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, Pattern,
+    RuleEffect, Settings, ShellSettings, Terminal, TextPattern, ToolFacts, ToolGlob, ToolPlaces,
+    WorkspaceAccess,
 };
 use proptest::collection::{btree_set, vec};
-use proptest::option::{of, weighted};
+use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-pub(crate) const PRIVATE_HOSTS: [&str; 3] = ["169.254.169.254", "localhost", "::ffff:10.0.0.1"];
+pub(crate) const PRIVATE_HOSTS: [&str; 3] = ["169.254.169.254:80", "localhost:80", "[::ffff:10.0.0.1]:443"];
+const HOSTS: [&str; 5] =
+    ["example.com:443", "example.com:8080", "a.example.org:443", "example.org:80", "1.1.1.1:443"];
+const REACHES: [&str; 4] = ["example.com:443", "*.example.org:443", "example.org:80", "1.1.1.0/24:443"];
+const BLOCKS: [&str; 3] = ["example.com", "*.example.org", "1.0.0.0/8"];
 
 const ACTIONS: [&str; 22] = [
     "code:read",
@@ -165,8 +170,8 @@ fn facets() -> impl Strategy<Value = Facets> {
         unlisted: is_unlisted.then(|| Reason::command_not_allowed("not listed")),
         ..Command::named(name)
     });
-    let hosts = rarely(&["example.com"], &PRIVATE_HOSTS);
-    let lists = (vec(command, 0..3), weighted(0.3, hosts));
+    let hosts = vec(rarely(&HOSTS, &PRIVATE_HOSTS), 1..3);
+    let lists = (vec(command, 0..3), weighted(0.4, hosts));
     (
         action(),
         safety(),
@@ -175,7 +180,7 @@ fn facets() -> impl Strategy<Value = Facets> {
         weighted(0.4, rarely(&[Profile::Inspect, Profile::Build, Profile::Mutate], &[Profile::Networked])),
         lists,
     )
-        .prop_map(|(action, safety, egress, access, profile, (commands, host))| Facets {
+        .prop_map(|(action, safety, egress, access, profile, (commands, hosts))| Facets {
             action,
             safety,
             egress,
@@ -183,7 +188,7 @@ fn facets() -> impl Strategy<Value = Facets> {
             profile,
             commands,
             trees: Vec::new(),
-            hosts: host.map(str::to_owned).into_iter().collect(),
+            hosts: hosts.into_iter().flatten().map(|host| Target::parse(host).unwrap()).collect(),
         })
 }
 
@@ -206,20 +211,41 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
     let unavailable = weighted(0.1, category());
     let shell = (weighted(0.1, commands(4)), weighted(0.1, commands(2)));
     let files = (prop::bool::weighted(0.1), prop::bool::weighted(0.9));
-    (agents, levels, rules(), weighted(0.1, globs(2)), unavailable, shell, files).prop_map(
-        |(agent, levels, rules, disabled, unavailable, (allowed, denied), (read_only, delete))| Settings {
-            agents: agent.into_iter().map(|agent| (agent_name(), agent)).collect(),
-            levels: levels.into_iter().collect(),
-            rules,
-            disabled: disabled.unwrap_or_default(),
-            unavailable: unavailable
-                .into_iter()
-                .map(|category| (category, "no backend".to_owned()))
-                .collect(),
-            shell: ShellSettings { allowed, denied: denied.unwrap_or_default() },
-            files: FileSettings { read_only, delete, ..FileSettings::default() },
-            ask_for: 300_000,
-            ..Settings::default()
+    (agents, levels, rules(), weighted(0.1, globs(2)), unavailable, shell, files, reachable()).prop_map(
+        |(agent, levels, rules, disabled, unavailable, (allowed, denied), (read_only, delete), egress)| {
+            Settings {
+                agents: agent.into_iter().map(|agent| (agent_name(), agent)).collect(),
+                levels: levels.into_iter().collect(),
+                rules,
+                disabled: disabled.unwrap_or_default(),
+                unavailable: unavailable
+                    .into_iter()
+                    .map(|category| (category, "no backend".to_owned()))
+                    .collect(),
+                shell: ShellSettings { allowed, denied: denied.unwrap_or_default() },
+                files: FileSettings { read_only, delete, ..FileSettings::default() },
+                egress,
+                ask_for: 300_000,
+                ..Settings::default()
+            }
+        },
+    )
+}
+
+/// What may be reached: by a general list, by one of a category or of a tool, and not by what is blocked.
+fn reachable() -> impl Strategy<Value = EgressSettings> {
+    let list = || vec(select(&REACHES).prop_map(|text| Reach::parse(text).unwrap()), 0..3);
+    let block = || vec(select(&BLOCKS).prop_map(|text| HostPattern::parse(text).unwrap()), 0..2);
+    let of_tool = (glob(), weighted(0.5, list()), block());
+    let of_tool = of_tool.prop_map(|(tool, allow, block)| ToolPlaces { tool, allow, block });
+    let by_category = vec((category(), list()), 0..2);
+    (weighted(0.8, list()), by_category, weighted(0.2, of_tool), weighted(0.2, block())).prop_map(
+        |(allow, by_category, of_tool, block)| EgressSettings {
+            allow,
+            by_category: by_category.into_iter().collect(),
+            by_tool: of_tool.into_iter().collect(),
+            block: block.unwrap_or_default(),
+            ..EgressSettings::default()
         },
     )
 }
@@ -271,7 +297,7 @@ pub(crate) fn rules() -> impl Strategy<Value = Vec<ApprovalRule>> {
     let effect = rarely(&[RuleEffect::Approve, RuleEffect::Prompt], &[RuleEffect::Deny]);
     let rule = (glob(), effect, conditions())
         .prop_map(|(tool, effect, when)| ApprovalRule { when, ..rule(tool, effect) });
-    of(vec(rule, 0..8)).prop_map(|rules| {
+    weighted(0.7, vec(rule, 0..8)).prop_map(|rules| {
         let placed = |(number, rule)| ApprovalRule { place: format!("toolgate.yaml:{number}"), ..rule };
         rules.unwrap_or_default().into_iter().enumerate().map(placed).collect()
     })

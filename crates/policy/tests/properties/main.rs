@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cases::{Case, case, category, glob, rule, rules};
-use contract::{Autonomy, EgressClass};
+use contract::{Autonomy, EgressClass, HostPattern};
 use policy::{Admitted, Facts, Policy, RuleEffect, Settings, Verdict, decide};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -100,6 +100,18 @@ fn stricter(
         ),
         ("no agent", with(&|settings| settings.agents.clear())),
         (
+            "a blocked host",
+            with(&|settings| settings.egress.block.push(HostPattern::parse("example.com").unwrap())),
+        ),
+        (
+            "nobody to reach",
+            with(&|settings| {
+                settings.egress.by_tool.clear();
+                settings.egress.by_category = [(category, Vec::new())].into();
+                settings.egress.allow = Some(Vec::new());
+            }),
+        ),
+        (
             "more to ask for",
             with(&|settings| {
                 settings
@@ -163,7 +175,8 @@ proptest! {
             prop_assert_eq!((authority.access, authority.profile), (call.facets.access, call.facets.profile));
             prop_assert_eq!(authority.limits, call.tool.limits);
             prop_assert_eq!(&authority.workspace, &facts.workspace);
-            prop_assert!(authority.hosts.iter().all(|host| call.facets.hosts.contains(host)));
+            prop_assert!(authority.hosts.iter().all(|reach| naive::may_be_granted(reach, &call, &settings)));
+            prop_assert!(authority.hosts.iter().all(|reach| !settings.egress.block.contains(&reach.host)));
             prop_assert!(authority.hosts.is_empty() || call.tool.egress > EgressClass::None);
             let longest = facts.now + i64::try_from((call.tool.limits.timeout + Duration::from_secs(60)).as_millis()).unwrap();
             prop_assert!(authority.expires_at <= longest);

@@ -5,7 +5,7 @@ use contract::Autonomy::{Full, Locked, Supervised};
 use contract::Category::{self, Deployment, FileSystem, Mcp, VersionControl};
 use contract::EgressClass::{None as Stays, ReadOnly};
 use contract::SafetyClass::{Financial, Privileged, Read, Write};
-use contract::{Level, Profile, ToolStatus, TrustLabel};
+use contract::{HostPattern, Level, Profile, Reach, Target, ToolStatus, TrustLabel};
 use policy::{
     Admitted, Amount, Amounts, ApprovalRule, Constraints, Facts, Git, Network, Pattern, RuleEffect, Settings,
     Terminal, WorkspaceAccess,
@@ -32,6 +32,9 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
     let denied_command = |name: &str| {
         settings.shell.denied.iter().any(|denied| name == denied || name.ends_with(&format!("/{denied}")))
     };
+    let goes_out = facets.egress > Stays;
+    let (listed, is_nobody) = list(call, settings, level.network);
+    let is_listed = |host: &Target| listed.iter().any(|reach| reach.covers(host));
     let deny = [
         matches!(tool.status, ToolStatus::Disabled | ToolStatus::Suspended),
         named(&settings.disabled)
@@ -42,9 +45,18 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
         tool.category == Deployment && !level.deployment,
         tool.category == VersionControl && level.git == Git::LocalOnly && facets.egress > Stays,
         tool.category == VersionControl && level.git == Git::ReadAndBranch && facets.egress > ReadOnly,
-        facets.hosts.iter().any(|host| super::cases::PRIVATE_HOSTS.contains(&host.as_str())),
+        facets
+            .hosts
+            .iter()
+            .any(|host| super::cases::PRIVATE_HOSTS.iter().any(|text| Target::parse(text).unwrap() == *host)),
         reaches_out && (level.network == Network::None || !facts.egress),
         facets.safety > tool.safety || facets.egress > tool.egress,
+        goes_out && facets.hosts.iter().any(|host| is_blocked(host, call, settings)),
+        goes_out && is_nobody && facets.hosts.iter().any(|host| !is_listed(host)),
+        goes_out
+            && facets.profile == Some(Profile::Networked)
+            && facets.hosts.is_empty()
+            && listed.is_empty(),
         unlisted || facets.commands.iter().any(|command| denied_command(&command.name)),
         writes_files && settings.files.read_only,
         writes_files && !settings.files.delete && facets.action.as_str() == "code:delete",
@@ -61,13 +73,14 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
         && (agent.auto_approve.contains(&facets.action)
             || (stays_inside && (agent.autonomy == Full || rules.contains(&RuleEffect::Approve))));
     let ask = [
+        goes_out && facets.hosts.iter().any(|host| !is_listed(host)),
         people > 0,
         level.requires_approval.contains(&facets.action),
         agent.human_approval.contains(&facets.action),
         !(waived || is_free(facets.action.as_str()) && facets.egress <= ReadOnly),
         agent.autonomy == Supervised && changes,
         rules.contains(&RuleEffect::Prompt),
-        tool.requires_approval,
+        tool.requires_approval && (tool.egress <= ReadOnly || facets.egress > ReadOnly),
         matches!(tool.trust, TrustLabel::Untrusted | TrustLabel::Imported),
     ];
     let answered = facts.consent.as_ref().is_some_and(|yes| {
@@ -85,6 +98,36 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
         true if facts.operators < people.max(1) => 2,
         true => 1,
     }
+}
+
+/// The places that are free for a call, and whether somebody has said that there are none.
+fn list(call: &Admitted, settings: &Settings, network: Network) -> (Vec<Reach>, bool) {
+    let egress = &settings.egress;
+    let of_tool = egress.by_tool.iter().find(|places| places.tool.matches(&call.tool.name));
+    let of_tool = of_tool.and_then(|places| places.allow.clone());
+    let narrow = of_tool.or(egress.by_category.get(&call.tool.category).cloned());
+    match (narrow, network) {
+        (Some(list), _) => (list.clone(), list.is_empty()),
+        (None, Network::Open) => {
+            let public = [80, 443].map(|port| Reach { host: HostPattern::Public, port });
+            (egress.allow.iter().flatten().cloned().chain(public).collect(), false)
+        }
+        (None, _) => {
+            (egress.allow.clone().unwrap_or_default(), egress.allow.as_ref().is_some_and(Vec::is_empty))
+        }
+    }
+}
+
+fn is_blocked(host: &Target, call: &Admitted, settings: &Settings) -> bool {
+    let egress = &settings.egress;
+    let own = egress.by_tool.iter().filter(|places| places.tool.matches(&call.tool.name));
+    egress.block.iter().chain(own.flat_map(|places| &places.block)).any(|pattern| pattern.covers(&host.host))
+}
+
+/// Whether a call that may run could get a place: it names it, or it is on a list.
+pub(crate) fn may_be_granted(reach: &Reach, call: &Admitted, settings: &Settings) -> bool {
+    let is_named = call.facets.hosts.iter().any(|host| Reach::from(host.clone()) == *reach);
+    is_named || list(call, settings, Network::Open).0.contains(reach)
 }
 
 /// The rules that speak about a call, in order: every one is asked.

@@ -3,7 +3,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "what a test needs and does not get fails it"
+    clippy::disallowed_methods,
+    reason = "what a test needs and does not get fails it; it is a client of the server"
 )]
 
 mod access;

@@ -65,6 +65,7 @@ impl Wire {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+#[expect(clippy::disallowed_methods, reason = "a test between the store and its database")]
 async fn to_server() -> Box<dyn Stream> {
     let url = server();
     let host = url.split_once('@').unwrap().1.split('/').next().unwrap();

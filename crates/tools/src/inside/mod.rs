@@ -6,6 +6,8 @@
 mod change;
 mod diff;
 mod edit;
+mod git;
+mod http;
 mod list;
 mod operand;
 mod pipeline;
@@ -20,6 +22,7 @@ use std::io::{self, Write as _};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
+pub(crate) use git::{GitUse, Transport};
 pub(crate) use pipeline::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd};
 
 use crate::files::{FileCall, FileResult};
@@ -35,6 +38,8 @@ pub(crate) enum Trade {
     Files,
     /// Runs one pipeline of commands.
     Pipeline,
+    /// Asks one thing of the web.
+    Http,
 }
 
 impl Trade {
@@ -42,6 +47,7 @@ impl Trade {
         match self {
             Trade::Files => "files",
             Trade::Pipeline => "pipeline",
+            Trade::Http => "http",
         }
     }
 }
@@ -50,11 +56,12 @@ impl Trade {
 pub const WORKER: jail::Own = jail::Own { prepare: clean::prepare, run: work };
 
 fn work(arguments: &[OsString]) -> i32 {
-    let trades = [Trade::Files, Trade::Pipeline];
+    let trades = [Trade::Files, Trade::Pipeline, Trade::Http];
     let asked = |trade: &Trade| arguments.first().is_some_and(|argument| argument == trade.as_str());
     let worked = match trades.into_iter().find(asked) {
         Some(Trade::Files) => serve_files(),
         Some(Trade::Pipeline) => pipeline::serve(),
+        Some(Trade::Http) => http::serve(),
         None => Err(io::ErrorKind::InvalidInput.into()),
     };
     i32::from(worked.is_err())

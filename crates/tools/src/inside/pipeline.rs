@@ -12,10 +12,11 @@ use std::process::{Child, Command, Stdio};
 use contract::Reason;
 use jail::HOME;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::process::{Pid, PidfdFlags, fchdir, pidfd_open};
 use serde::{Deserialize, Serialize};
 
+use super::git::{self, GitUse};
 use super::root::Root;
 use super::{close_to_neighbours, operand};
 use crate::path::Beneath;
@@ -30,8 +31,12 @@ pub(crate) struct Pipeline {
     pub(crate) root: PathBuf,
     /// Where the commands start, beneath the workspace.
     pub(crate) directory: String,
+    /// Commands that come before, one after the other; the first that fails is the last.
+    pub(crate) before: Vec<Stage>,
     /// The commands; the output of each is the input of the next.
     pub(crate) stages: Vec<Stage>,
+    /// Whether they are git's: then it is told first what no repository may tell it otherwise.
+    pub(crate) git: Option<GitUse>,
     /// What must be as it was when people were asked.
     pub(crate) check: Option<Check>,
     /// Bytes of each stream that are sent to the gate; the rest is read and counted.
@@ -43,6 +48,16 @@ pub(crate) struct Pipeline {
 pub(crate) struct Stage {
     pub(crate) command: String,
     pub(crate) arguments: Vec<String>,
+}
+
+impl Stage {
+    /// What people call it: of git, the verb is half of the name.
+    pub(crate) fn name(&self) -> String {
+        match self.arguments.iter().find(|word| !word.starts_with('-')) {
+            Some(verb) if self.command == "git" => format!("git {verb}"),
+            _ => self.command.clone(),
+        }
+    }
 }
 
 /// A piece of what a pipeline has to say. In JSON for its end, with a mark before it for the streams.
@@ -79,6 +94,10 @@ pub(crate) enum PipelineError {
     Directory,
     /// Something is not as it was when people were asked.
     Changed(Reason),
+    /// The repository is none that git may be started in.
+    Repository(Reason),
+    /// One that comes before the others did not go well.
+    Before { command: String, end: StageEnd },
     /// There is no such command in the sandbox.
     NotFound { command: String },
     /// It cannot be executed.
@@ -135,12 +154,15 @@ pub(super) fn serve() -> io::Result<()> {
 }
 
 /// What root shows belongs to a stranger inside, and git asks who owns a repository before it reads it. Behind these
-/// walls it may read this one; it is the scratch home that says so, not the workspace.
+/// walls it may read this one; it is the scratch home that says so, not the workspace. Whoever commits without saying who
+/// they are is an agent.
 fn trust_the_workspace(root: &Path) {
     let escaped = root.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     // Without it git says what is wrong, and how it can be mended.
-    let _ =
-        std::fs::write(Path::new(HOME).join(".gitconfig"), format!("[safe]\n\tdirectory = \"{escaped}\"\n"));
+    let settings = format!(
+        "[safe]\n\tdirectory = \"{escaped}\"\n[user]\n\tname = agent\n\temail = agent@toolgate.invalid\n"
+    );
+    let _ = std::fs::write(Path::new(HOME).join(".gitconfig"), settings);
 }
 
 fn tell(chunk: &Chunk) -> io::Result<()> {
@@ -152,7 +174,17 @@ fn run(pipeline: &Pipeline) -> Result<End, PipelineError> {
         let root = Root::at(&pipeline.root, names, Links::FollowInside, 0);
         root.and_then(|root| operand::check(&root, expected)).map_err(PipelineError::Changed)?;
     }
+    if matches!(pipeline.git, Some(GitUse::Clone(_))) {
+        make_directory(pipeline).map_err(|_| PipelineError::Directory)?;
+    }
     enter(pipeline).map_err(|_| PipelineError::Directory)?;
+    let variables = match pipeline.git {
+        Some(used) => git::variables(used).map_err(PipelineError::Repository)?,
+        None => Vec::new(),
+    };
+    for stage in &pipeline.before {
+        run_before(stage, &variables, pipeline.most)?;
+    }
     let broken = |_: io::Error| PipelineError::Broken;
     let (errors_from, errors_to) = io::pipe().map_err(broken)?;
     let (output_from, output_to) = io::pipe().map_err(broken)?;
@@ -169,7 +201,7 @@ fn run(pipeline: &Pipeline) -> Result<End, PipelineError> {
         };
         let errors = errors_to.try_clone().map_err(broken)?;
         // Whoever was started already dies with this sandbox.
-        children.push(start(stage, input, output, errors.into())?);
+        children.push(start(stage, &variables, input, output, errors.into())?);
         input = next;
     }
     drop((errors_to, input));
@@ -177,21 +209,59 @@ fn run(pipeline: &Pipeline) -> Result<End, PipelineError> {
     watch(children, outputs, pipeline.most).map_err(broken)
 }
 
+/// A directory that is reached through no link.
+const BY_NAME: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Makes the directory to start in, and those above it, where they are not there.
+fn make_directory(pipeline: &Pipeline) -> io::Result<()> {
+    let beneath = Beneath::parse(&pipeline.directory).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut here = openat(CWD, &pipeline.root, BY_NAME, Mode::empty())?;
+    for name in beneath.names() {
+        match mkdirat(&here, name.as_str(), Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        here = openat(&here, name.as_str(), BY_NAME, Mode::empty())?;
+    }
+    Ok(())
+}
+
+/// Runs one command to its end. Whatever it says is a complaint: its answer is that it went well.
+fn run_before(stage: &Stage, variables: &[(String, String)], most: u64) -> Result<(), PipelineError> {
+    let broken = |_: io::Error| PipelineError::Broken;
+    let (from, to) = io::pipe().map_err(broken)?;
+    let errors = to.try_clone().map_err(broken)?;
+    let child = start(stage, variables, Stdio::null(), to.into(), errors.into())?;
+    let nothing = Drained { from: None, mark: STDOUT, total: 0 };
+    let ended = watch(vec![child], [nothing, Drained::new(from.into(), STDERR)], most).map_err(broken)?;
+    match ended.stages.first() {
+        Some(StageEnd { exit_code: Some(0), .. }) => Ok(()),
+        Some(end) => Err(PipelineError::Before { command: stage.name(), end: *end }),
+        None => Err(PipelineError::Broken),
+    }
+}
+
 /// ATTACK(model-chosen-directory): the directory is reached from the workspace's handle, by names, through no link.
 fn enter(pipeline: &Pipeline) -> io::Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let beneath = Beneath::parse(&pipeline.directory).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut here = openat(CWD, &pipeline.root, flags, Mode::empty())?;
+    let mut here = openat(CWD, &pipeline.root, BY_NAME, Mode::empty())?;
     for name in beneath.names() {
-        here = openat(&here, name.as_str(), flags, Mode::empty())?;
+        here = openat(&here, name.as_str(), BY_NAME, Mode::empty())?;
     }
     Ok(fchdir(&here)?)
 }
 
 #[expect(clippy::disallowed_methods, reason = "behind every wall: this is the inside of the sandbox")]
-fn start(stage: &Stage, input: Stdio, output: Stdio, errors: Stdio) -> Result<Child, PipelineError> {
+fn start(
+    stage: &Stage,
+    variables: &[(String, String)],
+    input: Stdio,
+    output: Stdio,
+    errors: Stdio,
+) -> Result<Child, PipelineError> {
     let spawned = Command::new(&stage.command)
         .args(&stage.arguments)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(input)
         .stdout(output)
         .stderr(errors)

@@ -58,6 +58,8 @@ pub(crate) struct Ended {
     pub(crate) timed_out: bool,
     /// Why it did not come to its end, if it did not.
     pub(crate) failure: Option<Reason>,
+    /// Whom it was not let reach, a line each.
+    pub(crate) not_reached: Vec<String>,
     pub(crate) facts: RunFacts,
 }
 
@@ -97,8 +99,23 @@ impl Ended {
             signal,
             timed_out: report.outcome == Outcome::Stopped(Limit::Timeout),
             failure,
+            not_reached: Vec::new(),
             facts: RunFacts { output: Some(Digest::of(&whole)), exit_code, signal, ..facts },
         }
+    }
+
+    /// Its exit code, if it came to its end and all that it wrote is here.
+    pub(crate) fn whole(&self) -> Result<i32, Reason> {
+        if let Some(signal) = self.signal {
+            return Err(Reason::tool_failed(format!("the command was ended by signal {signal}")));
+        }
+        // Half of an answer reads like a whole one.
+        if self.stdout_bytes > self.stdout.len() as u64 {
+            return Err(Reason::tool_failed(
+                "the command wrote more than is kept, so its answer is not whole",
+            ));
+        }
+        self.exit_code.ok_or_else(|| Reason::tool_failed("nobody knows how the command ended"))
     }
 
     /// Cuts the output to what a model is shown.
@@ -125,6 +142,9 @@ impl Ended {
         if !shown.stderr.is_empty() {
             say("stderr:\n");
             say(&shown.stderr);
+        }
+        for line in &self.not_reached {
+            say(&format!("{line}\n"));
         }
         match (&self.failure, self.exit_code, self.signal) {
             (Some(reason), _, _) => {
@@ -174,7 +194,15 @@ fn not_run(error: &PipelineError, pipeline: &Pipeline) -> Reason {
             let why = format!("`{}` is not a directory of the workspace", shown(&pipeline.directory));
             Reason::outside(why).with_hint("`cwd` is relative to the workspace, and goes through no link")
         }
-        PipelineError::Changed(reason) => reason.clone(),
+        PipelineError::Changed(reason) | PipelineError::Repository(reason) => reason.clone(),
+        PipelineError::Before { command, end } => {
+            let how = match (end.exit_code, end.signal) {
+                (Some(code), _) => format!("ended with exit code {code}"),
+                (None, Some(signal)) => format!("was ended by signal {signal}"),
+                (None, None) => "did not end".to_owned(),
+            };
+            Reason::tool_failed(format!("`{}` {how}", shown(command)))
+        }
         PipelineError::NotFound { command } => {
             Reason::tool_failed(format!("there is no `{}` in the sandbox", shown(command))).with_hint(
                 "it may not be installed; toolchains in the home directory need the profile `build`",
@@ -189,7 +217,7 @@ fn not_run(error: &PipelineError, pipeline: &Pipeline) -> Reason {
 }
 
 /// Why a worker did not come to the end of its work.
-fn stopped(outcome: &Outcome, timeout: Duration) -> Reason {
+pub(crate) fn stopped(outcome: &Outcome, timeout: Duration) -> Reason {
     match outcome {
         Outcome::Stopped(Limit::Timeout) => Reason::timeout(format!(
             "it was killed after {} seconds, with every process it had",

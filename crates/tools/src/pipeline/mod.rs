@@ -3,25 +3,28 @@
 //! Knows no tool: whoever asks has checked the words, and makes an answer of what is [`Ended`].
 
 mod ended;
+mod launch;
 mod show;
 mod starts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::{Action, EgressClass, Profile, Reason, SafetyClass};
-use jail::{ChangeReport, Hangup, HelperError, Limits, Plan, Program, Request, Running, Strictness};
+use jail::{ChangeReport, Limits, Plan, Program, Running, Strictness};
 use policy::{Facets, Grant, WorkspaceAccess};
-use sandbox::{PlanRequest, Refusal};
+use sandbox::PlanRequest;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use ended::{Ended, Shown};
+pub(crate) use ended::{Ended, Shown, stopped};
+pub(crate) use launch::{EndOnDrop, Ending, Launch, Launched};
+pub(crate) use show::{Cut, SHOWN, cut};
 
 use crate::facts::{facts_of_report, not_enforced};
-use crate::inside::{Pipeline, Stage, Trade};
-use crate::operands::{InForce, Sealed, Sought, Words, busy, words_of};
+use crate::inside::{GitUse, Pipeline, Stage, Trade, Transport};
+use crate::operands::{InForce, Sealed, Sought, Words, words_of};
+use crate::reach::{Methods, Way, refusals_of, with_usage};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
@@ -35,7 +38,11 @@ pub(crate) struct Commands {
     pub(crate) profile: Profile,
     /// Where they start, beneath the workspace.
     pub(crate) directory: String,
+    /// Commands that come before, one after the other.
+    pub(crate) before: Vec<Stage>,
     pub(crate) stages: Vec<Stage>,
+    /// Whether they are git's.
+    pub(crate) git: Option<GitUse>,
     pub(crate) variables: BTreeMap<String, String>,
     /// How long they may take; the grant may have less.
     pub(crate) timeout: Duration,
@@ -95,7 +102,8 @@ impl Commands {
     /// Binds the files that they name.
     pub(crate) async fn seal(&self, root: &Path, at: &Surroundings) -> Result<Sealed, Reason> {
         let (_, _, access) = danger_of(self.profile);
-        let Words { words, not_bound, unseen } = words_of(&self.stages, &self.variables, access, root);
+        let stages = [self.before.as_slice(), &self.stages].concat();
+        let Words { words, not_bound, unseen } = words_of(&stages, &self.variables, access, root);
         let directory = self.directory.clone();
         let (root, links) = (root.to_owned(), Links::FollowInside);
         at.bind(Sought { root, links, directory, words, not_bound, unseen }).await
@@ -110,11 +118,19 @@ impl Commands {
             Profile::Inspect => sandbox::Profile::Inspect,
             Profile::Build => sandbox::Profile::Build,
             Profile::Mutate => sandbox::Profile::Mutate,
-            Profile::Networked => {
-                return Err(Reason::cannot_enforce("a sandbox of this version has no way to the network")
-                    .with_hint("use `build` for what needs no network"));
-            }
+            Profile::Networked => sandbox::Profile::Networked,
         };
+        let transport = self.git.and_then(GitUse::transport);
+        let reading = match transport {
+            None => Methods::ReadOnly,
+            Some(Transport::Https) => Methods::GitFetch,
+            // Who speaks there is git itself, told to fetch; ssh shows nobody what it says.
+            Some(Transport::Ssh) => Methods::Any,
+        };
+        let way = Way::of(grant, at, reading)?;
+        if (self.profile == Profile::Networked || transport.is_some()) && way.is_none() {
+            return Err(no_network());
+        }
         let root = grant.workspace();
         let writes = profile.may_write() && authority.access == WorkspaceAccess::Write;
         if profile.may_write() && !writes {
@@ -133,6 +149,7 @@ impl Commands {
         };
         let timeout = limits.timeout;
         let plan = PlanRequest {
+            guarded: way.as_ref().map(Way::guarded),
             profile,
             program: Program::Own,
             arguments: vec![Trade::Pipeline.as_str().into()],
@@ -155,13 +172,20 @@ impl Commands {
         let pipeline = Pipeline {
             root: root.to_owned(),
             directory: self.directory,
+            before: self.before,
             stages: self.stages,
+            git: self.git,
             check: at.in_force().map(check),
             most,
         };
         let access = if writes { WorkspaceAccess::Write } else { WorkspaceAccess::Read };
-        Ok(Prepared { plan, sealed, pipeline, timeout, access })
+        Ok(Prepared { plan, sealed, pipeline, timeout, access, way })
     }
+}
+
+fn no_network() -> Reason {
+    Reason::cannot_enforce("this call has no way to the network")
+        .with_hint("use `build` for what needs no network")
 }
 
 /// A sandbox in which our own code waits to be told what it is to do. If that never comes, it ends with this.
@@ -197,6 +221,7 @@ struct Prepared {
     pipeline: Pipeline,
     timeout: Duration,
     access: WorkspaceAccess,
+    way: Option<Way>,
 }
 
 impl Prepared {
@@ -206,96 +231,11 @@ impl Prepared {
         encoded
             .and_then(|bytes| write_frame(&mut input, &bytes))
             .map_err(|_| Reason::internal("the command cannot be sent to its worker"))?;
-        let hold = tokio::select! {
-            held = at.hold(&self.pipeline.root, self.access) => held?,
-            () = cancel.cancelled() => return Err(taken_back()),
-            () = tokio::time::sleep(self.timeout) => return Err(busy()),
-        };
-        let ready = at.take_ready().and_then(|ready| ready.taken_for(&self.plan));
-        let request = Request { plan: self.plan, sealed: self.sealed, input };
-        let ending = Arc::new(Ending::default());
-        let of_run = Arc::clone(&ending);
-        // Ends the sandbox when this future is dropped, too.
-        let on_drop = EndOnDrop(Arc::clone(&ending));
-        let running = at.launch(move |launcher| {
-            // Until its last process has ended, whoever stops waiting for it.
-            let _hold = hold;
-            let begun = |hangup| of_run.begun(hangup);
-            match ready {
-                Some(running) => launcher.finish(running, &request, begun),
-                None => launcher.run(&request, begun),
-            }
-        });
-        tokio::pin!(running);
-        let mut cancelled = false;
-        let ran = loop {
-            tokio::select! {
-                ran = &mut running => break ran,
-                () = cancel.cancelled(), if !cancelled => {
-                    cancelled = true;
-                    ending.end();
-                }
-            }
-        };
-        drop(on_drop);
-        let worker = at.worker_digest().await;
-        let report = ran.ok_or_else(|| Reason::internal("the gate is ending"))?;
-        let report = report.map_err(|refusal| not_ended(&refusal, self.access))?;
-        let facts = facts_of_report(&report, &self.pipeline.root, worker);
-        Ok(Ended::of(&report, &self.pipeline, self.timeout, facts))
-    }
-}
-
-/// Why there is no report. A helper that says nothing may have run all of it.
-fn not_ended(refusal: &Refusal, access: WorkspaceAccess) -> Reason {
-    match (refusal, access) {
-        (Refusal::Helper(HelperError::Silent(_)), WorkspaceAccess::Write) => Reason::outcome_unknown(
-            "the sandbox's launcher ended in the middle of the call; it may have happened",
-        )
-        .with_hint("look at the workspace before you try again"),
-        _ => not_enforced(refusal),
-    }
-}
-
-/// The end of a run, asked for by one thread and brought about by another.
-#[derive(Default)]
-pub(crate) struct Ending(Mutex<EndingState>);
-
-#[derive(Default)]
-enum EndingState {
-    #[default]
-    NotBegun,
-    Begun(Hangup),
-    Ended,
-}
-
-impl Ending {
-    pub(crate) fn begun(&self, hangup: Hangup) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match *state {
-            EndingState::Ended => hangup.hang_up(),
-            EndingState::NotBegun | EndingState::Begun(_) => *state = EndingState::Begun(hangup),
-        }
-    }
-
-    /// Whether nobody waits any more.
-    pub(crate) fn has_ended(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), EndingState::Ended)
-    }
-
-    fn end(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let EndingState::Begun(hangup) = std::mem::replace(&mut *state, EndingState::Ended) {
-            hangup.hang_up();
-        }
-    }
-}
-
-/// Ends a run when nobody waits for it any more.
-pub(crate) struct EndOnDrop(pub(crate) Arc<Ending>);
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        self.0.end();
+        let Prepared { plan, sealed, pipeline, timeout, access, way } = self;
+        let launch = Launch { plan, sealed, input, root: pipeline.root.clone(), access, timeout, way };
+        let Launched { report, usage, worker } = launch.run(at, cancel).await?;
+        let not_reached = refusals_of(&usage);
+        let facts = with_usage(facts_of_report(&report, &pipeline.root, worker), usage);
+        Ok(Ended { not_reached, ..Ended::of(&report, &pipeline, timeout, facts) })
     }
 }

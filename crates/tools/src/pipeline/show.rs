@@ -4,19 +4,19 @@
 use clean::Findings;
 
 /// How much of it.
-pub(super) const SHOWN: usize = 10 * 1024;
+pub(crate) const SHOWN: usize = 10 * 1024;
 
 /// A text cut to a length, with the middle left out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Cut {
-    pub(super) text: String,
-    pub(super) truncated: bool,
+pub(crate) struct Cut {
+    pub(crate) text: String,
+    pub(crate) truncated: bool,
     /// What was taken out where it was cut.
-    pub(super) findings: Findings,
+    pub(crate) findings: Findings,
 }
 
 /// Cuts what a stream gave. `total` is how much there was, `bytes` how much of it was kept.
-pub(super) fn cut(bytes: &[u8], total: u64, most: usize, artifact: &str) -> Cut {
+pub(crate) fn cut(bytes: &[u8], total: u64, most: usize, artifact: &str) -> Cut {
     // ATTACK(torn-character): a cut between the bytes of a character leaves none of it.
     let text = String::from_utf8_lossy(bytes);
     let is_whole = total <= bytes.len() as u64;

@@ -31,7 +31,7 @@ use std::path::Path;
 
 use contract::Reason;
 use jail::{
-    Access, ChangeReport, Content, Directory, Draft, Enforcement, Limits, Loopback, Plan, Program, Strictness,
+    Access, ChangeReport, Content, Directory, Draft, Enforcement, Limits, Network, Plan, Program, Strictness,
 };
 use policy::{GrantLimits, WorkspaceAccess};
 
@@ -180,7 +180,7 @@ fn plan_for(
         directories: vec![Directory { path: root.to_owned(), access, content: Content::Workspace }],
         environment: Vec::new(),
         names: names.clone(),
-        loopback: Loopback::Closed,
+        network: Network::Closed,
         // Of its whole life; what one question may take is in the question.
         limits: Limits {
             memory: granted.memory.min(512 << 20),

@@ -10,12 +10,12 @@ use super::types::{ShellInput, ShellOutput};
 pub(super) fn definition() -> Definition {
     Definition {
         title: "Run a command".into(),
-        description: "Runs a program in the workspace, in a sandbox without network. There is no shell: `command` is a \
+        description: "Runs a program in the workspace, in a sandbox without network unless it was granted one. There is no shell: `command` is a \
             program's name, `args` are its arguments exactly as they are (no quoting, globs or variables), `stages` \
             are more programs, each reading what the one before wrote. Make one call for each command instead of \
             `&&`. The profile says what it may do: `inspect` looks and cannot write; `build` writes in the workspace \
             (compilers, tests, scripts; `sh` and `bash` too); `mutate` adds `cp`, `mv`, `rm` and the like and may \
-            have to be approved; `networked` is the only one that reaches other hosts. HOME and /tmp are empty at \
+            have to be approved; `networked` reaches the hosts that it was granted, as if nothing stood between, and no others; it has to be approved. HOME and /tmp are empty at \
             the start and gone at the end. Secrets in the tree are hidden, and `.git/hooks` and `.git/config` cannot \
             be written. Of long output the beginning and the end are shown; the whole is in the artifacts."
             .into(),
@@ -23,7 +23,7 @@ pub(super) fn definition() -> Definition {
         action: "exec:inspect".into(),
         // Of the worst it can be asked for; what a call is says its profile.
         safety: SafetyClass::Network,
-        egress: EgressClass::None,
+        egress: EgressClass::Write,
         idempotency: Idempotency::Optional,
         cost: CostTier::Low,
         timeout_seconds: MAX_TIMEOUT,
@@ -47,7 +47,9 @@ pub(super) fn definition() -> Definition {
             "command_not_allowed: the profile does not have this command; the hint names one that does".into(),
             "constrained: a variable in `env` is a secret by its name, or changes where programs are found".into(),
             "timeout: it took too long, and every process of it was killed; what it wrote until then is kept".into(),
-            "cannot_enforce: this host cannot build the sandbox, or the call needs a network; nothing was run".into(),
+            "cannot_enforce: this host cannot build the sandbox; nothing was run".into(),
+            "host_not_allowed: `networked` without a list of hosts, or for one that is blocked or not on the outside".into(),
+            "`refused: HOST: …` after the output: the program tried to reach somebody that the call was not granted".into(),
             "tool_failed: no such program in the sandbox, or it went past a limit".into(),
             "an exit code other than 0 is an answer, not a failure of the call".into(),
         ],

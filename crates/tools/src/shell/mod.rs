@@ -112,7 +112,9 @@ fn commands_of(arguments: &Canonical, names: &Names) -> Result<Commands, Reason>
     check(&input, names)?;
     Ok(Commands {
         profile: input.profile,
+        before: Vec::new(),
         stages: stages_of(&input),
+        git: None,
         timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
         directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
         variables: input.env,

@@ -1,6 +1,8 @@
 //! What does not belong into a command that no shell will ever read, and what its arguments name.
 
-use contract::Reason;
+use std::net::{IpAddr, Ipv6Addr};
+
+use contract::{Host, HostError, Reason, Target};
 
 use super::types::ShellInput;
 use crate::path::shown;
@@ -55,36 +57,72 @@ fn check_command(command: &str) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The hosts that words name by URL. Programs disagree about where an authority ends, so whatever one of them would
-/// take for the host is one.
+/// The places that words name by URL. Programs disagree about where an authority ends, so whatever one of them would
+/// take for the host is one. What nobody could reach is none.
 ///
 /// ATTACK(userinfo-host): what stands before the last `@` of the authority is not the host.
-pub(crate) fn hosts<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let mut hosts: Vec<String> = words.into_iter().flat_map(|word| hosts_in(word)).collect();
+pub(crate) fn hosts<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<Target> {
+    let mut hosts: Vec<Target> = words.into_iter().flat_map(|word| hosts_in(word)).collect();
     hosts.sort_unstable();
     hosts.dedup();
     hosts
 }
 
-fn hosts_in(argument: &str) -> Vec<String> {
-    let after = argument.split("://").skip(1);
+fn hosts_in(argument: &str) -> Vec<Target> {
     // As browsers read it, where a backslash is a slash, and as others do, to whom it and quotes are part of a name.
     let ends = ["/?#\\\"'<>`", "/?#"];
-    after.flat_map(|rest| ends.into_iter().filter_map(move |ends| host_of(rest, ends))).collect()
+    let parts: Vec<&str> = argument.split("://").take(MOST_HOSTS).collect();
+    let around = parts.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
+    around
+        .flat_map(|(before, rest)| ends.into_iter().filter_map(move |ends| target_of(before, rest, ends)))
+        .collect()
 }
 
-/// The host of what follows `scheme://`.
-fn host_of(rest: &str, ends: &str) -> Option<String> {
+/// No command names more.
+const MOST_HOSTS: usize = 1000;
+
+/// The place that what follows `scheme://` names.
+fn target_of(before: &str, rest: &str, ends: &str) -> Option<Target> {
     let ends = |c: char| c.is_whitespace() || ends.contains(c);
     // Some programs take any number of slashes.
     let authority = rest.trim_start_matches(['/', '\\']).split(ends).next()?;
     let place = authority.rsplit('@').next()?;
-    let host = match place.strip_prefix('[') {
-        Some(inside) => inside.split(']').next()?,
-        None => place.split(':').next()?,
+    let (host, port) = match place.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+        // A zone says through which interface an address is reached, and is no part of it.
+        Some((inside, after)) => {
+            let address: Ipv6Addr = inside.split('%').next()?.parse().ok()?;
+            (Host::from(IpAddr::V6(address)), after.strip_prefix(':'))
+        }
+        None => {
+            let (host, port) = place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port)));
+            (host_of(host)?, port)
+        }
     };
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    (!host.is_empty()).then_some(host)
+    let port = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| port_of(before));
+    Some(Target { host, port })
+}
+
+/// A host as a program would take it that is not as strict as we are.
+///
+/// ATTACK(host-spelling): whatever one of them would take for an address is one.
+fn host_of(text: &str) -> Option<Host> {
+    match Host::parse(text.trim_end_matches('.')) {
+        Ok(host) => Some(host),
+        Err(HostError::OddAddress { address, .. }) => Some(Host::from(IpAddr::V4(address))),
+        Err(_) => None,
+    }
+}
+
+/// The port that the scheme means at the end of this text.
+fn port_of(before: &str) -> u16 {
+    let letters = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    match letters.to_ascii_lowercase().as_str() {
+        "http" | "ws" => 80,
+        "ssh" | "sftp" | "scp" => 22,
+        "ftp" => 21,
+        "git" => 9418,
+        _ => 443,
+    }
 }
 
 #[cfg(test)]
@@ -127,22 +165,38 @@ mod tests {
 
     #[test]
     fn hosts_are_found_whatever_is_written_around_them() {
-        let hosts = |arguments: serde_json::Value| {
-            hosts(&input(json!({ "command": "curl", "args": arguments })).args)
+        let hosts = |arguments: serde_json::Value| -> Vec<String> {
+            let words = input(json!({ "command": "curl", "args": arguments })).args;
+            hosts(&words).iter().map(Target::to_string).collect()
         };
-        assert_eq!(hosts(json!(["http://169.254.169.254/latest"])), ["169.254.169.254"]);
-        assert_eq!(hosts(json!(["https://good.example@evil.example:8443/?x=y@z"])), ["evil.example"]);
+        assert_eq!(hosts(json!(["http://169.254.169.254/latest"])), ["169.254.169.254:80"]);
+        assert_eq!(hosts(json!(["https://good.example@evil.example:8443/?x=y@z"])), ["evil.example:8443"]);
         assert_eq!(
             hosts(json!(["--url=HTTP://[::1]:80/", "git+ssh://git@Host.example."])),
-            ["::1", "host.example"]
+            ["host.example:22", "[::1]:80"]
         );
         for quote in ["\\", "\"", "'", "<", "`"] {
             let url = format!("http://a.example{quote}@b.example/");
-            assert_eq!(hosts(json!([url, "x"])), ["a.example", "b.example"], "{quote}");
+            assert_eq!(hosts(json!([url, "x"])), ["a.example:80", "b.example:80"], "{quote}");
         }
-        assert_eq!(hosts(json!(["http:///a.example/"])), ["a.example"]);
-        assert_eq!(hosts(json!(["see http://a.example, and ask me@b.example"])), ["a.example,"]);
-        assert_eq!(hosts(json!(["ftp://a.example,http://b.example"])), ["a.example,http", "b.example"]);
-        assert_eq!(hosts(json!(["no-url", "://"])), Vec::<String>::new());
+        assert_eq!(hosts(json!(["http:///a.example/"])), ["a.example:80"]);
+        assert_eq!(hosts(json!(["ftp://a.example http://b.example"])), ["a.example:21", "b.example:80"]);
+        for unreachable in ["no-url", "://", "http://a.example, and ask me@b.example", "https://[a-z]+/"] {
+            assert_eq!(hosts(json!([unreachable])), Vec::<String>::new(), "{unreachable}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_found_in_every_spelling_that_some_program_takes() {
+        for spelling in
+            ["0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518.", "[::ffff:a9fe:a9fe]"]
+        {
+            let found = hosts(&[format!("http://{spelling}/")]);
+            assert_eq!(found, [Target::parse("169.254.169.254:80").unwrap()], "{spelling}");
+        }
+        assert_eq!(
+            hosts(&["https://[fe80::1%25eth0]/".to_owned()]),
+            [Target::parse("[fe80::1]:443").unwrap()]
+        );
     }
 }

@@ -38,7 +38,7 @@ fn every_program_of_a_pipeline_is_named_and_checked() {
 #[test]
 fn hosts_in_arguments_are_told() {
     let call = json!({ "command": "curl", "args": ["http://169.254.169.254/"], "profile": "networked" });
-    assert_eq!(facets(call).unwrap().hosts, ["169.254.169.254"]);
+    assert_eq!(facets(call).unwrap().hosts, [contract::Target::parse("169.254.169.254:80").unwrap()]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod bench;
 mod commands;
 mod escapes;
 mod files;
+mod git;
 mod guide;
 mod leases;
 mod races;
@@ -38,6 +39,7 @@ fn main() {
         escapes::TESTS,
         races::TESTS,
         commands::TESTS,
+        git::TESTS,
         workers::TESTS,
         tools_of_one_command::TESTS,
         guide::walls::TESTS,

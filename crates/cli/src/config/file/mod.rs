@@ -4,6 +4,7 @@
 //! with each other, is [`super::meaning`]'s. Every key can be written `like_this` or `likeThis`.
 
 mod approval;
+mod egress;
 mod hook;
 mod sandboxing;
 mod tools;
@@ -15,9 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
+pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
-pub(crate) use tools::{Bash, Filesystem, Tools};
+pub(crate) use tools::{Bash, Filesystem, Http, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 
 use super::at::{At, Given};
@@ -51,6 +53,8 @@ pub(crate) struct File {
     /// Programs of yours that are heard before a call runs and after it has, in this order: they can have people asked,
     /// deny, remark and withhold. docs/hooks.md says how. Default: none.
     pub(crate) hooks: Given<Vec<At<HookFile>>>,
+    /// What calls may reach, and how.
+    pub(crate) egress: Given<Egress>,
     /// Where records are kept: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, or `env:NAME` for what a variable names. A
     /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
     /// the state folder, `TOOLGATE_HOME`.

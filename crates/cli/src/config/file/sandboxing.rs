@@ -89,7 +89,7 @@ pub(crate) struct Docker {
     pub(crate) network_overrides: Given<ByCategory<ContainerNetworkWord>>,
     /// Whom a container may reach, as `host:port`. An empty list is nobody.
     #[serde(alias = "allowedHosts")]
-    pub(crate) allowed_hosts: Given<Vec<String>>,
+    pub(crate) allowed_hosts: Given<Vec<At<String>>>,
     /// Whether names of allowed hosts are looked up.
     #[serde(alias = "dnsAllowed")]
     pub(crate) dns_allowed: Given<bool>,

@@ -1,5 +1,7 @@
 //! The keys under `tools`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -79,15 +81,35 @@ pub(crate) struct Filesystem {
 pub(crate) struct Http {
     /// Whether there are any. Default: true.
     pub(crate) enabled: Given<bool>,
-    /// Whom they may reach; `*` is any public host. An empty list is nobody.
+    /// Whom they may reach without a question, on the ports of `egress.ports` where none is named; `*` is any public host.
+    /// An empty list is nobody. Default: as `egress` has it.
     #[serde(alias = "allowedDomains")]
-    pub(crate) allowed_domains: Given<Vec<String>>,
-    /// Whom they may not reach.
+    pub(crate) allowed_domains: Given<Vec<At<String>>>,
+    /// Whom they may not reach, besides `egress.block`.
     #[serde(alias = "blockedDomains")]
-    pub(crate) blocked_domains: Given<Vec<String>>,
+    pub(crate) blocked_domains: Given<Vec<At<String>>>,
     /// How long a request may take, in milliseconds. Default: 30000.
     #[serde(alias = "timeoutMs")]
     pub(crate) timeout_ms: Given<u64>,
+    /// Methods that there are. Default: `GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE` and `OPTIONS`.
+    pub(crate) methods: Given<Vec<At<String>>>,
+    /// What happens to the headers of a request.
+    pub(crate) headers: Given<Headers>,
+    /// How much of an answer is read, such as `1m`. Default: 10485760.
+    #[serde(alias = "maxResponse")]
+    pub(crate) max_response: Given<String>,
+}
+
+/// What happens to the headers of a request.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Headers {
+    /// Those that a caller may set; an empty list is none. Default: all that do not belong to the connection.
+    pub(crate) allow: Given<Vec<At<String>>>,
+    /// Those that are taken out. Default: none.
+    pub(crate) strip: Given<Vec<At<String>>>,
+    /// Those that are added, whatever a caller has set. What is secret belongs into `egress.credentials`. Default: none.
+    pub(crate) add: Given<BTreeMap<At<String>, At<String>>>,
 }
 
 /// Settings of `browser.*`.
@@ -98,9 +120,9 @@ pub(crate) struct Browser {
     pub(crate) enabled: Given<bool>,
     /// How pages are opened. Default: `simple`.
     pub(crate) mode: Given<BrowserModeWord>,
-    /// Whom they may reach; `*` is any public host. An empty list is nobody.
+    /// Whom they may reach without a question; `*` is any public host. An empty list is nobody. Default: as `egress` has it.
     #[serde(alias = "allowedDomains")]
-    pub(crate) allowed_domains: Given<Vec<String>>,
+    pub(crate) allowed_domains: Given<Vec<At<String>>>,
 }
 
 /// Containers for code.

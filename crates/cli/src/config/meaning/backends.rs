@@ -16,13 +16,9 @@ impl Reader {
         &mut self,
         tree: &File,
     ) -> (BTreeMap<Category, BackendName>, BTreeMap<Category, String>) {
-        let sandboxing = tree.sandboxing.get();
-        let default = sandboxing.and_then(|sandboxing| sandboxing.default_backend.at());
-        let overrides = sandboxing.and_then(|sandboxing| sandboxing.overrides.get());
         let (mut backends, mut unavailable) = (BTreeMap::new(), BTreeMap::new());
         for category in Category::ALL.iter().copied() {
-            let own = overrides.and_then(|overrides| overrides.of(category)).copied();
-            let chosen = own.or_else(|| code_in_containers(tree, category)).or(default.copied());
+            let chosen = chosen(tree, category);
             let backend = chosen.map_or(Backend::Native, |chosen| chosen.value.0);
             match available(backend, category) {
                 Some(name) => {
@@ -49,6 +45,20 @@ impl Reader {
         }
         (backends, unavailable)
     }
+}
+
+/// What the configuration asks for.
+fn chosen(tree: &File, category: Category) -> Option<At<BackendWord>> {
+    let sandboxing = tree.sandboxing.get();
+    let overrides = sandboxing.and_then(|sandboxing| sandboxing.overrides.get());
+    let own = overrides.and_then(|overrides| overrides.of(category)).copied();
+    let default = sandboxing.and_then(|sandboxing| sandboxing.default_backend.at()).copied();
+    own.or_else(|| code_in_containers(tree, category)).or(default)
+}
+
+/// Whether the configuration asks for containers.
+pub(super) fn runs_in_docker(tree: &File, category: Category) -> bool {
+    chosen(tree, category).is_some_and(|chosen| chosen.value.0 == Backend::Docker)
 }
 
 /// `tools.sandbox` asks for containers for code. Switched off it asks for nothing, and the native walls stay.

@@ -210,13 +210,9 @@ impl Reader {
             }
         }
         if let Some(tools) = tree.tools.get() {
-            let http = tools.http.at().filter(|at| at.value.enabled.get() != Some(&false)).map(|at| at.place);
-            let browser =
-                tools.browser.at().filter(|at| at.value.enabled.get() != Some(&false)).map(|at| at.place);
-            for (name, place) in [("tools.http", http), ("tools.browser", browser)] {
-                if let Some(place) = place {
-                    self.warn(place, format!("`{name}` is read, but this version has no such tools"));
-                }
+            let browser = tools.browser.at().filter(|at| at.value.enabled.get() != Some(&false));
+            if let Some(at) = browser {
+                self.warn(at.place, "`tools.browser` is read, but this version has no such tools");
             }
             if let Some(sandbox) = tools.sandbox.get() {
                 self.check_size(&sandbox.memory_limit);
@@ -241,7 +237,6 @@ pub(super) fn kept(tree: &File) -> Value {
         "trust": tree.trust,
         "docker": sandboxing.map(|sandboxing| &sandboxing.docker),
         "kubernetes": sandboxing.map(|sandboxing| &sandboxing.k8s),
-        "http": tools.map(|tools| &tools.http),
         "browser": tools.map(|tools| &tools.browser),
         "sandbox": tools.map(|tools| &tools.sandbox),
     });
@@ -257,7 +252,7 @@ fn leave_out_nulls(value: &mut Value) {
 }
 
 /// A name that a variable of the environment can have everywhere.
-fn is_variable(name: &str) -> bool {
+pub(super) fn is_variable(name: &str) -> bool {
     let may_begin = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(may_begin) && name.chars().all(|c| may_begin(c) || c.is_ascii_digit())
 }

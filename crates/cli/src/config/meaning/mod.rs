@@ -9,6 +9,8 @@
 
 mod approval;
 mod backends;
+mod credentials;
+mod egress;
 mod hooks;
 mod lifecycle;
 mod limits;
@@ -202,6 +204,7 @@ impl Reader {
             unavailable,
             shell: self.shell(bash),
             files: self.files(files),
+            egress: self.egress(tree),
             rates: self.rates(tree),
             resources: self.resources(tree),
             max_arguments: self.max_arguments(tree),
@@ -307,10 +310,6 @@ impl Reader {
                 at.place,
                 "`file_system` is read but not in force yet: every tool keeps to the workspace",
             );
-        }
-        let reaching = level.network.at().filter(|at| at.value.0 > policy::Network::None);
-        if let Some(at) = reaching {
-            self.warn_once(at.place, "`network` is read but not in force yet: nothing reaches another host");
         }
         Overrides {
             categories: categories.map(|words| words.iter().map(|word| word.0).collect()),

@@ -110,7 +110,7 @@ impl Reader {
         Some(value)
     }
 
-    fn parsed<T>(
+    pub(super) fn parsed<T>(
         &mut self,
         given: &Given<String>,
         read: impl Fn(&str) -> Result<T, String>,

@@ -82,6 +82,83 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("hooks[].when", "hooks: [{name: no-prod, command: /usr/bin/false, when: both}]"),
     ("hooks[].tools", "hooks: [{name: no-prod, command: /usr/bin/false, tools: [shell, fs.*]}]"),
     ("hooks[].timeout_ms", "hooks: [{name: no-prod, command: /usr/bin/false, timeout_ms: 500}]"),
+    ("egress.allow", "egress: {allow: [example.com:443, preset:python]}"),
+    ("egress.block", "egress: {block: [\"*.ads.example\"]}"),
+    ("egress.ports", "egress: {ports: [443]}"),
+    ("egress.private", "egress: {private: [10.1.0.0/16, db.internal]}"),
+    ("egress.nameservers", "egress: {nameservers: [192.0.2.53]}"),
+    ("egress.extra_roots", "egress: {extra_roots: /etc/ssl/own.pem}"),
+    ("egress.overrides", "egress: {overrides: {terminal: [preset:rust]}}"),
+    (
+        "egress.credentials",
+        "egress: {credentials: [{host: api.example.com, from: \"env:API_TOKEN\", bearer: true}]}",
+    ),
+    (
+        "egress.credentials[].host",
+        "egress: {credentials: [{host: \"api.example.com:8443\", from: \"env:API_TOKEN\", bearer: true}]}",
+    ),
+    (
+        "egress.credentials[].from",
+        "egress: {credentials: [{host: api.example.com, from: \"file:/run/secrets/api\", bearer: true}]}",
+    ),
+    (
+        "egress.credentials[].header",
+        "egress: {credentials: [{host: api.example.com, from: \"env:API_TOKEN\", header: x-api-key}]}",
+    ),
+    (
+        "egress.credentials[].bearer",
+        "egress: {credentials: [{host: api.example.com, from: \"env:API_TOKEN\", bearer: true}]}",
+    ),
+    (
+        "egress.credentials[].basic",
+        "egress: {credentials: [{host: api.example.com, from: \"keyring:api\", basic: robot}]}",
+    ),
+    (
+        "egress.credentials[].query",
+        "egress: {credentials: [{host: api.example.com, from: \"env:API_TOKEN\", query: key}]}",
+    ),
+    (
+        "egress.credentials[].body",
+        "egress: {credentials: [{host: api.example.com, from: \"env:API_TOKEN\", body: API_TOKEN_HERE}]}",
+    ),
+    (
+        "egress.credentials[].sigv4",
+        "egress: {credentials: [{host: \"*.amazonaws.com\", from: \"env:AWS_SECRET\", sigv4: {access_key: AKIA, region: eu-central-1, service: s3}}]}",
+    ),
+    (
+        "egress.credentials[].sigv4.access_key",
+        "egress: {credentials: [{host: s3.example.com, from: \"env:AWS_SECRET\", sigv4: {access_key: AKIA, region: eu-central-1, service: s3}}]}",
+    ),
+    (
+        "egress.credentials[].sigv4.region",
+        "egress: {credentials: [{host: s3.example.com, from: \"env:AWS_SECRET\", sigv4: {access_key: AKIA, region: us-east-1, service: s3}}]}",
+    ),
+    (
+        "egress.credentials[].sigv4.service",
+        "egress: {credentials: [{host: sqs.example.com, from: \"env:AWS_SECRET\", sigv4: {access_key: AKIA, region: us-east-1, service: sqs}}]}",
+    ),
+    (
+        "egress.vault",
+        "egress: {vault: {address: \"https://vault.example.com:8200\", token: \"env:VAULT_TOKEN\"}}",
+    ),
+    (
+        "egress.vault.address",
+        "egress: {vault: {address: \"https://vault.example.com\", token: \"env:VAULT_TOKEN\"}}",
+    ),
+    (
+        "egress.vault.token",
+        "egress: {vault: {address: \"https://vault.example.com\", token: \"file:/run/secrets/vault\"}}",
+    ),
+    ("egress.limits.bytes", "egress: {limits: {bytes: 100m}}"),
+    ("tools.http.methods", "tools: {http: {methods: [GET, HEAD]}}"),
+    ("tools.http.headers.allow", "tools: {http: {headers: {allow: [accept, content-type]}}}"),
+    ("tools.http.headers.strip", "tools: {http: {headers: {strip: [cookie]}}}"),
+    ("tools.http.headers.add", "tools: {http: {headers: {add: {user-agent: toolgate}}}}"),
+    ("tools.http.max_response", "tools: {http: {max_response: 1m}}"),
+    (
+        "sandboxing.docker.allowed_hosts",
+        "sandboxing: {docker: {network: bridge, allowed_hosts: [pypi.org:443]}}",
+    ),
     ("store", "store: postgres://toolgate@db.example/toolgate"),
     ("listen", "listen: 127.0.0.1:7433"),
     ("tools.bash.allowed_commands", "tools: {bash: {allowed_commands: [ls, cat, git]}}"),

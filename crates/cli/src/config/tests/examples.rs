@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use contract::{
-    Action, Actions, AgentName, Autonomy, Category, Digest, Level, Rate, ToolName, ToolStatus, TrustLabel,
+    Action, Actions, AgentName, Autonomy, Category, Digest, HostPattern, Level, Rate, Reach, ToolName,
+    ToolStatus, TrustLabel,
 };
 use policy::{
-    Agent, ApprovalRule, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, RateSettings,
-    RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, ToolRate, may_see,
+    Agent, ApprovalRule, EgressSettings, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides,
+    RateSettings, RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, ToolPlaces, ToolRate,
+    may_see,
 };
 use sandbox::BackendName;
 use tools::{KeptFor, Lifecycle};
@@ -29,10 +31,7 @@ const TRUST: [&str; 3] = [
 #[test]
 fn levels_are_what_the_file_says_where_it_says_something() {
     let Loaded { meaning, warnings, .. } = loaded(TOOL_ACCESS);
-    let not_yet = [
-        "11:20: `file_system` is read but not in force yet: every tool keeps to the workspace",
-        "13:16: `network` is read but not in force yet: nothing reaches another host",
-    ];
+    let not_yet = ["11:20: `file_system` is read but not in force yet: every tool keeps to the workspace"];
     assert_eq!(warnings, not_yet.map(|warning| format!("/etc/toolgate/toolgate.yaml:{warning}")));
     let level = |file_system, network, git| Overrides {
         file_system: Some(file_system),
@@ -82,6 +81,11 @@ fn tools_commands_and_rules_are_what_the_file_says() {
         rate: Rate { max_calls, window_ms: 60_000 },
         place: format!("toolgate.json:{line}"),
     };
+    let places = |tool, allow: &[&str], block: &[&str]| ToolPlaces {
+        tool: ToolGlob::parse(tool).unwrap(),
+        allow: Some(allow.iter().map(|place| Reach::parse(place).unwrap()).collect()),
+        block: block.iter().map(|host| HostPattern::parse(host).unwrap()).collect(),
+    };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
     let expected = Settings {
         rules: vec![
@@ -95,6 +99,20 @@ fn tools_commands_and_rules_are_what_the_file_says() {
             denied: words(&["rm", "sudo"]),
         },
         files: FileSettings { max_bytes: 10_485_760, ..FileSettings::default() },
+        egress: EgressSettings {
+            by_tool: vec![
+                places(
+                    "http.*",
+                    &["api.github.com:80", "api.github.com:443", "docs.solana.com:80", "docs.solana.com:443"],
+                    &["localhost", "127.0.0.1"],
+                ),
+                ToolPlaces {
+                    allow: Some(EgressSettings::default().any_public_host().collect()),
+                    ..places("browser.*", &[], &[])
+                },
+            ],
+            ..EgressSettings::default()
+        },
         rates: RateSettings {
             tools: vec![limit("shell", 10, 19), limit("fs.*", 50, 20)],
             ..RateSettings::default()
@@ -113,10 +131,8 @@ fn tools_commands_and_rules_are_what_the_file_says() {
     assert_eq!(
         warnings,
         [
-            "6:13: `tools.http` is read, but this version has no such tools",
             "7:16: `tools.browser` is read, but this version has no such tools",
             "13:45: `budget` is read but not in force yet: the rule asks for every call, as `prompt` does",
-            "14:21: `http` is read, but this version has no such tool",
         ]
         .map(|warning| format!("/etc/toolgate/toolgate.json:{warning}"))
     );
@@ -175,6 +191,9 @@ fn categories_whose_backend_is_missing_are_refused() {
         .map(|warning| format!("/etc/toolgate/toolgate.yaml:{warning}"))
     );
     assert_eq!(meaning.timeouts.get(&Category::FileSystem), Some(&30_000));
+    // A bridge without allowed hosts leads nowhere, and no network does not either.
+    let nowhere = refused.map(|category| (category, Vec::new()));
+    assert_eq!(meaning.settings.egress.by_category, nowhere.into());
 }
 
 #[test]
@@ -302,8 +321,8 @@ fn what_has_no_effect_or_cannot_be_switched_off_is_said() {
         "1:32: `payments.refund` is no built-in tool; it means one that is added later"
     );
     assert_eq!(
-        warned("approval: { rules: [{ tool: git.push, action: deny }] }"),
-        "1:29: `git.push` is read, but this version has no such tool"
+        warned("approval: { rules: [{ tool: browser.open, action: deny }] }"),
+        "1:29: `browser.open` is read, but this version has no such tool"
     );
     assert_eq!(
         loaded("approval: { rules: [{ tool: \"fs.*\", action: deny }] }").warnings,

@@ -2,6 +2,7 @@
 
 mod bad_files;
 mod documented;
+mod egress;
 mod examples;
 mod spellings;
 

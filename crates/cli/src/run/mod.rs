@@ -1,5 +1,7 @@
 //! `toolgate run`: one command behind walls.
 
+mod network;
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -13,8 +15,10 @@ use jail::{
 };
 use sandbox::{Backend, BackendName, Deny, Job, Native, PlanRequest, Profile, Proofs, Refusal, Subprocess};
 
+use egress::Usage;
 use serde::Serialize;
 
+use self::network::Way;
 use crate::{amount, config, talk};
 
 const CODE_USAGE: i32 = 2;
@@ -27,8 +31,9 @@ const CODE_NOT_FOUND: i32 = 127;
 const AFTER_HELP: &str = "\
 The command sees the system read-only, an empty home and an empty /tmp of its own, and the directories named here;
 without any, the current one is shown read-only. It starts in the current directory if that is shown, else in /.
-There is no network but its own loopback. Secrets in the tree
-(.env*, .ssh, *.pem …) are hidden, and .git/hooks and .git/config cannot be written.
+There is no network but its own loopback, unless --allow names whom it may reach: then any program reaches them, with no
+proxy to be set, and nobody else. Secrets in the tree (.env*, .ssh, *.pem …) are hidden, and .git/hooks and .git/config
+cannot be written.
 
 Exit codes: the command's own; 2 usage, 3 refused, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,
 127 not found, 128+N ended by signal N.
@@ -36,13 +41,15 @@ Exit codes: the command's own; 2 usage, 3 refused, 124 timeout, 125 the sandbox 
 Examples:
   toolgate run -- ls -la
   toolgate run --profile build --rw . -- make
-  toolgate run --profile build --rw . --memory 4g --timeout 600 -- cargo test --offline";
+  toolgate run --profile build --rw . --memory 4g --timeout 600 -- cargo test --offline
+  toolgate run --profile networked --allow example.com:443 -- curl https://example.com/
+  toolgate run --profile build --rw . --allow preset:rust -- cargo fetch";
 
 /// Run a command in a sandbox
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// inspect: look only; build, mutate: write in the directories given by --rw
+    /// inspect: look only; build, mutate: write in the directories given by --rw; networked: the same, and reach --allow
     #[arg(long, value_name = "PROFILE", default_value = "inspect")]
     profile: String,
 
@@ -58,9 +65,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     rw: Vec<PathBuf>,
 
-    /// Let the command reach this host (needs the egress proxy, which this version does not have)
+    /// Let the command reach this host, such as example.com:443, *.example.com:443 or preset:python
     #[arg(long, value_name = "HOST:PORT")]
     allow: Vec<String>,
+
+    /// Let granted hosts lie in this private range or at this special address
+    #[arg(long, value_name = "RANGE")]
+    private: Vec<String>,
+
+    /// The configuration, for --allow: name servers, certificates, private ranges, blocked hosts; else TOOLGATE_CONFIG
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Set a variable
     #[arg(long, value_name = "K=V")]
@@ -158,19 +173,25 @@ fn try_run(arguments: Arguments, begun: Option<Prepared>) -> Result<i32, Failed>
         Failed::usage(error, "choose native, subprocess or deny")
     })?;
     let wanted = arguments.command.first().cloned().unwrap_or_default();
-    let plan = request_of(arguments)?.into_plan(&config::host()).map_err(bad_plan)?;
-    let report = run_in(backend, Job { plan, sealed: Vec::new(), streams }, begun)?;
+    let profile = profile_of(&arguments)?;
+    let way = Way::of(profile, &arguments)?;
+    let mut request = request_of(profile, arguments)?;
+    request.guarded = way.as_ref().map(Way::guarded);
+    let plan = request.into_plan(&config::host()).map_err(bad_plan)?;
+    let (report, usage) = run_in(backend, Job { plan, sealed: Vec::new(), streams }, way, begun)?;
     if json {
-        talk::json(&Shown::from(&report));
+        talk::json(&Shown { egress: usage, ..Shown::from(&report) });
     } else {
         remark_on(&report, &wanted);
+        if let Some(usage) = &usage {
+            network::remark_on(usage);
+        }
     }
     Ok(code_of(&report.outcome))
 }
 
 /// What the arguments ask for, in a profile's terms.
-fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
-    let profile = profile_of(&arguments)?;
+fn request_of(profile: Profile, arguments: Arguments) -> Result<PlanRequest, Failed> {
     let here = std::env::current_dir()
         .context("cannot tell the current directory")
         .map_err(|error| Failed { error, hint: None, code: CODE_SANDBOX, name: "sandbox_bad_directory" })?;
@@ -191,6 +212,7 @@ fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
         write,
         variables: arguments.env.iter().map(|text| variable_of(text)).collect::<Result<_, _>>()?,
         names: names_of(&arguments.hide, &arguments.show)?,
+        guarded: None,
         limits: Limits {
             memory: arguments.memory,
             pids: arguments.pids,
@@ -206,18 +228,11 @@ fn request_of(arguments: Arguments) -> Result<PlanRequest, Failed> {
 }
 
 fn profile_of(arguments: &Arguments) -> Result<Profile, Failed> {
-    if arguments.profile == "networked" || !arguments.allow.is_empty() {
-        return Err(Failed {
-            error: anyhow!("a sandbox of this version has no way to the network"),
-            hint: Some(
-                "the egress proxy comes in a later version; until then such a command is refused".to_owned(),
-            ),
-            code: CODE_SANDBOX,
-            name: "sandbox_no_egress",
-        });
-    }
     let profile = Profile::parse(&arguments.profile).ok_or_else(|| {
-        Failed::usage(anyhow!("`{}` is not a profile", arguments.profile), "choose inspect, build or mutate")
+        Failed::usage(
+            anyhow!("`{}` is not a profile", arguments.profile),
+            "choose inspect, build, mutate or networked",
+        )
     })?;
     if !profile.may_write() && !arguments.rw.is_empty() {
         let error =
@@ -296,21 +311,35 @@ fn not_shown(name: Pattern, hidden: &[Pattern]) -> Failed {
     }
 }
 
-fn run_in(backend: BackendName, job: Job, begun: Option<Prepared>) -> Result<Report, Failed> {
+fn run_in(
+    backend: BackendName,
+    job: Job,
+    way: Option<Way>,
+    begun: Option<Prepared>,
+) -> Result<(Report, Option<Usage>), Failed> {
     let prober = std::env::current_exe()
         .context("cannot find the toolgate binary")
         .map_err(|error| Failed { error, hint: None, code: CODE_SANDBOX, name: "sandbox_cannot_build" })?;
     let native = Native::single_threaded(Proofs { folder: config::state_folder(), prober }, begun);
-    let report = match backend {
-        BackendName::Native => native.run(job),
-        BackendName::Subprocess => Subprocess::new(native).run(job),
-        BackendName::Deny => Deny.run(job),
+    let report = match (backend, way) {
+        (BackendName::Native, Some(way)) => {
+            let (report, usage) = way.run(&native, job)?;
+            return Ok((report, Some(usage)));
+        }
+        (BackendName::Native, None) => native.run(job),
+        (BackendName::Subprocess, Some(_)) => {
+            Err(Refusal::Beyond { backend: "subprocess", why: "it cannot guard a network" })
+        }
+        (BackendName::Subprocess, None) => Subprocess::new(native).run(job),
+        (BackendName::Deny, _) => Deny.run(job),
     };
-    report.map_err(|refusal| {
-        let (hint, name) = (refusal.fix(), refusal.code());
-        let code = if matches!(refusal, Refusal::Denied) { CODE_REFUSED } else { CODE_SANDBOX };
-        Failed { error: refusal.into(), hint, code, name }
-    })
+    Ok((report.map_err(refused)?, None))
+}
+
+fn refused(refusal: Refusal) -> Failed {
+    let (hint, name) = (refusal.fix(), refusal.code());
+    let code = if matches!(refusal, Refusal::Denied) { CODE_REFUSED } else { CODE_SANDBOX };
+    Failed { error: refusal.into(), hint, code, name }
 }
 
 fn bad_plan(error: PlanError) -> Failed {
@@ -385,6 +414,8 @@ struct Shown<'a> {
     files_changed: &'a jail::Changes,
     quarantined: &'a [jail::Quarantined],
     enforcement: &'a jail::Enforcement,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress: Option<Usage>,
 }
 
 #[derive(Serialize)]
@@ -413,6 +444,7 @@ impl<'a> From<&'a Report> for Shown<'a> {
             files_changed: &report.changes,
             quarantined: &report.quarantined,
             enforcement: &report.enforcement,
+            egress: None,
         }
     }
 }

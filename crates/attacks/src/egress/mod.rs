@@ -1,0 +1,31 @@
+//! The threat model of the network, executable: a program behind walls that would reach somebody it was not granted.
+//!
+//! Each case runs in a world where every address is this machine ([`crate::world`]), so that whoever is reached says so.
+
+mod clients;
+mod names;
+mod places;
+mod repositories;
+mod requests;
+mod secrets;
+mod talk;
+mod trip;
+mod ways;
+
+use crate::gate::case::Case;
+use crate::gate::hosts;
+
+/// Every case, by the name of its group.
+pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
+    vec![
+        ("hosts", hosts::cases()),
+        ("places", places::cases()),
+        ("names", names::cases()),
+        ("talk", talk::cases()),
+        ("ways", ways::cases()),
+        ("requests", requests::cases()),
+        ("secrets", secrets::cases()),
+        ("repositories", repositories::cases()),
+        ("clients", clients::cases()),
+    ]
+}

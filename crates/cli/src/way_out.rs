@@ -1,0 +1,74 @@
+//! The gate's way out of this machine, made from what is configured.
+
+use anyhow::{Context, Result, bail};
+use egress::{Credential, Egress, EgressLimits, Injection, Secret, SecretSource, Vault, VaultToken};
+use engine::Clock;
+use policy::CredentialForm;
+
+use crate::config::secret_in;
+
+/// What the way out is made from. Reads what the configuration names.
+pub(crate) fn settings_of(configured: &policy::EgressSettings) -> Result<egress::EgressSettings> {
+    let extra_roots = match &configured.extra_roots {
+        Some(file) => std::fs::read_to_string(file).with_context(|| {
+            format!("cannot read the certificates of `egress.extra_roots` in `{}`", file.display())
+        })?,
+        None => String::new(),
+    };
+    Ok(egress::EgressSettings {
+        nameservers: configured.nameservers.clone(),
+        extra_roots,
+        credentials: configured.credentials.iter().map(credential).collect::<Result<_>>()?,
+        vault: configured.vault.as_ref().map(vault).transpose()?,
+        limits: EgressLimits::default(),
+        clock: Clock::system().as_function(),
+    })
+}
+
+/// The way out itself. Needs a runtime around it.
+pub(crate) fn open(configured: &policy::EgressSettings) -> Result<Egress> {
+    Ok(Egress::new(settings_of(configured)?)?)
+}
+
+fn credential(configured: &policy::Credential) -> Result<Credential> {
+    let injection = match configured.form.clone() {
+        CredentialForm::Header(name) => Injection::Header { name },
+        CredentialForm::Bearer => Injection::Bearer,
+        CredentialForm::Basic { user } => Injection::Basic { user },
+        CredentialForm::Query(name) => Injection::Query { name },
+        CredentialForm::Body { placeholder } => Injection::BodyPlaceholder { placeholder },
+        CredentialForm::Sigv4 { key, region, service } => {
+            Injection::AwsSigV4 { access_key: key, region, service }
+        }
+    };
+    let source = match &configured.from {
+        policy::SecretSource::Variable(name) => SecretSource::Value(variable(name)?),
+        policy::SecretSource::File(path) => SecretSource::File(path.clone()),
+        policy::SecretSource::Vault { path, field } => {
+            SecretSource::Vault { path: path.clone(), field: field.clone() }
+        }
+        // A credential that cannot be had is no credential: nothing starts without it.
+        policy::SecretSource::Keyring(name) => {
+            bail!("the secret `{name}` is in the keyring, which this version cannot read")
+        }
+    };
+    Ok(Credential { to: configured.to.clone(), injection, source })
+}
+
+fn vault(configured: &policy::VaultSettings) -> Result<Vault> {
+    let token = match &configured.token {
+        policy::SecretSource::Variable(name) => VaultToken::Value(variable(name)?),
+        policy::SecretSource::File(path) => VaultToken::File(path.clone()),
+        policy::SecretSource::Vault { .. } | policy::SecretSource::Keyring(_) => {
+            bail!("the token of `egress.vault` has to be in the environment or in a file")
+        }
+    };
+    Ok(Vault { address: configured.address.clone(), token })
+}
+
+fn variable(name: &str) -> Result<Secret> {
+    let value = secret_in(name);
+    value
+        .map(Secret::new)
+        .with_context(|| format!("`{name}` is not in the environment, and a credential is there"))
+}

@@ -1,0 +1,215 @@
+//! Puts secrets into requests on their way out, each for its own hosts and over TLS only.
+//!
+//! Knows no connection of a sandbox's. A secret is fetched outside, when a request needs it, and never goes back.
+//!
+//! # Invariants
+//! - A secret goes to the hosts it is configured for, proved by its certificate, and nowhere else. A placeholder that
+//!   goes anywhere else stays what it is: text.
+//! - What the caller sent in the secret's place is replaced, not kept beside it.
+//! - A secret that cannot be had stops the request.
+//! - A host that says a secret back as it got it is not heard saying it.
+
+mod inject;
+mod mask;
+mod secret;
+mod signature;
+mod source;
+mod vault;
+
+use std::sync::Arc;
+
+use contract::{HostPattern, Reach, Target};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Method, Request};
+
+pub(crate) use mask::{Mask, Masked};
+pub use secret::Secret;
+pub use source::{SecretSource, Vault, VaultToken};
+
+use crate::EgressError;
+use crate::events::Denial;
+use crate::permit::Permit;
+use crate::request::Body;
+use crate::resolve::Resolver;
+use crate::tls::Tls;
+use source::Fetcher;
+
+/// A secret that requests to certain hosts get.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// To which hosts, on which port.
+    pub to: Reach,
+    /// Where in the request.
+    pub injection: Injection,
+    /// Where the secret is to be had.
+    pub source: SecretSource,
+}
+
+/// Where in a request a secret goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Injection {
+    /// The value of this header.
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// `Authorization: Bearer`.
+    Bearer,
+    /// The password of `Authorization: Basic`.
+    Basic {
+        /// Whose.
+        user: String,
+    },
+    /// The value of this parameter of the query.
+    Query {
+        /// Its name.
+        name: String,
+    },
+    /// In place of a text in the body, written as the body's kind demands.
+    BodyPlaceholder {
+        /// The text.
+        placeholder: String,
+    },
+    /// The key of a signature in the way of AWS, version 4.
+    AwsSigV4 {
+        /// The name of the key.
+        access_key: String,
+        /// Such as `eu-central-1`.
+        region: String,
+        /// Such as `s3`.
+        service: String,
+    },
+}
+
+/// Headers that say whom a request is for and where it ends.
+const NOT_FOR_SECRETS: [HeaderName; 5] =
+    [header::HOST, header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION, header::UPGRADE];
+/// A shorter text could be met by chance.
+const MIN_PLACEHOLDER: usize = 8;
+
+/// All of a gate's.
+pub(crate) struct Credentials {
+    /// Those for one host before those for many, so that the first for a place of a request counts.
+    all: Vec<Credential>,
+    fetcher: Fetcher,
+    clock: fn() -> i64,
+}
+
+impl Credentials {
+    pub(crate) fn new(
+        mut credentials: Vec<Credential>,
+        vault: Option<Vault>,
+        clock: fn() -> i64,
+    ) -> Result<Credentials, EgressError> {
+        for (number, credential) in credentials.iter().enumerate() {
+            check(&credential.injection)?;
+            if credential.to.host == HostPattern::Public {
+                return Err(EgressError::ForEverybody);
+            }
+            if matches!(credential.source, SecretSource::Vault { .. }) && vault.is_none() {
+                return Err(EgressError::NoVault);
+            }
+            let mut before = credentials.iter().take(number).filter(|other| other.to == credential.to);
+            if before.any(|other| share_place(&other.injection, &credential.injection)) {
+                return Err(EgressError::SamePlace { to: credential.to.to_string() });
+            }
+        }
+        credentials.sort_by_key(|credential| !matches!(credential.to.host, HostPattern::Exact(_)));
+        Ok(Credentials { all: credentials, fetcher: Fetcher::new(vault), clock })
+    }
+
+    /// Whether requests to the place get a secret.
+    pub(crate) fn has(&self, target: &Target) -> bool {
+        self.all.iter().any(|credential| credential.to.covers(target))
+    }
+
+    /// Whether requests to some place of the permit may get one.
+    pub(crate) fn may_serve(&self, permit: &Permit) -> bool {
+        let meet = |one: &Reach, other: &Reach| one.port == other.port && may_meet(&one.host, &other.host);
+        self.all.iter().any(|credential| permit.reach.iter().any(|reach| meet(&credential.to, reach)))
+    }
+
+    /// Puts the secrets of a place into a request to it, which goes over TLS; and what has to be taken out of the answer.
+    pub(crate) async fn inject(
+        &self,
+        mut request: Request<Body>,
+        target: &Target,
+        resolver: &Arc<Resolver>,
+        tls: &Tls,
+    ) -> Result<(Request<Body>, Mask), Denial> {
+        let mut mask = Mask::default();
+        let mut done: Vec<&Injection> = Vec::new();
+        for (number, credential) in self.all.iter().enumerate() {
+            let injection = &credential.injection;
+            if !credential.to.covers(target) || done.iter().any(|other| share_place(other, injection)) {
+                continue;
+            }
+            // A host answers it with the request itself, and so with the secret.
+            if request.method() == Method::TRACE || request.method().as_str() == "TRACK" {
+                return Err(Denial::ShowsCredential);
+            }
+            let secret = self.fetcher.fetch(number, &credential.source, resolver, tls).await?;
+            request = match injection {
+                Injection::AwsSigV4 { access_key, region, service } => {
+                    let scope = signature::Scope { access_key, region, service };
+                    let now = (self.clock)();
+                    signature::sign(request, target, &scope, &secret, now).await?
+                }
+                other => inject::put(request, other, &secret).await?,
+            };
+            mask.add(&secret, injection);
+            done.push(injection);
+        }
+        if !mask.is_empty() {
+            // In a packed answer it could not be found.
+            request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            // Nor in pieces that are shorter than it.
+            request.headers_mut().remove(header::RANGE);
+            request.headers_mut().remove(header::IF_RANGE);
+        }
+        Ok((request, mask))
+    }
+}
+
+/// Whether two patterns may have a host in common; in doubt they may.
+fn may_meet(one: &HostPattern, other: &HostPattern) -> bool {
+    match (one, other) {
+        (HostPattern::Exact(host), pattern) | (pattern, HostPattern::Exact(host)) => pattern.covers(host),
+        (HostPattern::Below(one), HostPattern::Below(other)) => {
+            let below = |inner: &str, outer: &str| inner.ends_with(outer);
+            below(one.name(), other.name()) || below(other.name(), one.name())
+        }
+        _ => true,
+    }
+}
+
+fn check(injection: &Injection) -> Result<(), EgressError> {
+    match injection {
+        Injection::Header { name } => {
+            let parsed: Option<HeaderName> = name.parse().ok();
+            let is_fit = parsed.is_some_and(|parsed| !NOT_FOR_SECRETS.contains(&parsed));
+            if is_fit { Ok(()) } else { Err(EgressError::Header { name: name.clone() }) }
+        }
+        Injection::BodyPlaceholder { placeholder } if placeholder.len() < MIN_PLACEHOLDER => {
+            Err(EgressError::Placeholder { least: MIN_PLACEHOLDER })
+        }
+        Injection::Basic { user } if user.contains(':') => Err(EgressError::BasicUser),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two secrets would go to the same place of a request.
+fn share_place(one: &Injection, other: &Injection) -> bool {
+    match (header_of(one), header_of(other)) {
+        (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
+        _ => one == other,
+    }
+}
+
+fn header_of(injection: &Injection) -> Option<&str> {
+    match injection {
+        Injection::Header { name } => Some(name),
+        Injection::Bearer | Injection::Basic { .. } | Injection::AwsSigV4 { .. } => Some("authorization"),
+        Injection::Query { .. } | Injection::BodyPlaceholder { .. } => None,
+    }
+}

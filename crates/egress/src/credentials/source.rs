@@ -1,0 +1,110 @@
+//! Fetches secrets from where they are kept, outside every sandbox.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use contract::Target;
+
+use super::Secret;
+use crate::events::Denial;
+use crate::resolve::Resolver;
+use crate::tls::Tls;
+
+/// Where a secret is to be had.
+#[derive(Clone, Debug)]
+pub enum SecretSource {
+    /// It was had already: from the environment of the gate.
+    Value(Secret),
+    /// The text of a file, without the line's end. It is read anew for each request, so that a change counts.
+    File(PathBuf),
+    /// A field of an entry in the [`Vault`].
+    Vault {
+        /// Such as `secret/data/api`.
+        path: String,
+        /// Such as `token`.
+        field: String,
+    },
+}
+
+/// A store of secrets that speaks as HashiCorp's Vault does.
+#[derive(Clone, Debug)]
+pub struct Vault {
+    /// Where it is. It is spoken to by TLS alone.
+    pub address: Target,
+    /// What it is told to know us by: had already, or in a file.
+    pub token: VaultToken,
+}
+
+/// Where the token for a [`Vault`] is to be had.
+#[derive(Clone, Debug)]
+pub enum VaultToken {
+    /// It was had already.
+    Value(Secret),
+    /// The text of a file.
+    File(PathBuf),
+}
+
+const MAX_SECRET: u64 = 64 * 1024;
+/// What a vault said is asked again after this.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// Fetches, and keeps for a while what a vault said.
+pub(super) struct Fetcher {
+    vault: Option<Vault>,
+    kept: Mutex<HashMap<usize, (Instant, Secret)>>,
+}
+
+impl Fetcher {
+    pub(super) fn new(vault: Option<Vault>) -> Fetcher {
+        Fetcher { vault, kept: Mutex::default() }
+    }
+
+    /// The secret of the credential with this number.
+    pub(super) async fn fetch(
+        &self,
+        number: usize,
+        source: &SecretSource,
+        resolver: &Arc<Resolver>,
+        tls: &Tls,
+    ) -> Result<Secret, Denial> {
+        match source {
+            SecretSource::Value(secret) => Ok(secret.clone()),
+            SecretSource::File(path) => read_file(path).await,
+            SecretSource::Vault { path, field } => {
+                let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+                if let Some((_, secret)) = kept.filter(|(at, _)| at.elapsed() < KEPT) {
+                    return Ok(secret);
+                }
+                let vault = self.vault.as_ref().ok_or(Denial::NoCredential)?;
+                let token = match &vault.token {
+                    VaultToken::Value(token) => token.clone(),
+                    VaultToken::File(path) => read_file(path).await?,
+                };
+                let asking = super::vault::ask(&vault.address, &token, path, field, resolver, tls);
+                let asked = tokio::time::timeout(Duration::from_secs(10), asking).await;
+                let secret = asked.ok().flatten().ok_or(Denial::NoCredential)?;
+                let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.insert(number, (Instant::now(), secret.clone()));
+                Ok(secret)
+            }
+        }
+    }
+}
+
+async fn read_file(path: &Path) -> Result<Secret, Denial> {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        std::fs::File::open(path)?.take(MAX_SECRET).read_to_string(&mut text)?;
+        let kept = text.trim_end_matches(['\r', '\n']).len();
+        text.truncate(kept);
+        Ok::<_, std::io::Error>(Secret::new(text))
+    });
+    match read.await {
+        Ok(Ok(secret)) if !secret.expose().is_empty() => Ok(secret),
+        _ => Err(Denial::NoCredential),
+    }
+}

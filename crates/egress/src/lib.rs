@@ -1,0 +1,213 @@
+//! What a sandbox reaches of the outside: a DNS of its own, a proxy that checks what it dials, and a count of the bytes.
+//!
+//! A sandbox's network leads nowhere but to the sockets that the gate holds ([`Doors`]). This crate serves them as a
+//! [`Permit`] says. It obeys and decides nothing: which call gets which permit is not known here.
+//!
+//! # Invariants
+//! - A connection is dialled to an address that was checked, never to a name.
+//! - Nothing is asked of the outside for a name that the permit does not hold. An empty permit is none.
+//! - Every attempt is an event, let through or not; a refusal has one reason that the tool can read.
+//! - A secret is put in on the way out, over TLS, for the host it is meant for. What that host says back of it, in the forms
+//!   that it was sent in, is covered.
+//! - Everything of a grant ends with it.
+#![forbid(unsafe_code)]
+
+mod authority;
+mod carry;
+mod connect;
+mod credentials;
+mod dns;
+mod dns_door;
+mod events;
+mod grant;
+mod hello;
+mod http;
+mod names;
+mod opening;
+mod permit;
+mod pipe;
+mod refuse;
+mod request;
+mod resolve;
+mod retry;
+mod socks;
+mod stream;
+mod tls;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::Target;
+
+pub use credentials::{Credential, Injection, Secret, SecretSource, Vault, VaultToken};
+pub use events::{Bytes, Denial, Event, MAX_EVENTS, Outcome, Usage, Way};
+pub use grant::{Doors, OpenGrant};
+pub use hello::BadHello;
+pub use names::{MAX_LABELS, MAX_NAMES, MAX_PUBLIC_NAMES, MAX_UNDER};
+pub use permit::{Methods, Permit, PermitLimits};
+
+/// What a gate's way out is made of.
+#[derive(Clone, Debug)]
+pub struct EgressSettings {
+    /// Whom to ask for addresses; the system's resolvers if empty.
+    pub nameservers: Vec<SocketAddr>,
+    /// Certificates that hosts may prove their names with besides the system's, PEM.
+    pub extra_roots: String,
+    /// Secrets that requests get on their way out.
+    pub credentials: Vec<Credential>,
+    /// Where secrets of the vault are to be had.
+    pub vault: Option<Vault>,
+    /// How long to wait for what.
+    pub limits: EgressLimits,
+    /// The time, in milliseconds since 1970.
+    pub clock: fn() -> i64,
+}
+
+/// How long the gate waits for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EgressLimits {
+    /// For a name's addresses.
+    pub lookup: Duration,
+    /// For one address to accept a connection.
+    pub dial: Duration,
+    /// For a client to say what it wants: a ClientHello, the head of a request, a greeting.
+    pub handshake: Duration,
+}
+
+impl Default for EgressLimits {
+    fn default() -> EgressLimits {
+        let seconds = Duration::from_secs;
+        EgressLimits { lookup: seconds(5), dial: seconds(5), handshake: seconds(10) }
+    }
+}
+
+/// A gate's way out: one for all its grants.
+#[derive(Clone, Debug)]
+pub struct Egress {
+    gate: Arc<Gate>,
+}
+
+/// Why there is no way out.
+#[derive(Debug, thiserror::Error)]
+pub enum EgressError {
+    /// The name servers cannot be asked.
+    #[error("the name servers of `egress.nameservers` cannot be used")]
+    Resolver {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The extra certificates cannot be read.
+    #[error("the extra root certificates cannot be read")]
+    ExtraRoots {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A header that cannot carry a secret.
+    #[error("`{name}` is no header that can carry a secret")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// A placeholder that could be met by chance.
+    #[error("a placeholder has at least {least} bytes")]
+    Placeholder {
+        /// How many.
+        least: usize,
+    },
+    /// A user of Basic with a colon.
+    #[error("the user of a basic credential has no colon")]
+    BasicUser,
+    /// Two secrets for one place of a request.
+    #[error("two credentials for `{to}` go to the same place of a request")]
+    SamePlace {
+        /// The place that they are for.
+        to: String,
+    },
+    /// A secret for every host.
+    #[error("a credential is for hosts that are named, not for any")]
+    ForEverybody,
+    /// A secret is in a vault, and there is none.
+    #[error("a credential is in a vault, and no vault is configured")]
+    NoVault,
+    /// The authority that the sandboxes trust cannot be made.
+    #[error("cannot make a certificate authority")]
+    Authority {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Why a grant could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// One of the doors is no listening socket, or there is no runtime.
+    #[error("cannot listen at a door of the sandbox")]
+    Door {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Egress {
+    /// Makes ready. Opens nothing yet.
+    pub fn new(settings: EgressSettings) -> Result<Egress, EgressError> {
+        let EgressSettings { nameservers, extra_roots, credentials, vault, limits, clock } = settings;
+        let credentials = credentials::Credentials::new(credentials, vault, clock)?;
+        let resolver = Arc::new(resolve::Resolver::new(&nameservers, limits.lookup)?);
+        let tls = tls::Tls::new(&extra_roots, clock)?;
+        let gate =
+            Gate { resolver, tls, extra_roots, credentials, supply: names::Supply::default(), limits, clock };
+        Ok(Egress { gate: Arc::new(gate) })
+    }
+
+    /// Serves the doors as the permit says, until the grant is closed or dropped. Needs a tokio runtime around it.
+    pub fn open(&self, permit: Permit, doors: Doors) -> Result<OpenGrant, OpenError> {
+        OpenGrant::new(Arc::clone(&self.gate), permit, doors)
+    }
+
+    /// The certificate that sandboxes have to trust where the gate ends TLS, PEM.
+    pub fn certificate_authority(&self) -> &str {
+        self.gate.tls.authority()
+    }
+
+    /// Whom programs of a sandbox with this permit have to trust besides the host's own: whoever may vouch for hosts, and the
+    /// gate's own authority where it ends TLS. PEM.
+    pub fn trusted_inside(&self, permit: &Permit) -> Option<String> {
+        let own = if self.terminates(permit) { self.certificate_authority() } else { "" };
+        let all = [self.gate.extra_roots.as_str(), own].join("\n");
+        (!all.trim().is_empty()).then_some(all)
+    }
+
+    /// Whether the gate would end TLS for any place of the permit.
+    pub fn terminates(&self, permit: &Permit) -> bool {
+        permit.methods.only_reads() || self.gate.credentials.may_serve(permit)
+    }
+}
+
+/// What all grants of a gate share.
+pub(crate) struct Gate {
+    pub(crate) resolver: Arc<resolve::Resolver>,
+    pub(crate) tls: tls::Tls,
+    /// Whom else hosts may be vouched for by, PEM.
+    pub(crate) extra_roots: String,
+    pub(crate) credentials: credentials::Credentials,
+    pub(crate) supply: names::Supply,
+    pub(crate) limits: EgressLimits,
+    pub(crate) clock: fn() -> i64,
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").finish_non_exhaustive()
+    }
+}
+
+impl Gate {
+    /// Whether requests to the place have to be seen, and TLS therefore ends here.
+    pub(crate) fn sees_requests(&self, permit: &Permit, target: &Target) -> bool {
+        permit.methods.only_reads() || self.credentials.has(target)
+    }
+}

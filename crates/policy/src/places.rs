@@ -1,0 +1,94 @@
+//! Which places a call gets: those that it names, and those that are listed for it.
+//!
+//! # Invariants
+//! - What stays inside gets none.
+//! - A special address is refused that nobody has opted in to, and a blocked host always.
+//! - What is on no list is asked for by its name, so that a yes to one place is none to another.
+
+use contract::{Category, EgressClass, HostPattern, Profile, Reach, Reason, Target};
+
+use crate::egress::EgressSettings;
+use crate::facts::Admitted;
+use crate::level::Network;
+
+/// The places of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// What it gets.
+    pub(crate) granted: Vec<Reach>,
+    /// What it does not get, whatever the list above says.
+    pub(crate) blocked: Vec<HostPattern>,
+    /// Those that it names and that are listed.
+    pub(crate) listed: Vec<Target>,
+    /// Those that it names and that are not.
+    pub(crate) unlisted: Vec<Target>,
+}
+
+/// Refuses a call that names this machine, a private network or a metadata service.
+pub(crate) fn refuse_special(call: &Admitted, egress: &EgressSettings) -> Result<(), Reason> {
+    // ATTACK(metadata-service): denied by its address, whatever else would allow it.
+    let refused =
+        |target: &Target| egress.private.refuses_host(&target.host).map(|why| (target.clone(), why));
+    match call.facets.hosts.iter().find_map(refused) {
+        None => Ok(()),
+        Some((target, special)) => {
+            let hint =
+                "name a public host; whoever runs this gate can opt in to private ones with `egress.private`";
+            Err(Reason::host_not_allowed(format!("`{}` is {special}", target.host)).with_hint(hint))
+        }
+    }
+}
+
+/// The places that a call gets, if it may run.
+pub(crate) fn places_of(
+    call: &Admitted,
+    network: Network,
+    egress: &EgressSettings,
+) -> Result<Places, Reason> {
+    let (tool, facets) = (&call.tool, &call.facets);
+    // INVARIANT(grant-within-contract)
+    if facets.egress == EgressClass::None || tool.egress == EgressClass::None || network == Network::None {
+        return Ok(Places::default());
+    }
+    let list = egress.listed(&tool.name, tool.category, network);
+    let blocked = egress.blocked(&tool.name);
+    let mut places = Places::default();
+    for target in &facets.hosts {
+        // ATTACK(blocked-host): in the one spelling that it has, whatever was written.
+        if blocked.iter().any(|pattern| pattern.covers(&target.host)) {
+            let hint =
+                "whoever runs this gate can change that: `egress.block`, or `blocked_domains` under `tools`";
+            let why = format!("`{}` is a blocked host", target.host);
+            return Err(Reason::host_not_allowed(why).with_hint(hint));
+        }
+        if list.places.iter().any(|reach| reach.covers(target)) {
+            places.listed.push(target.clone());
+        // ATTACK(empty-list): no question is put that could make somebody of nobody.
+        } else if list.is_nobody {
+            let why = format!("`{target}` is not listed, and the list is empty, which means nobody");
+            return Err(Reason::host_not_allowed(why).with_hint(LISTS));
+        // ATTACK(unlisted-host): a host that is like a listed one is another.
+        } else {
+            places.unlisted.push(target.clone());
+        }
+    }
+    places.granted = facets.hosts.iter().cloned().map(Reach::from).collect();
+    // What a command reaches cannot be told from its words; where a reading request is led on to could be asked for
+    // freely by another call.
+    let is_command = facets.profile == Some(Profile::Networked);
+    if is_command || (tool.category == Category::Web && facets.egress == EgressClass::ReadOnly) {
+        places.granted.extend(list.places);
+    }
+    if is_command && places.granted.is_empty() {
+        let why = "there is no list of hosts that a command could reach, and this one names none";
+        return Err(Reason::host_not_allowed(why).with_hint(LISTS));
+    }
+    places.granted.sort_unstable();
+    places.granted.dedup();
+    if !places.granted.is_empty() {
+        places.blocked = blocked;
+    }
+    Ok(places)
+}
+
+const LISTS: &str = "whoever runs this gate can list hosts: `egress.allow` or `egress.overrides`, such as `preset:python` or `example.com:443`";

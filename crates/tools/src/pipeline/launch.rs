@@ -1,0 +1,162 @@
+//! One run of our own code behind walls, from its plan to its report.
+//!
+//! Knows neither what it is told nor what it says. Whoever stops waiting for it ends it, and with it whatever it could reach.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use contract::{Digest, Reason};
+use jail::{Hangup, HelperError, Plan, Report, Request};
+use policy::WorkspaceAccess;
+use sandbox::Refusal;
+use tokio_util::sync::CancellationToken;
+
+use crate::facts::not_enforced;
+use crate::operands::busy;
+use crate::reach::{Usage, Way};
+use crate::surroundings::Surroundings;
+use crate::tool::taken_back;
+
+/// A run that has its plan.
+pub(crate) struct Launch {
+    pub(crate) plan: Plan,
+    /// The content of what the plan seals.
+    pub(crate) sealed: Vec<u8>,
+    /// What it is told.
+    pub(crate) input: Vec<u8>,
+    /// The workspace, and what is done there.
+    pub(crate) root: PathBuf,
+    pub(crate) access: WorkspaceAccess,
+    /// How long it waits for the workspace.
+    pub(crate) timeout: Duration,
+    /// Its way to other hosts, if it has one.
+    pub(crate) way: Option<Way>,
+}
+
+/// A run that is over.
+pub(crate) struct Launched {
+    pub(crate) report: Report,
+    /// What its network was used for.
+    pub(crate) usage: Usage,
+    /// The digest of the code that ran.
+    pub(crate) worker: Option<Digest>,
+}
+
+impl Launch {
+    pub(crate) async fn run(self, at: &Surroundings, cancel: &CancellationToken) -> Result<Launched, Reason> {
+        let effect = if self.access == WorkspaceAccess::Write || self.way.is_some() {
+            Effect::Possible
+        } else {
+            Effect::None
+        };
+        let hold = tokio::select! {
+            held = at.hold(&self.root, self.access) => held?,
+            () = cancel.cancelled() => return Err(taken_back()),
+            () = tokio::time::sleep(self.timeout) => return Err(busy()),
+        };
+        let ready = at.take_ready().and_then(|ready| ready.taken_for(&self.plan));
+        let way = self.way;
+        let request = Request { plan: self.plan, sealed: self.sealed, input: self.input };
+        let ending = Arc::new(Ending::default());
+        let of_run = Arc::clone(&ending);
+        // Ends the sandbox when this future is dropped, too.
+        let on_drop = EndOnDrop(Arc::clone(&ending));
+        let running = at.launch(move |launcher| {
+            // Until its last process has ended, whoever stops waiting for it.
+            let _hold = hold;
+            let begun = |hangup| of_run.begun(hangup);
+            match (way, ready) {
+                (Some(way), _) => {
+                    let mut open = None;
+                    let ran = launcher.run_guarded(&request, begun, |doors| open = way.open(doors));
+                    (ran, open)
+                }
+                (None, Some(running)) => (launcher.finish(running, &request, begun), None),
+                (None, None) => (launcher.run(&request, begun), None),
+            }
+        });
+        tokio::pin!(running);
+        let mut cancelled = false;
+        let ran = loop {
+            tokio::select! {
+                ran = &mut running => break ran,
+                () = cancel.cancelled(), if !cancelled => {
+                    cancelled = true;
+                    ending.end();
+                }
+            }
+        };
+        drop(on_drop);
+        let worker = at.worker_digest().await;
+        let (report, open) = ran.ok_or_else(|| Reason::internal("the gate is ending"))?;
+        // Whatever became of it: what it could reach it can reach no more.
+        let usage = match open {
+            Some(open) => open.close().await,
+            None => Usage::default(),
+        };
+        let report = report.map_err(|refusal| not_ended(&refusal, effect))?;
+        Ok(Launched { report, usage, worker })
+    }
+}
+
+/// Whether a run may leave something behind.
+#[derive(Clone, Copy)]
+enum Effect {
+    None,
+    Possible,
+}
+
+/// Why there is no report. A helper that says nothing may have run all of it.
+fn not_ended(refusal: &Refusal, effect: Effect) -> Reason {
+    match (refusal, effect) {
+        (Refusal::Helper(HelperError::Silent(_)), Effect::Possible) => Reason::outcome_unknown(
+            "the sandbox's launcher ended in the middle of the call; it may have happened",
+        )
+        .with_hint("look at the workspace before you try again"),
+        _ => not_enforced(refusal),
+    }
+}
+
+/// The end of a run, asked for by one thread and brought about by another.
+#[derive(Default)]
+pub(crate) struct Ending(Mutex<EndingState>);
+
+#[derive(Default)]
+enum EndingState {
+    #[default]
+    NotBegun,
+    Begun(Hangup),
+    Ended,
+}
+
+impl Ending {
+    pub(crate) fn begun(&self, hangup: Hangup) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match *state {
+            EndingState::Ended => hangup.hang_up(),
+            EndingState::NotBegun | EndingState::Begun(_) => *state = EndingState::Begun(hangup),
+        }
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), EndingState::Ended)
+    }
+
+    fn end(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let EndingState::Begun(hangup) = std::mem::replace(&mut *state, EndingState::Ended) {
+            hangup.hang_up();
+        }
+    }
+}
+
+/// Ends a run when nobody waits for it any more.
+pub(crate) struct EndOnDrop(pub(crate) Arc<Ending>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

@@ -1,0 +1,133 @@
+//! The network of one call: the places of its grant, and the guard that answers for every other.
+//!
+//! What a call may reach is decided elsewhere; here a grant becomes a permit, and what came of it becomes facts.
+
+use std::time::Duration;
+
+use contract::{Attempt, EgressClass, Reason, RunFacts};
+pub(crate) use egress::Methods;
+pub(crate) use egress::Usage;
+use egress::{Denial, Egress, Event, OpenGrant, Outcome, Permit, PermitLimits};
+use jail::{Doors, Guarded};
+use policy::{EgressLimits, EgressSettings, Grant};
+
+use crate::surroundings::Surroundings;
+
+/// As many refusals as a model is told of.
+const MOST_TOLD: usize = 8;
+
+/// What a gate reaches out with.
+#[derive(Debug)]
+pub(crate) struct Reaching {
+    pub(crate) egress: Egress,
+    pub(crate) settings: EgressSettings,
+}
+
+/// The way out of one call's network.
+pub(crate) struct Way {
+    egress: Egress,
+    permit: Permit,
+}
+
+impl Way {
+    /// The way out that a grant has; nothing if it names no place. `reading` is what one does that only reads.
+    pub(crate) fn of(grant: &Grant, at: &Surroundings, reading: Methods) -> Result<Option<Way>, Reason> {
+        let authority = grant.authority();
+        if authority.hosts.is_empty() {
+            return Ok(None);
+        }
+        let Some(Reaching { egress, settings }) = at.reaching() else {
+            return Err(Reason::cannot_enforce("this gate cannot give a sandbox a network"));
+        };
+        let methods = match authority.egress {
+            EgressClass::None => return Err(Reason::internal("the grant names hosts and no class for them")),
+            EgressClass::ReadOnly => reading,
+            EgressClass::Write => Methods::Any,
+        };
+        let limits = permit_limits(&settings.limits, authority.limits.timeout);
+        let permit = Permit {
+            reach: authority.hosts.clone(),
+            blocked: authority.blocked.clone(),
+            methods,
+            private: settings.private.clone(),
+            limits,
+        };
+        Ok(Some(Way { egress: egress.clone(), permit }))
+    }
+
+    /// What the sandbox needs for it.
+    pub(crate) fn guarded(&self) -> Guarded {
+        let ports = self.permit.reach.iter().map(|reach| reach.port).collect();
+        Guarded { ports, authority: self.egress.trusted_inside(&self.permit) }
+    }
+
+    /// Posts the guard. If that fails the doors are closed, and nobody is reached.
+    pub(crate) fn open(self, doors: Doors) -> Option<OpenGrant> {
+        let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp } = doors;
+        let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp };
+        self.egress.open(self.permit, doors).ok()
+    }
+}
+
+/// How much a grant may use of its network, as it is configured, for so long.
+pub fn permit_limits(configured: &EgressLimits, total: Duration) -> PermitLimits {
+    PermitLimits {
+        connections: usize::try_from(configured.connections).unwrap_or(usize::MAX),
+        bytes: configured.bytes,
+        idle: Duration::from_millis(configured.idle_ms),
+        total,
+    }
+}
+
+/// What a model is told of a network that did not let it through.
+pub(crate) fn refusals_of(usage: &Usage) -> Vec<String> {
+    let refused = usage.events.iter().filter_map(|event| match &event.outcome {
+        Outcome::Deny(denial) => Some(format!("refused: `{}`: {denial}", place_of(event))),
+        Outcome::Allow => None,
+    });
+    refused.take(MOST_TOLD).collect()
+}
+
+/// Why somebody was not reached: they were not granted, or they are not there.
+pub(crate) fn why_not_reached(usage: &Usage) -> Option<Reason> {
+    let mut refused = usage.events.iter().filter_map(|event| match &event.outcome {
+        Outcome::Deny(denial) => Some((event, denial)),
+        Outcome::Allow => None,
+    });
+    let (event, denial) = refused.next()?;
+    let why = format!("`{}`: {denial}", place_of(event));
+    Some(match denial {
+        Denial::NotFound
+        | Denial::Unreachable
+        | Denial::Untrusted
+        | Denial::NoCredential
+        | Denial::TooSlow
+        | Denial::Idle => Reason::tool_failed(why),
+        _ => Reason::host_not_allowed(why)
+            .with_hint("ask for a host that the call may reach; `toolgate explain` says which it would get"),
+    })
+}
+
+fn place_of(event: &Event) -> String {
+    if event.port == 0 { event.host.clone() } else { format!("{}:{}", event.host, event.port) }
+}
+
+/// The facts of a run, and what its network was used for.
+pub(crate) fn with_usage(facts: RunFacts, usage: Usage) -> RunFacts {
+    let attempts = usage.events.into_iter().map(|event| Attempt {
+        place: place_of(&event),
+        way: event.way.as_str().to_owned(),
+        refused: match event.outcome {
+            Outcome::Allow => None,
+            Outcome::Deny(denial) => Some(denial.code().to_owned()),
+        },
+        times: event.times,
+    });
+    let bytes = usage.bytes_per_host.into_iter().map(|(host, bytes)| (host, (bytes.sent, bytes.received)));
+    RunFacts {
+        attempts: attempts.collect(),
+        further_attempts: usage.more,
+        bytes_per_host: bytes.collect(),
+        ..facts
+    }
+}
