@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::events::{Denial, Way};
 use crate::grant::Grant;
+use crate::guards::Guard;
 use crate::hello::{Hello, Hides};
 use crate::opening::{Opening, recognise};
 use crate::pipe::{self, End, Watch};
@@ -91,7 +92,7 @@ async fn try_to_carry(grant: &Arc<Grant>, mut client: Client, checked: Checked) 
     if matches!(opening, Opening::Tls(_)) {
         // A server may want another hello, and that one could name another host.
         let patience = (grant.permit.limits.idle, grant.gate.limits.handshake);
-        let check = |hello: &Hello| names_target(hello, target, false);
+        let check = |hello: &Hello| names_target(grant, hello, target, false);
         if let Err(denial) = retry::pass_hello(&mut client, &mut host, &meter, patience, check).await {
             return Err(Refused { client, denial, way });
         }
@@ -113,7 +114,7 @@ fn may_speak(grant: &Grant, target: &Target, opening: &Opening) -> Result<(), De
     match opening {
         Opening::Tls(hello) => {
             let ends_here = grant.gate.sees_requests(&grant.permit, target);
-            names_target(hello, target, ends_here)
+            names_target(grant, hello, target, ends_here)
         }
         _ if target.port == TLS_PORT => Err(Denial::NotTls),
         Opening::Http => Ok(()),
@@ -130,7 +131,10 @@ fn demands_client_first(grant: &Grant, target: &Target) -> bool {
 pub(crate) const TLS_PORT: u16 = 443;
 const HTTP_PORT: u16 = 80;
 
-fn names_target(hello: &Hello, target: &Target, ends_here: bool) -> Result<(), Denial> {
+fn names_target(grant: &Grant, hello: &Hello, target: &Target, ends_here: bool) -> Result<(), Denial> {
+    if !grant.gate.guards.stands(Guard::ServerNames) {
+        return Ok(());
+    }
     // A hidden hello is for whoever holds the key; where TLS ends at the gate, that is nobody, and the open one counts.
     if hello.hides == Hides::AnotherHello && !ends_here {
         return Err(Denial::HiddenServerName);

@@ -118,7 +118,7 @@ async fn pass_on(grant: &Arc<Grant>, request: Request<Incoming>) -> Result<Respo
     if target.port == TLS_PORT {
         return Err(refused(Denial::NotTls));
     }
-    request::check(&request, &target, speaks, grant.permit.methods).map_err(refused)?;
+    grant.may_send(&request, &target, speaks).map_err(refused)?;
     let request = request.map(request::through);
     let request = request::forward(request, &target, speaks, Protocol::Http1.version()).map_err(refused)?;
     let stream = checked.dial(grant.gate.limits.dial).await.map_err(refused)?;

@@ -49,6 +49,7 @@ pub struct OpenGrant {
 
 impl OpenGrant {
     pub(crate) fn new(gate: Arc<Gate>, permit: Permit, doors: Doors) -> Result<OpenGrant, OpenError> {
+        let permit = gate.guards.kept(permit);
         let names = Names::new(gate.supply.clone());
         let record = Record::new(gate.clock, permit.limits.bytes);
         let slots = Arc::new(Semaphore::new(permit.limits.connections.min(Semaphore::MAX_PERMITS)));
@@ -195,7 +196,8 @@ impl Grant {
             counted.map_err(|denial| (target.host.clone(), denial))?;
         }
         let host = target.host.clone();
-        self.gate.resolver.check(&self.permit, target).await.map_err(|denial| (host, denial))
+        let checked = self.gate.resolver.check(&self.permit, target, self.gate.guards).await;
+        checked.map_err(|denial| (host, denial))
     }
 
     pub(crate) fn allow(&self, target: &Target, way: Way) {

@@ -20,6 +20,7 @@ mod dns;
 mod dns_door;
 mod events;
 mod grant;
+mod guards;
 mod hello;
 mod http;
 mod names;
@@ -45,6 +46,8 @@ use contract::Target;
 pub use credentials::{Credential, Injection, Secret, SecretSource, Vault, VaultToken};
 pub use events::{Bytes, Denial, Event, MAX_EVENTS, Outcome, Usage, Way};
 pub use grant::{Doors, OpenGrant};
+#[cfg(feature = "weaken")]
+pub use guards::Guard;
 pub use hello::BadHello;
 pub use names::{MAX_LABELS, MAX_NAMES, MAX_PUBLIC_NAMES, MAX_UNDER};
 pub use permit::{Methods, Permit, PermitLimits};
@@ -158,9 +161,18 @@ impl Egress {
         let credentials = credentials::Credentials::new(credentials, vault, clock)?;
         let resolver = Arc::new(resolve::Resolver::new(&nameservers, limits.lookup)?);
         let tls = tls::Tls::new(&extra_roots, clock)?;
-        let gate =
-            Gate { resolver, tls, extra_roots, credentials, supply: names::Supply::default(), limits, clock };
+        let (supply, guards) = Default::default();
+        let gate = Gate { resolver, tls, extra_roots, credentials, supply, guards, limits, clock };
         Ok(Egress { gate: Arc::new(gate) })
+    }
+
+    /// The same with one guard switched off. Nothing must have been opened yet.
+    #[cfg(feature = "weaken")]
+    pub fn without(mut self, guard: Guard) -> Egress {
+        if let Some(gate) = Arc::get_mut(&mut self.gate) {
+            gate.guards = guards::Guards::without(guard);
+        }
+        self
     }
 
     /// Serves the doors as the permit says, until the grant is closed or dropped. Needs a tokio runtime around it.
@@ -195,6 +207,7 @@ pub(crate) struct Gate {
     pub(crate) extra_roots: String,
     pub(crate) credentials: credentials::Credentials,
     pub(crate) supply: names::Supply,
+    pub(crate) guards: guards::Guards,
     pub(crate) limits: EgressLimits,
     pub(crate) clock: fn() -> i64,
 }

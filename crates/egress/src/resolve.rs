@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 
 use crate::EgressError;
 use crate::events::Denial;
+use crate::guards::{Guard, Guards};
 use crate::permit::Permit;
 
 /// Trying more addresses of one host than this is of no use to anybody.
@@ -63,7 +64,12 @@ impl Resolver {
     }
 
     /// The addresses of a granted place, if all of them are permitted.
-    pub(crate) async fn check(&self, permit: &Permit, target: Target) -> Result<Checked, Denial> {
+    pub(crate) async fn check(
+        &self,
+        permit: &Permit,
+        target: Target,
+        guards: Guards,
+    ) -> Result<Checked, Denial> {
         if let Some(kind) = permit.private.refuses_host(&target.host) {
             return Err(Denial::SpecialName { kind });
         }
@@ -80,7 +86,7 @@ impl Resolver {
             if permit.blocks(&Host::from(*address)) {
                 return Err(Denial::Blocked);
             }
-            if let Some(kind) = permit.private.refuses(*address) {
+            if let Some(kind) = permit.private.refuses(*address).filter(|_| guards.stands(Guard::Addresses)) {
                 return Err(Denial::SpecialAddress { address: *address, kind });
             }
         }

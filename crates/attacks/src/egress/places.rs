@@ -1,6 +1,7 @@
 //! Places that were not granted, and granted names that lead to them.
 
 use contract::Private;
+use egress::Guard;
 
 use super::trip::{Trip, granting, settings};
 use crate::Try;
@@ -38,7 +39,8 @@ pub(super) fn cases() -> Vec<Case> {
                 tried.refused("other.test", "host_not_granted")?;
                 Ok(trip.judged(|_| true))
             },
-        ),
+        )
+        .held_by(Guard::Places),
         Case::new(
             "port-not-granted",
             "another port of a granted host is not reached",
@@ -66,7 +68,8 @@ pub(super) fn cases() -> Vec<Case> {
                 }
                 Ok(trip.judged(|_| true))
             },
-        ),
+        )
+        .held_by(Guard::Places),
         Case::new(
             "special-answer",
             "a granted name that leads to a private, local or wrapped address is not reached",
@@ -94,7 +97,8 @@ pub(super) fn cases() -> Vec<Case> {
                 tried.refused("mixed.test:80", "special_address")?;
                 Ok(trip.judged(|_| true))
             },
-        ),
+        )
+        .held_by(Guard::Addresses),
         Case::new(
             "rebinding",
             "an address that changes between two lookups is checked each time it is dialled",
@@ -114,7 +118,8 @@ pub(super) fn cases() -> Vec<Case> {
                 trip.call(&gate, "curl", &curl(stand, &trip, &url)?)?.refused(&place, "special_address")?;
                 Ok(trip.judged(is_loopback))
             },
-        ),
+        )
+        .held_by(Guard::Addresses),
         Case::new(
             "redirected",
             "a redirect leads nowhere that was not granted",
@@ -133,7 +138,8 @@ pub(super) fn cases() -> Vec<Case> {
                 tried.refused("169.254.169.254:80", "address_not_granted")?;
                 Ok(trip.judged(is_elsewhere))
             },
-        ),
+        )
+        .held_by(Guard::Places),
     ]
 }
 

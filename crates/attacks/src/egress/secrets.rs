@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use contract::{Private, Reach};
+use egress::Guard;
 use policy::{Credential, CredentialForm, EgressSettings, SecretSource};
 use serde_json::json;
 
@@ -46,19 +47,24 @@ print("looked")
 "#;
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![Case::new(
-        "secret-inside",
-        "a credential is added on the way out, and is in no sandbox, record or result",
-        |stand| {
-            let trip = Trip::begin(stand)?;
-            let script = trip.script(LOOK)?;
-            let secret = format!("{MARK}{}", trip.token);
-            let said = trip
-                .bare("env", &[&format!("KEY={secret}"), "python3", script, "http://example.test/TOKEN"])?;
-            Ok(Effect::through_if(said.contains("FOUND"), said))
-        },
-        look_for_secret,
-    )]
+    vec![
+        Case::new(
+            "secret-inside",
+            "a credential is added on the way out, and is in no sandbox, record or result",
+            |stand| {
+                let trip = Trip::begin(stand)?;
+                let script = trip.script(LOOK)?;
+                let secret = format!("{MARK}{}", trip.token);
+                let said = trip.bare(
+                    "env",
+                    &[&format!("KEY={secret}"), "python3", script, "http://example.test/TOKEN"],
+                )?;
+                Ok(Effect::through_if(said.contains("FOUND"), said))
+            },
+            look_for_secret,
+        )
+        .held_by(Guard::Masks),
+    ]
 }
 
 fn look_for_secret(stand: &Stand<'_>) -> Try<Effect> {

@@ -1,5 +1,7 @@
 //! Granted places that are told something else than they are granted for.
 
+use egress::Guard;
+
 use super::trip::Trip;
 use crate::Try;
 use crate::case::Effect;
@@ -52,13 +54,15 @@ pub(super) fn cases() -> Vec<Case> {
             "a granted address is not asked for another name",
             |stand| tls_bare(stand, "named", "other.test"),
             |stand| tls(stand, "named", "other.test", "other_server_name"),
-        ),
+        )
+        .held_by(Guard::ServerNames),
         Case::new(
             "no-sni",
             "a granted address is not asked for no name at all",
             |stand| tls_bare(stand, "nameless", "other.test"),
             |stand| tls(stand, "nameless", "other.test", "no_server_name"),
-        ),
+        )
+        .held_by(Guard::ServerNames),
         Case::new(
             "hidden-sni",
             "a name that is hidden is not passed on",
@@ -78,25 +82,29 @@ pub(super) fn cases() -> Vec<Case> {
                 let tried = tried.refused("example.test:443", "hidden_server_name")?;
                 Ok(Effect::through_if(tried.result.content.contains("said 16"), tried.result.content))
             },
-        ),
+        )
+        .held_by(Guard::ServerNames),
         Case::new(
             "other-host",
             "a request for another host is not passed on, first or later, whichever way it names it",
             |stand| send_bare(stand, OTHER_HOST),
             |stand| send(stand, OTHER_HOST, "other_host"),
-        ),
+        )
+        .held_by(Guard::Hosts),
         Case::new(
             "host-on-a-kept-connection",
             "the second request of a connection is checked like the first",
             |stand| send_bare(stand, KEPT),
             |stand| send(stand, KEPT, "other_host"),
-        ),
+        )
+        .held_by(Guard::Hosts),
         Case::new(
             "absolute-form",
             "a whole address in the first line is the host that is asked for",
             |stand| send_bare(stand, ABSOLUTE),
             |stand| send(stand, ABSOLUTE, "other_host"),
-        ),
+        )
+        .held_by(Guard::Hosts),
         Case::new(
             "smuggled-request",
             "a request that hides another in its body is not passed on",
@@ -112,12 +120,13 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("connect-relay", "the proxy connects to granted places only", bare_curl, |stand| {
             let trip = Trip::begin(stand)?;
             let script = trip.script(SEND)?;
-            let connect = r"CONNECT other.test:443 HTTP/1.1\r\nHost: other.test:443\r\n\r\n";
-            let words = [script, "localhost", "3128", "TOKEN", connect, r"GET /TOKEN HTTP/1.1\r\n\r\n"];
-            let tried = trip.guarded(&["example.test:443"], "python3", &words)?.says("tried")?;
-            tried.refused("other.test:443", "host_not_granted")?;
+            let connect = r"CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n";
+            let words = [&[script, "localhost", "3128", "TOKEN", connect], OTHER_HOST].concat();
+            let tried = trip.guarded(&["example.test:80"], "python3", &words)?.says("tried")?;
+            tried.refused("other.test:80", "host_not_granted")?;
             Ok(trip.judged(|_| true))
-        }),
+        })
+        .held_by(Guard::Places),
         Case::new("socks-nul", "a name with a NUL in it is no name", bare_curl, |stand| {
             let trip = Trip::begin(stand)?;
             let script = trip.script(SEND)?;

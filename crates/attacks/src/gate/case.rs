@@ -1,5 +1,7 @@
 //! What a case against the gate is: control, attack, trace.
 
+use egress::Guard;
+
 use crate::Try;
 use crate::bench::{Bench, Need};
 use crate::case::Effect;
@@ -23,6 +25,8 @@ pub(crate) struct Case {
     pub(crate) need: Option<Need>,
     /// The guard that can be switched off from outside, and the attack without it.
     pub(crate) without: Option<(&'static str, Attempt)>,
+    /// The guard of the network that can be switched off.
+    pub(crate) guard: Option<Guard>,
 }
 
 /// Makes an attack at a place of its own, and says what was seen at the target.
@@ -40,12 +44,18 @@ pub(crate) enum Trace {
 impl Case {
     /// A case whose calls the ledger holds.
     pub(crate) fn new(id: &'static str, promise: &'static str, control: Attempt, attack: Attempt) -> Case {
-        Case { id, promise, control, attack, trace: Trace::Calls, ships: false, need: None, without: None }
+        let (trace, ships) = (Trace::Calls, false);
+        Case { id, promise, control, attack, trace, ships, need: None, without: None, guard: None }
     }
 
     /// The same, with a guard that can be switched off.
     pub(crate) fn without(self, guard: &'static str, attack: Attempt) -> Case {
         Case { without: Some((guard, attack)), ..self }
+    }
+
+    /// The same, held by a guard of the network.
+    pub(crate) fn held_by(self, guard: Guard) -> Case {
+        Case { guard: Some(guard), ..self }
     }
 
     /// The same for an attack that never becomes a call.
@@ -87,8 +97,8 @@ impl Case {
     }
 
     /// Without its guard the attack gets through.
-    pub(crate) fn prove_switch(attack: Attempt, bench: &Bench) -> Try<()> {
-        let stand = Stand::new(bench)?;
+    pub(crate) fn prove_switch(attack: Attempt, bench: &Bench, guard: Option<Guard>) -> Try<()> {
+        let stand = Stand::without(bench, guard)?;
         match attack(&stand)? {
             Effect::Through(_) => Ok(()),
             Effect::Held(why) => Err(format!("nothing gets through without it: {why}").into()),

@@ -12,6 +12,7 @@ use contract::{
     Actions, AgentName, ApprovalView, Autonomy, CallId, CallResult, CallStatus, Canonical, ReceiptBody,
     RunFacts, TaskName,
 };
+use egress::Guard;
 use engine::{Clock, Credential, Engine, Options, Request};
 use policy::{Agent, Settings};
 use sandbox::{Host, Proofs};
@@ -40,6 +41,8 @@ pub(crate) struct Stand<'a> {
     pub(crate) outside: PathBuf,
     /// A text that no result may hold.
     pub(crate) secret: String,
+    /// A guard of the network that its gates have switched off.
+    pub(crate) without: Option<Guard>,
     expected: RefCell<Vec<(CallId, Ending)>>,
     revealed: Cell<bool>,
 }
@@ -72,6 +75,8 @@ pub(crate) struct Opening {
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) host: Host,
     pub(crate) clock: Clock,
+    /// A guard of the network that is switched off.
+    pub(crate) without: Option<Guard>,
 }
 
 impl Opening {
@@ -83,12 +88,18 @@ impl Opening {
             tools: Vec::new(),
             host: Host::default(),
             clock: Clock::system(),
+            without: None,
         }
     }
 }
 
 impl<'a> Stand<'a> {
     pub(crate) fn new(bench: &'a Bench) -> Try<Stand<'a>> {
+        Stand::without(bench, None)
+    }
+
+    /// One whose gates have a guard of the network switched off.
+    pub(crate) fn without(bench: &'a Bench, guard: Option<Guard>) -> Try<Stand<'a>> {
         let site = bench.site(crate::launch::Mode::Bare)?;
         let place = site.place;
         let secret = token();
@@ -96,7 +107,7 @@ impl<'a> Stand<'a> {
         place.folder("home")?;
         let outside = place.file("outside", &secret)?;
         let (expected, revealed) = Default::default();
-        Ok(Stand { bench, place, workspace, outside, secret, expected, revealed })
+        Ok(Stand { bench, place, workspace, outside, secret, without: guard, expected, revealed })
     }
 
     /// Toolgate's home.
@@ -115,7 +126,8 @@ impl<'a> Stand<'a> {
     }
 
     /// Opens the gate.
-    pub(crate) fn open(&self, opening: Opening) -> Try<Gate<'_>> {
+    pub(crate) fn open(&self, mut opening: Opening) -> Try<Gate<'_>> {
+        opening.without = self.without;
         let workspace = opening.workspace.clone().unwrap_or_else(|| self.workspace.clone());
         let engine = runtime()?.block_on(open(&self.bench.tool, &self.home(), workspace, opening))?;
         Ok(Gate { engine, stand: self })
@@ -326,7 +338,12 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
             limits: egress::EgressLimits::default(),
             clock: clock.as_function(),
         };
-        surroundings = surroundings.reaching_out(egress::Egress::new(settings)?, egress);
+        let way_out = egress::Egress::new(settings)?;
+        let way_out = match opening.without {
+            Some(guard) => way_out.without(guard),
+            None => way_out,
+        };
+        surroundings = surroundings.reaching_out(way_out, egress);
     }
     let options = Options {
         home: home.to_owned(),

@@ -49,13 +49,14 @@ impl GateSuite {
         };
         for (group, cases) in all {
             for case in cases {
-                if let Some((guard, attack)) = case.without {
-                    let name = format!("switching_off_{}_is_noticed::{}", guard.replace(' ', "_"), case.id);
-                    trials.push(
-                        self.trial(name, case.ships, case.need, move |bench| {
-                            Case::prove_switch(attack, bench)
-                        }),
-                    );
+                let of_the_case = case.without.map(|(guard, attack)| (guard.replace(' ', "_"), attack, None));
+                let of_the_network =
+                    case.guard.map(|guard| (format!("the_guard_{guard:?}"), case.attack, Some(guard)));
+                for (what, attack, guard) in [of_the_case, of_the_network].into_iter().flatten() {
+                    let name = format!("switching_off_{what}_is_noticed::{}", case.id);
+                    trials.push(self.trial(name, case.ships, case.need, move |bench| {
+                        Case::prove_switch(attack, bench, guard)
+                    }));
                 }
                 let (name, ships, need) = (case.name(group), case.ships, case.need);
                 trials.push(self.trial(name, ships, need, move |bench| case.prove(bench)));

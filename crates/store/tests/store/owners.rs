@@ -1,5 +1,7 @@
 //! Who owns a call, and what others may do with it.
 
+use std::time::Duration;
+
 use contract::{CallStatus, Code, GateId, Reason, SafetyClass};
 use serde_json::json;
 use store::{Course, Fate, NewCall, Recorded, SettleError, Settlement, Store};
@@ -25,12 +27,17 @@ async fn owner(store: &Store, number: u8) -> GateId {
     store.call(&call_id(number)).await.unwrap().unwrap().owner.unwrap()
 }
 
-/// The gate whose store was closed and dropped has died, as far as anybody can tell.
-async fn die(gate: Gate) -> (tempfile::TempDir, Store) {
+/// A server takes a moment to notice that a session has ended. Far more than that.
+const NOTICED: Duration = Duration::from_secs(30);
+
+/// The gate whose store was closed and dropped has died, as far as anybody can tell. Returns when another knows.
+async fn die(gate: Gate, id: &GateId) -> (tempfile::TempDir, Store) {
     let other = gate.again().await;
     let Gate { home, store, .. } = gate;
     store.close().await;
     drop(store);
+    let known = async { while other.fate(Some(id)).await.unwrap() != Fate::Lost {} };
+    tokio::time::timeout(NOTICED, known).await.expect("its end is noticed");
     (home, other)
 }
 
@@ -94,10 +101,9 @@ async fn the_calls_of_one_that_died_are_found_and_ended_by_another() {
     assert!(gate.store.begin_call(&call_id(2), json!({}), NOW).await.unwrap());
     gate.record(asking(3)).await;
     let of = owner(&gate.store, 1).await;
-    let (_home, other) = die(gate).await;
+    let (_home, other) = die(gate, &of).await;
 
     assert_eq!(other.owners().await.unwrap(), [Some(of.clone())]);
-    assert_eq!(other.fate(Some(&of)).await.unwrap(), Fate::Lost);
     let error = other.settle(interrupted(&writing(1))).await.unwrap_err();
     assert!(matches!(error, SettleError::NotOurs { .. }), "not before it is on record that it is lost");
     assert!(other.lose(&of, NOW).await.unwrap());
@@ -137,9 +143,7 @@ async fn what_only_reads_gives_its_claim_back_when_its_gate_died() {
     let call = NewCall { claim: Some("key".into()), ..running(1) };
     gate.record(call.clone()).await;
     let of = owner(&gate.store, 1).await;
-    let (_home, other) = die(gate).await;
-    // A server needs a moment to notice; whoever asks for its fate waits for that.
-    assert_eq!(other.fate(Some(&of)).await.unwrap(), Fate::Lost);
+    let (_home, other) = die(gate, &of).await;
     assert!(other.lose(&of, NOW).await.unwrap());
     other.settle(interrupted(&call)).await.unwrap();
     let again = NewCall { id: call_id(2), ..call };
