@@ -1,7 +1,9 @@
 //! The gate's way out of this machine, made from what is configured.
 
 use anyhow::{Context, Result, bail};
-use egress::{Credential, Egress, EgressLimits, Injection, Secret, SecretSource, Vault, VaultToken};
+use egress::{
+    Credential, Egress, EgressLimits, Injection, KnownHost, Secret, SecretSource, Vault, VaultToken,
+};
 use engine::Clock;
 use policy::CredentialForm;
 
@@ -20,6 +22,7 @@ pub(crate) fn settings_of(configured: &policy::EgressSettings) -> Result<egress:
         extra_roots,
         credentials: configured.credentials.iter().map(credential).collect::<Result<_>>()?,
         vault: configured.vault.as_ref().map(vault).transpose()?,
+        known_hosts: known_hosts(configured)?,
         limits: EgressLimits::default(),
         clock: Clock::system().as_function(),
     })
@@ -28,6 +31,26 @@ pub(crate) fn settings_of(configured: &policy::EgressSettings) -> Result<egress:
 /// The way out itself. Needs a runtime around it.
 pub(crate) fn open(configured: &policy::EgressSettings) -> Result<Egress> {
     Ok(Egress::new(settings_of(configured)?)?)
+}
+
+/// The keys of hosts, of the configuration and of its file. A line that is not understood is no line to pass over.
+fn known_hosts(configured: &policy::EgressSettings) -> Result<Vec<KnownHost>> {
+    let mut known = Vec::new();
+    for line in &configured.known_hosts {
+        known.extend(KnownHost::parse(line).context("a line of `egress.known_hosts` cannot be read")?);
+    }
+    let Some(file) = &configured.known_hosts_file else { return Ok(known) };
+    let text = std::fs::read_to_string(file).with_context(|| {
+        format!("cannot read the keys of `egress.known_hosts_file` in `{}`", file.display())
+    })?;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let at = || format!("`{}`, line {}", file.display(), number + 1);
+        known.extend(KnownHost::parse(line).with_context(at)?);
+    }
+    Ok(known)
 }
 
 fn credential(configured: &policy::Credential) -> Result<Credential> {
@@ -40,6 +63,7 @@ fn credential(configured: &policy::Credential) -> Result<Credential> {
         CredentialForm::Sigv4 { key, region, service } => {
             Injection::AwsSigV4 { access_key: key, region, service }
         }
+        CredentialForm::SshKey => Injection::SshKey,
     };
     let source = match &configured.from {
         policy::SecretSource::Variable(name) => SecretSource::Value(variable(name)?),

@@ -76,6 +76,8 @@ pub enum Way {
     Connect,
     /// The SOCKS door.
     Socks,
+    /// The ssh agent that the gate is.
+    Signer,
 }
 
 impl Way {
@@ -88,6 +90,7 @@ impl Way {
             Way::Http => "http",
             Way::Connect => "connect",
             Way::Socks => "socks",
+            Way::Signer => "signer",
         }
     }
 }
@@ -194,8 +197,8 @@ pub enum Denial {
     /// Bytes that are no request.
     #[error("the request cannot be read")]
     BadRequest,
-    /// Not CONNECT, or a kind of address that SOCKS has and the gate has not.
-    #[error("the proxy does not do that")]
+    /// Not CONNECT, a kind of address that SOCKS has and the gate has not, or what agents of ssh do besides signing.
+    #[error("that is not offered here")]
     NotOffered,
     /// A credential is configured for the host, and could not be had.
     #[error("the credential for the host could not be had")]
@@ -206,6 +209,38 @@ pub enum Denial {
     /// A body that has to be looked at, and is too long for that.
     #[error("the request's body is too long to put a credential into it")]
     BodyTooLong,
+    /// The key for the host is encrypted.
+    #[error("the key for the host is encrypted, and the gate has no passphrase for it")]
+    EncryptedKey,
+    /// The key for the host is none that the gate can sign with.
+    #[error("the key for the host is none that the gate can sign with")]
+    UnfitKey,
+    /// A signature was asked for before the signer was told for which session.
+    #[error(
+        "a signature is only for a session with the host, and none was named (it takes OpenSSH 8.9 or newer)"
+    )]
+    NoSession,
+    /// The session is with a host whose key is not among those that are known for the granted one.
+    #[error("the session is with a host that has another key than the one that is known")]
+    OtherHostKey,
+    /// The host has not signed the session.
+    #[error("the host has not signed the session that was named")]
+    UnprovenSession,
+    /// The session was passed on.
+    #[error("the session is one that is passed on to another host")]
+    ForwardedSession,
+    /// A signature for another session than the one that was named.
+    #[error("the signature is for another session than the one that was named")]
+    OtherSession,
+    /// A request to log in as somebody else.
+    #[error("the signature is for another user than the one of the call")]
+    OtherUser,
+    /// What is to be signed is no request to log in with the key.
+    #[error("only a request to log in is signed, and with the key for the host")]
+    NotALogin,
+    /// More messages than anybody needs.
+    #[error("more was asked than logging in takes")]
+    TooManyRequests,
     /// As many connections at once as the grant has.
     #[error("this call has as many connections open as it may")]
     TooManyConnections,
@@ -254,6 +289,16 @@ impl Denial {
             Denial::NoCredential => "no_credential",
             Denial::ShowsCredential => "shows_credential",
             Denial::BodyTooLong => "body_too_long",
+            Denial::EncryptedKey => "encrypted_key",
+            Denial::UnfitKey => "unfit_key",
+            Denial::NoSession => "no_session",
+            Denial::OtherHostKey => "other_host_key",
+            Denial::UnprovenSession => "unproven_session",
+            Denial::ForwardedSession => "forwarded_session",
+            Denial::OtherSession => "other_session",
+            Denial::OtherUser => "other_user",
+            Denial::NotALogin => "not_a_login",
+            Denial::TooManyRequests => "too_many_requests",
             Denial::TooManyConnections => "too_many_connections",
             Denial::TooManyBytes => "too_many_bytes",
             Denial::Idle => "idle",

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{Host, Target};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -39,6 +39,8 @@ pub struct Doors {
     pub socks: OwnedFd,
     /// For each granted port, one that listens on every address of both families.
     pub tcp: Vec<(u16, OwnedFd)>,
+    /// A unix socket, for whoever logs in over ssh.
+    pub signer: Option<OwnedFd>,
 }
 
 /// A grant that is open. Dropping it ends every task and connection of it.
@@ -78,6 +80,29 @@ impl OpenGrant {
         for (port, door) in doors.tcp {
             self.listen(door, move |grant, stream| crate::carry::serve(grant, stream, port))?;
         }
+        doors.signer.map_or(Ok(()), |door| self.listen_locally(door))
+    }
+
+    /// Has the signer answer whoever comes by its door.
+    fn listen_locally(&self, door: OwnedFd) -> Result<(), OpenError> {
+        let listener = unix(door)?;
+        let grant = Arc::clone(&self.grant);
+        self.grant.spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                };
+                // It counts among the grant's connections; one too many is hung up on.
+                if let Some(slot) = grant.take_slot() {
+                    let work = crate::ssh::serve(Arc::clone(&grant), stream);
+                    grant.spawn(async move {
+                        work.await;
+                        drop(slot);
+                    });
+                }
+            }
+        });
         Ok(())
     }
 
@@ -214,6 +239,12 @@ fn tcp(door: OwnedFd) -> Result<TcpListener, OpenError> {
     let listener = std::net::TcpListener::from(door);
     listener.set_nonblocking(true).map_err(|source| OpenError::Door { source })?;
     TcpListener::from_std(listener).map_err(|source| OpenError::Door { source })
+}
+
+fn unix(door: OwnedFd) -> Result<UnixListener, OpenError> {
+    let listener = std::os::unix::net::UnixListener::from(door);
+    listener.set_nonblocking(true).map_err(|source| OpenError::Door { source })?;
+    UnixListener::from_std(listener).map_err(|source| OpenError::Door { source })
 }
 
 fn udp(door: OwnedFd) -> Result<UdpSocket, OpenError> {

@@ -7,6 +7,7 @@
 //! - A connection is dialled to an address that was checked, never to a name.
 //! - Nothing is asked of the outside for a name that the permit does not hold. An empty permit is none.
 //! - Every attempt is an event, let through or not; a refusal has one reason that the tool can read.
+//! - A key for ssh signs for the host that it is meant for, in a session that this host has signed (`ssh`).
 //! - A secret is put in on the way out, over TLS, for the host it is meant for. What that host says back of it, in the forms
 //!   that it was sent in, is covered.
 //! - Everything of a grant ends with it.
@@ -32,6 +33,7 @@ mod request;
 mod resolve;
 mod retry;
 mod socks;
+mod ssh;
 mod stream;
 mod tls;
 
@@ -51,6 +53,7 @@ pub use guards::Guard;
 pub use hello::BadHello;
 pub use names::{MAX_LABELS, MAX_NAMES, MAX_PUBLIC_NAMES, MAX_UNDER};
 pub use permit::{Methods, Permit, PermitLimits};
+pub use ssh::{KnownHost, KnownHostError, Login};
 
 /// What a gate's way out is made of.
 #[derive(Clone, Debug)]
@@ -63,6 +66,8 @@ pub struct EgressSettings {
     pub credentials: Vec<Credential>,
     /// Where secrets of the vault are to be had.
     pub vault: Option<Vault>,
+    /// The keys of hosts that are spoken to over ssh. No other is believed.
+    pub known_hosts: Vec<KnownHost>,
     /// How long to wait for what.
     pub limits: EgressLimits,
     /// The time, in milliseconds since 1970.
@@ -157,12 +162,14 @@ pub enum OpenError {
 impl Egress {
     /// Makes ready. Opens nothing yet.
     pub fn new(settings: EgressSettings) -> Result<Egress, EgressError> {
-        let EgressSettings { nameservers, extra_roots, credentials, vault, limits, clock } = settings;
+        let EgressSettings { nameservers, extra_roots, credentials, vault, known_hosts, limits, clock } =
+            settings;
         let credentials = credentials::Credentials::new(credentials, vault, clock)?;
         let resolver = Arc::new(resolve::Resolver::new(&nameservers, limits.lookup)?);
         let tls = tls::Tls::new(&extra_roots, clock)?;
         let (supply, guards) = Default::default();
-        let gate = Gate { resolver, tls, extra_roots, credentials, supply, guards, limits, clock };
+        let gate =
+            Gate { resolver, tls, extra_roots, credentials, known_hosts, supply, guards, limits, clock };
         Ok(Egress { gate: Arc::new(gate) })
     }
 
@@ -193,6 +200,17 @@ impl Egress {
         (!all.trim().is_empty()).then_some(all)
     }
 
+    /// The keys of this place that are known, a line each as `known_hosts(5)` has them.
+    pub fn known_hosts(&self, target: &Target) -> Vec<String> {
+        let known = self.gate.known_hosts.iter().filter(|known| known.at() == target);
+        known.map(KnownHost::line).collect()
+    }
+
+    /// Whether the gate has a key to log in to this place with.
+    pub fn signs_for(&self, target: &Target) -> bool {
+        self.gate.credentials.signs_for(target)
+    }
+
     /// Whether the gate would end TLS for any place of the permit.
     pub fn terminates(&self, permit: &Permit) -> bool {
         permit.methods.only_reads() || self.gate.credentials.may_serve(permit)
@@ -206,6 +224,7 @@ pub(crate) struct Gate {
     /// Whom else hosts may be vouched for by, PEM.
     pub(crate) extra_roots: String,
     pub(crate) credentials: credentials::Credentials,
+    pub(crate) known_hosts: Vec<KnownHost>,
     pub(crate) supply: names::Supply,
     pub(crate) guards: guards::Guards,
     pub(crate) limits: EgressLimits,

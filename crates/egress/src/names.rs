@@ -128,6 +128,7 @@ mod tests {
             blocked: Vec::new(),
             methods: Methods::Any,
             private: Private::none(),
+            login: None,
             limits: PermitLimits::default(),
         }
     }

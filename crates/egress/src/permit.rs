@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use contract::{Host, HostPattern, Private, Reach, Target};
 
+use crate::ssh::Login;
+
 /// What one call may reach.
 #[derive(Clone, Debug)]
 pub struct Permit {
@@ -17,6 +19,8 @@ pub struct Permit {
     pub methods: Methods,
     /// Special addresses that granted hosts may lie at. None means none.
     pub private: Private,
+    /// Whom it logs in to over ssh, if the gate is to sign for it.
+    pub login: Option<Login>,
     /// How much of it.
     pub limits: PermitLimits,
 }

@@ -13,13 +13,14 @@ use std::vec;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, listen, recv, send, socket_with,
-    sockopt,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, recv, send,
+    socket_with, sockopt,
 };
+use rustix::process::fchdir;
 
 use crate::entry::{Kind, open_beneath};
 use crate::mounts::{Use, attach_at, copy_of, restrict, write_file};
-use crate::plan::Guarded;
+use crate::plan::{Guarded, LocalDoor};
 
 /// Where programs that know proxies find one that speaks HTTP.
 const HTTP_PROXY_PORT: u16 = 3128;
@@ -43,6 +44,9 @@ const BUNDLES: [&str; 3] = [
 /// The same and the plan's own authority, for programs that are told by a variable.
 pub const CERTIFICATES: &str = "/etc/toolgate-ca.crt";
 
+/// Where programs find the guard's unix socket, if their plan has one.
+pub const LOCAL_DOOR: &str = "/run/toolgate.sock";
+
 /// Sockets that listen inside a sandbox. A program's connection waits until somebody takes it; once they are closed, every
 /// connection is refused.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub struct Doors {
     pub socks: OwnedFd,
     /// Each port of the plan, at every address.
     pub tcp: Vec<(u16, OwnedFd)>,
+    /// A unix socket at [`LOCAL_DOOR`], if the plan has one.
+    pub local: Option<OwnedFd>,
 }
 
 impl Doors {
@@ -66,31 +72,39 @@ impl Doors {
         let mut next = || descriptors.next();
         let (dns_udp, dns_tcp, http_proxy, socks) = (next()?, next()?, next()?, next()?);
         let tcp = ports.iter().map(|port| Some((*port, next()?))).collect::<Option<_>>()?;
-        Some(Doors { dns_udp, dns_tcp, http_proxy, socks, tcp })
+        Some(Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local: next() })
     }
 
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let services = [&self.dns_udp, &self.dns_tcp, &self.http_proxy, &self.socks];
-        services.into_iter().chain(self.tcp.iter().map(|(_, door)| door)).map(AsFd::as_fd).collect()
+        let ports = self.tcp.iter().map(|(_, door)| door);
+        services.into_iter().chain(ports).chain(&self.local).map(AsFd::as_fd).collect()
     }
 
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.tcp.iter().map(|(port, _)| *port).collect()
     }
 
-    /// Makes them in this network namespace, which must be one of its own.
-    pub(crate) fn make(ports: &[u16]) -> io::Result<Doors> {
+    /// Makes them in this network namespace, which must be one of its own, and in the root that is being built.
+    pub(crate) fn make(guarded: &Guarded, root: Option<&OwnedFd>) -> io::Result<Doors> {
         lead_everything_here()?;
         let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let dns_udp = socket(AddressFamily::INET, SocketType::DGRAM)?;
         bind(&dns_udp, &here(DNS_PORT))?;
-        let tcp = ports.iter().map(|port| Ok((*port, everywhere(*port)?))).collect::<io::Result<_>>()?;
+        let ports = guarded.ports.iter();
+        let tcp = ports.map(|port| Ok((*port, everywhere(*port)?))).collect::<io::Result<_>>()?;
+        let local = match (guarded.local, root) {
+            (LocalDoor::Absent, _) => None,
+            (LocalDoor::Open, Some(root)) => Some(listening_locally(root)?),
+            (LocalDoor::Open, None) => return Err(io::ErrorKind::Unsupported.into()),
+        };
         Ok(Doors {
             dns_udp,
             dns_tcp: listening(here(DNS_PORT))?,
             http_proxy: listening(here(HTTP_PROXY_PORT))?,
             socks: listening(here(SOCKS_PORT))?,
             tcp,
+            local,
         })
     }
 }
@@ -127,6 +141,16 @@ fn socket(family: AddressFamily, kind: SocketType) -> Result<OwnedFd, Errno> {
 fn listening(at: SocketAddr) -> io::Result<OwnedFd> {
     let door = socket(AddressFamily::INET, SocketType::STREAM)?;
     listen_at(door, at)
+}
+
+/// One at a path of the root being built. Programs may connect to it, and can neither remove nor replace it.
+fn listening_locally(root: &OwnedFd) -> io::Result<OwnedFd> {
+    let door = socket(AddressFamily::UNIX, SocketType::STREAM)?;
+    // A path of a socket is looked up from where the process is; it is led elsewhere before anything starts.
+    fchdir(root)?;
+    bind(&door, &SocketAddrUnix::new(LOCAL_DOOR.trim_start_matches('/'))?)?;
+    listen(&door, BACKLOG)?;
+    Ok(door)
 }
 
 /// One that takes connections to this port of any address, of both kinds where the host has both.

@@ -23,7 +23,7 @@ use crate::identity::Identity;
 use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::own;
 use crate::plan::Network;
-use crate::stage_one::{self, Failure};
+use crate::stage_one::{self, Failure, HalfBuilt};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Executable, Used};
 
@@ -103,7 +103,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
         enter_cgroup(&door)?;
     }
-    let doors = guard_network(&orders)?;
+    let doors = guard_network(&orders, built.as_ref())?;
     let landlock = match built {
         Some(built) => {
             stage_two::enter(&built, &orders, sent)?;
@@ -124,13 +124,14 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
 }
 
 /// The ways out of the sandbox's network, if the plan has any.
-fn guard_network(orders: &Orders) -> Result<Option<Doors>, Failure> {
+fn guard_network(orders: &Orders, built: Option<&HalfBuilt>) -> Result<Option<Doors>, Failure> {
     let Network::Guarded(guarded) = &orders.network else { return Ok(None) };
     if !orders.keeps(Control::Network) {
         // It would be the host's network that everything is led away from.
         return Err(Failure { step: Step::Network, error: libc::EPERM });
     }
-    Doors::make(&guarded.ports).map(Some).map_err(Failure::at(Step::Network))
+    let root = built.map(|built| &built.root);
+    Doors::make(guarded, root).map(Some).map_err(Failure::at(Step::Network))
 }
 
 /// Says that stage one is built, and hands over the mount and network namespaces: held by the launcher, they are taken down

@@ -51,7 +51,7 @@ mod zygote;
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 #[cfg(feature = "weaken")]
 pub use doors::lead_everything_to_loopback;
-pub use doors::{CERTIFICATES, Doors};
+pub use doors::{CERTIFICATES, Doors, LOCAL_DOOR};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
 pub use helper::{
     HELPER_ARGUMENT, Hangup, Helper, HelperError, Kept, Request, Response, Running, serve_if_asked,
@@ -64,7 +64,8 @@ pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;
 pub use own::Own;
 pub use plan::{
-    Access, ChangeReport, Content, Directory, Draft, Guarded, Network, Plan, PlanError, Program, Strictness,
+    Access, ChangeReport, Content, Directory, Draft, Guarded, LocalDoor, Network, Plan, PlanError, Program,
+    Strictness,
 };
 pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
 pub use seal::{MAX_SEALED_BYTES, MAX_SEALED_FILES, SealedFile};

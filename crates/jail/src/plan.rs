@@ -114,6 +114,18 @@ pub struct Guarded {
     pub ports: Vec<u16>,
     /// Certificate authorities, in PEM, that programs trust besides the host's.
     pub authority: Option<String>,
+    /// Whether programs find a unix socket of the guard's as well.
+    pub local: LocalDoor,
+}
+
+/// A unix socket of the guard's, at [`crate::LOCAL_DOOR`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LocalDoor {
+    /// There is none.
+    #[default]
+    Absent,
+    /// There is.
+    Open,
 }
 
 /// Whether a list of changed files is wanted; it costs a walk of the writable directories before and after.

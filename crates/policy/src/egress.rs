@@ -37,6 +37,10 @@ pub struct EgressSettings {
     pub credentials: Vec<Credential>,
     /// Where secrets of a vault are to be had.
     pub vault: Option<VaultSettings>,
+    /// The keys of hosts that are reached by ssh, a line each as `known_hosts(5)` has them.
+    pub known_hosts: Vec<String>,
+    /// A file of more of them.
+    pub known_hosts_file: Option<PathBuf>,
     /// How much one call may send and receive.
     pub limits: EgressLimits,
     /// What `http.*` may ask for.
@@ -94,6 +98,8 @@ pub enum CredentialForm {
         /// Which service.
         service: String,
     },
+    /// In no request: as the key that the gate signs with for whoever logs in over ssh.
+    SshKey,
 }
 
 /// Where a secret is to be had.
@@ -199,6 +205,8 @@ impl Default for EgressSettings {
             extra_roots: None,
             credentials: Vec::new(),
             vault: None,
+            known_hosts: Vec::new(),
+            known_hosts_file: None,
             limits: EgressLimits::default(),
             http: HttpSettings::default(),
         }

@@ -314,6 +314,7 @@ impl<In: DeserializeOwned, Out: Serialize> Built<In, Out> {
             before: Vec::new(),
             stages: line.stages,
             git: None,
+            login: None,
             // So that what is written reads the same whatever language the host speaks.
             variables: [("LC_ALL".to_owned(), "C.UTF-8".to_owned())].into(),
             timeout: self.contract.timeout(),

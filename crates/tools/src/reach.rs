@@ -5,12 +5,14 @@
 use std::time::Duration;
 
 use contract::{Attempt, EgressClass, Reason, RunFacts};
+pub(crate) use egress::Login;
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
 use egress::{Denial, Egress, Event, OpenGrant, Outcome, Permit, PermitLimits};
-use jail::{Doors, Guarded};
+use jail::{Doors, Guarded, LOCAL_DOOR, LocalDoor};
 use policy::{EgressLimits, EgressSettings, Grant};
 
+use crate::inside::SshInside;
 use crate::surroundings::Surroundings;
 
 /// As many refusals as a model is told of.
@@ -30,8 +32,14 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// The way out that a grant has; nothing if it names no place. `reading` is what one does that only reads.
-    pub(crate) fn of(grant: &Grant, at: &Surroundings, reading: Methods) -> Result<Option<Way>, Reason> {
+    /// The way out that a grant has; nothing if it names no place. `reading` is what one does that only reads, and `login`
+    /// whom it logs in to over ssh.
+    pub(crate) fn of(
+        grant: &Grant,
+        at: &Surroundings,
+        reading: Methods,
+        login: Option<Login>,
+    ) -> Result<Option<Way>, Reason> {
         let authority = grant.authority();
         if authority.hosts.is_empty() {
             return Ok(None);
@@ -50,6 +58,7 @@ impl Way {
             blocked: authority.blocked.clone(),
             methods,
             private: settings.private.clone(),
+            login: login.filter(|login| egress.signs_for(&login.target)),
             limits,
         };
         Ok(Some(Way { egress: egress.clone(), permit }))
@@ -58,13 +67,27 @@ impl Way {
     /// What the sandbox needs for it.
     pub(crate) fn guarded(&self) -> Guarded {
         let ports = self.permit.reach.iter().map(|reach| reach.port).collect();
-        Guarded { ports, authority: self.egress.trusted_inside(&self.permit) }
+        let local = if self.permit.login.is_some() { LocalDoor::Open } else { LocalDoor::Absent };
+        Guarded { ports, authority: self.egress.trusted_inside(&self.permit), local }
+    }
+
+    /// What ssh is told inside, to log in to this place. A host whose key nobody has configured is not spoken to.
+    pub(crate) fn ssh(&self, login: &Login) -> Result<SshInside, Reason> {
+        let known = self.egress.known_hosts(&login.target);
+        if known.is_empty() {
+            let why = format!("no key of `{}` is known, and none is learnt", login.target);
+            return Err(Reason::host_not_allowed(why).with_hint(
+                "whoever runs this gate can add it: `egress.known_hosts`, a line such as `example.com ssh-ed25519 AAAA…`",
+            ));
+        }
+        let signer = self.permit.login.is_some().then(|| LOCAL_DOOR.to_owned());
+        Ok(SshInside { known_hosts: known, signer })
     }
 
     /// Posts the guard. If that fails the doors are closed, and nobody is reached.
     pub(crate) fn open(self, doors: Doors) -> Option<OpenGrant> {
-        let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp } = doors;
-        let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp };
+        let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
+        let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local };
         self.egress.open(self.permit, doors).ok()
     }
 }
@@ -101,6 +124,8 @@ pub(crate) fn why_not_reached(usage: &Usage) -> Option<Reason> {
         | Denial::Unreachable
         | Denial::Untrusted
         | Denial::NoCredential
+        | Denial::EncryptedKey
+        | Denial::UnfitKey
         | Denial::TooSlow
         | Denial::Idle => Reason::tool_failed(why),
         _ => Reason::host_not_allowed(why)

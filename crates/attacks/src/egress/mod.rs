@@ -8,6 +8,7 @@ mod places;
 mod repositories;
 mod requests;
 mod secrets;
+mod ssh;
 mod talk;
 mod trip;
 mod ways;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("requests", requests::cases()),
         ("secrets", secrets::cases()),
         ("repositories", repositories::cases()),
+        ("ssh", ssh::cases()),
         ("clients", clients::cases()),
     ]
 }

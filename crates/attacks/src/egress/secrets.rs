@@ -104,7 +104,7 @@ fn look_for_secret(stand: &Stand<'_>) -> Try<Effect> {
 }
 
 /// Files beneath a folder that hold a text.
-fn find_in(folder: &Path, text: &[u8], holding: &mut Vec<String>) -> Try<()> {
+pub(super) fn find_in(folder: &Path, text: &[u8], holding: &mut Vec<String>) -> Try<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {

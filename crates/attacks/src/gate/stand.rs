@@ -335,6 +335,7 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
             extra_roots: crate::world::World::get()?.authority().to_owned(),
             credentials: egress.credentials.iter().filter_map(credential).collect(),
             vault: None,
+            known_hosts: known_hosts(egress)?,
             limits: egress::EgressLimits::default(),
             clock: clock.as_function(),
         };
@@ -359,16 +360,24 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
     Ok(Engine::open(options).await?)
 }
 
+fn known_hosts(egress: &policy::EgressSettings) -> Try<Vec<egress::KnownHost>> {
+    let mut known = Vec::new();
+    for line in &egress.known_hosts {
+        known.extend(egress::KnownHost::parse(line)?);
+    }
+    Ok(known)
+}
+
 /// Of those that attacks use.
 fn credential(of: &policy::Credential) -> Option<egress::Credential> {
-    match (&of.form, &of.from) {
-        (policy::CredentialForm::Bearer, policy::SecretSource::File(file)) => Some(egress::Credential {
-            to: of.to.clone(),
-            injection: egress::Injection::Bearer,
-            source: egress::SecretSource::File(file.clone()),
-        }),
-        _ => None,
-    }
+    let injection = match of.form {
+        policy::CredentialForm::Bearer => egress::Injection::Bearer,
+        policy::CredentialForm::SshKey => egress::Injection::SshKey,
+        _ => return None,
+    };
+    let policy::SecretSource::File(file) = &of.from else { return None };
+    let source = egress::SecretSource::File(file.clone());
+    Some(egress::Credential { to: of.to.clone(), injection, source })
 }
 
 fn store_url(home: &Path) -> String {

@@ -6,6 +6,7 @@
 mod git;
 mod names;
 mod space;
+mod ssh;
 mod web;
 
 use std::net::IpAddr;
@@ -15,6 +16,7 @@ use crate::Try;
 
 pub(crate) use git::serve_beneath;
 pub use space::enter_if_possible;
+pub(crate) use ssh::serve_ssh;
 
 /// Where the world's name server is.
 pub(crate) const NAME_SERVER: &str = "9.9.9.9:53";

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use contract::{Reach, ReachError, preset};
 use egress::{Egress, EgressSettings, Event, Methods, OpenGrant, Outcome, Permit, Usage};
-use jail::{Doors, Guarded, Report};
+use jail::{Doors, Guarded, LocalDoor, Report};
 use sandbox::{Job, Native, Profile};
 use tokio::runtime::Runtime;
 
@@ -63,8 +63,8 @@ impl Way {
         let configured = policy::EgressSettings { credentials: Vec::new(), vault: None, ..configured };
         let settings = way_out::settings_of(&configured).map_err(not_guarded)?;
         let limits = tools::permit_limits(&configured.limits, arguments.timeout);
-        let permit =
-            Permit { reach, blocked: configured.block, methods: Methods::Any, private: ranges, limits };
+        let (blocked, methods) = (configured.block, Methods::Any);
+        let permit = Permit { reach, blocked, methods, private: ranges, login: None, limits };
         Ok(Some(Way { settings, permit }))
     }
 
@@ -74,6 +74,7 @@ impl Way {
         Guarded {
             ports: self.permit.reach.iter().map(|reach| reach.port).collect(),
             authority: (!roots.trim().is_empty()).then(|| roots.clone()),
+            local: LocalDoor::Absent,
         }
     }
 
@@ -125,8 +126,8 @@ impl Guard {
         let runtime = Runtime::new().context("cannot start the egress guard")?;
         let open = {
             let _entered = runtime.enter();
-            let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp } = doors;
-            let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp };
+            let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
+            let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local };
             Egress::new(settings)?.open(permit, doors)?
         };
         Ok(Guard { runtime, open })

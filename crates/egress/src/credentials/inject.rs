@@ -36,8 +36,8 @@ pub(super) async fn put(
         }
         Injection::Query { name } => put_query(&mut request, name, secret)?,
         Injection::BodyPlaceholder { placeholder } => return put_body(request, placeholder, secret).await,
-        // A signature covers the others, and is not one of them.
-        Injection::AwsSigV4 { .. } => return Err(Denial::NoCredential),
+        // A signature covers the others, and is not one of them; a key for ssh is in no request.
+        Injection::AwsSigV4 { .. } | Injection::SshKey => return Err(Denial::NoCredential),
     }
     Ok(request)
 }

@@ -5,6 +5,7 @@
 //! # Invariants
 //! - A secret goes to the hosts it is configured for, proved by its certificate, and nowhere else. A placeholder that
 //!   goes anywhere else stays what it is: text.
+//! - A key for ssh is never put into anything: see `ssh`.
 //! - What the caller sent in the secret's place is replaced, not kept beside it.
 //! - A secret that cannot be had stops the request.
 //! - A host that says a secret back as it got it is not heard saying it.
@@ -31,6 +32,7 @@ use crate::events::Denial;
 use crate::permit::Permit;
 use crate::request::Body;
 use crate::resolve::Resolver;
+use crate::ssh::SigningKey;
 use crate::tls::Tls;
 use source::Fetcher;
 
@@ -79,6 +81,8 @@ pub enum Injection {
         /// Such as `s3`.
         service: String,
     },
+    /// In no request: it is the private key, in the form of OpenSSH, that the gate signs with for whoever logs in over ssh.
+    SshKey,
 }
 
 /// Headers that say whom a request is for and where it ends.
@@ -91,6 +95,8 @@ const MIN_PLACEHOLDER: usize = 8;
 pub(crate) struct Credentials {
     /// Those for one host before those for many, so that the first for a place of a request counts.
     all: Vec<Credential>,
+    /// Those that sign for ssh, in the same order. No request gets them.
+    keys: Vec<Credential>,
     fetcher: Fetcher,
     clock: fn() -> i64,
 }
@@ -115,7 +121,29 @@ impl Credentials {
             }
         }
         credentials.sort_by_key(|credential| !matches!(credential.to.host, HostPattern::Exact(_)));
-        Ok(Credentials { all: credentials, fetcher: Fetcher::new(vault), clock })
+        let (keys, all) =
+            credentials.into_iter().partition(|credential| credential.injection == Injection::SshKey);
+        Ok(Credentials { all, keys, fetcher: Fetcher::new(vault), clock })
+    }
+
+    /// Whether there is a key to log in to the place with.
+    pub(crate) fn signs_for(&self, target: &Target) -> bool {
+        self.keys.iter().any(|credential| credential.to.covers(target))
+    }
+
+    /// The key to log in to the place with.
+    pub(crate) async fn signing_key(
+        &self,
+        target: &Target,
+        resolver: &Arc<Resolver>,
+        tls: &Tls,
+    ) -> Result<SigningKey, Denial> {
+        let mut keys = self.keys.iter().enumerate();
+        let found = keys.find(|(_, credential)| credential.to.covers(target));
+        let (number, credential) = found.ok_or(Denial::NoCredential)?;
+        // Their numbers follow those of the others.
+        let number = self.all.len() + number;
+        SigningKey::read(&self.fetcher.fetch(number, &credential.source, resolver, tls).await?)
     }
 
     /// Whether requests to the place get a secret.
@@ -210,6 +238,6 @@ fn header_of(injection: &Injection) -> Option<&str> {
     match injection {
         Injection::Header { name } => Some(name),
         Injection::Bearer | Injection::Basic { .. } | Injection::AwsSigV4 { .. } => Some("authorization"),
-        Injection::Query { .. } | Injection::BodyPlaceholder { .. } => None,
+        Injection::Query { .. } | Injection::BodyPlaceholder { .. } | Injection::SshKey => None,
     }
 }

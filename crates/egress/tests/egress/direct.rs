@@ -381,7 +381,7 @@ fn drop_ends_connections() {
         let mut stream = inside.connect("a.test", 7000).await;
         stream.write_all(b"x\n").await.unwrap();
         stream.read_exact(&mut [0; 2]).await.unwrap();
-        let crate::world::Inside { sandbox, grant } = inside;
+        let crate::world::Inside { sandbox, grant, .. } = inside;
         drop(grant);
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0);
         // The doors are gone as well; the tasks that held them need a moment to be dropped.

@@ -18,6 +18,7 @@ mod hosts;
 mod nameserver;
 mod namespaces;
 mod secrets;
+mod signer;
 mod web;
 mod world;
 
@@ -36,7 +37,7 @@ fn main() {
         return;
     }
     let arguments = Arguments::from_iter(namespaces::arguments());
-    let tests = [direct::TESTS, web::TESTS, doors::TESTS, secrets::TESTS].concat();
+    let tests = [direct::TESTS, web::TESTS, doors::TESTS, secrets::TESTS, signer::TESTS].concat();
     let trials = tests.into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

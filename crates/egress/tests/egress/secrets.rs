@@ -256,6 +256,7 @@ fn bad_credentials() {
             extra_roots: String::new(),
             credentials,
             vault: None,
+            known_hosts: Vec::new(),
             limits: egress::EgressLimits::default(),
             clock: crate::world::now,
         })

@@ -1,6 +1,8 @@
 //! An outside with its resolver, a gate's way out, and sandboxes with a grant.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as LocalAddr, UnixListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -42,6 +44,7 @@ impl World {
             extra_roots: authority().pem(),
             credentials: Vec::new(),
             vault: None,
+            known_hosts: Vec::new(),
             limits: EgressLimits { handshake: Duration::from_secs(5), ..EgressLimits::default() },
             clock: now,
         };
@@ -59,15 +62,18 @@ impl World {
         let mut ports: Vec<u16> = permit.reach.iter().map(|reach| reach.port).collect();
         ports.sort_unstable();
         ports.dedup();
+        let signer = signer_address();
+        let door = UnixListener::bind_addr(&signer).unwrap();
         let doors = Doors {
             dns_udp: sandbox.bind_udp("127.0.0.1:53"),
             dns_tcp: sandbox.listen("127.0.0.1:53"),
             http_proxy: sandbox.listen("127.0.0.1:3128"),
             socks: sandbox.listen("127.0.0.1:1080"),
             tcp: ports.into_iter().map(|port| (port, sandbox.listen(&format!("[::]:{port}")))).collect(),
+            signer: Some(door.into()),
         };
         let grant = self.egress.open(permit, doors).unwrap();
-        Inside { sandbox, grant }
+        Inside { sandbox, grant, signer }
     }
 }
 
@@ -77,6 +83,7 @@ pub(crate) fn permit(reach: &[&str]) -> Permit {
         blocked: Vec::new(),
         methods: Methods::Any,
         private: Private::none(),
+        login: None,
         limits: PermitLimits::default(),
     }
 }
@@ -85,6 +92,8 @@ pub(crate) fn permit(reach: &[&str]) -> Permit {
 pub(crate) struct Inside {
     pub(crate) sandbox: Sandbox,
     pub(crate) grant: OpenGrant,
+    /// Where the signer is asked.
+    pub(crate) signer: LocalAddr,
 }
 
 impl Inside {
@@ -151,6 +160,13 @@ pub(crate) fn question(name: &str, kind: u16) -> Vec<u8> {
     bytes.extend([0, 1]);
     bytes.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
     bytes
+}
+
+/// A socket of its own for each signer, without a file.
+fn signer_address() -> LocalAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let name = format!("toolgate-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    LocalAddr::from_abstract_name(name).unwrap()
 }
 
 /// An address of the outside that no other test has.

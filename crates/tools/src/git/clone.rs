@@ -94,6 +94,7 @@ fn work(input: &CloneInput) -> Result<Work, Reason> {
     let work = Work::change("vcs:read", Some(&directory), vec![clone], line);
     Ok(Work {
         used: GitUse::Clone(remote.transport()),
+        login: remote.login(),
         out: Some((remote.target().clone(), EgressClass::ReadOnly)),
         ..work
     })

@@ -94,6 +94,7 @@ fn work(input: &FetchInput) -> Result<Work, Reason> {
     let work = Work::change("vcs:read", input.repository.as_ref(), Vec::new(), line);
     Ok(Work {
         used: GitUse::Exchange(url.transport()),
+        login: url.login(),
         out: Some((url.target().clone(), EgressClass::ReadOnly)),
         ..work
     })

@@ -38,10 +38,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::inside::{GitUse, Stage};
+use crate::inside::{GitUse, Stage, Transport};
 use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of};
 use crate::pipeline::{Commands, Cut, Ended, Ready, SHOWN, cut, danger_of, facets_of};
+use crate::reach::Login;
 use crate::surroundings::Surroundings;
 use crate::tool::{CallKind, Ran, Tool, check_grant};
 use line::Line;
@@ -87,6 +88,8 @@ struct Work {
     paths: Vec<String>,
     /// Whom it reaches, and what leaves the machine.
     out: Option<(Target, EgressClass)>,
+    /// Whom it logs in to on the way, if that is by ssh.
+    login: Option<Login>,
 }
 
 impl Work {
@@ -99,6 +102,7 @@ impl Work {
             line,
             paths: Vec::new(),
             out: None,
+            login: None,
         }
     }
 
@@ -287,6 +291,7 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Built<In, Out> {
             before: work.before.into_iter().map(stage).collect::<Result<_, Reason>>()?,
             stages: vec![work.line.into_stage(&directory, &guard, left_out)?],
             git: Some(work.used),
+            login: work.login,
             variables: [("LC_ALL".to_owned(), "C.UTF-8".to_owned())].into(),
             timeout: self.contract.timeout(),
         })
@@ -294,10 +299,11 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Built<In, Out> {
 
     fn answer(&self, input: &In, used: Option<GitUse>, mut ended: Ended) -> Ran {
         let read = match ended.failure.take() {
-            Some(reason) => Err(reason),
+            Some(reason) => Err(why_not_logged_in(used, &ended).unwrap_or(reason)),
             None => ended.whole().and_then(|code| match code {
                 0 => (self.read)(input, &ended.stdout),
-                code => Err(Reason::tool_failed(format!("git ended with exit code {code}"))),
+                code => Err(why_not_logged_in(used, &ended)
+                    .unwrap_or_else(|| Reason::tool_failed(format!("git ended with exit code {code}")))),
             }),
         };
         let read = read.and_then(|answer| {
@@ -328,6 +334,25 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Built<In, Out> {
             }
         }
     }
+}
+
+/// Why ssh did not get as far as git, in words that say who can mend it.
+fn why_not_logged_in(used: Option<GitUse>, ended: &Ended) -> Option<Reason> {
+    if used.and_then(GitUse::transport) != Some(Transport::Ssh) {
+        return None;
+    }
+    let said = String::from_utf8_lossy(&ended.stderr);
+    if said.contains("Host key verification failed") {
+        let why = "the host's key is none that is known for it, so it was not spoken to";
+        return Some(Reason::host_not_allowed(why).with_hint(
+            "if the host has changed its key, whoever runs this gate can say so in `egress.known_hosts`",
+        ));
+    }
+    said.contains("Permission denied (").then(|| {
+        Reason::tool_failed("the host did not let us log in").with_hint(
+            "whoever runs this gate can give it a key for the host: `ssh_key: true` in `egress.credentials`",
+        )
+    })
 }
 
 fn parse<In: DeserializeOwned>(arguments: &Value) -> Result<In, Reason> {

@@ -81,6 +81,7 @@ fn work(input: &PushInput) -> Result<Work, Reason> {
     let work = Work::change("vcs:push", input.repository.as_ref(), Vec::new(), line);
     Ok(Work {
         used: GitUse::Exchange(url.transport()),
+        login: url.login(),
         out: Some((url.target().clone(), EgressClass::Write)),
         ..work
     })

@@ -10,6 +10,7 @@ use contract::{Host, Reason, Target};
 
 use crate::inside::Transport;
 use crate::path::{shown, shown_address};
+use crate::reach::Login;
 
 const MAX_ADDRESS: usize = 2048;
 
@@ -119,6 +120,14 @@ impl Remote {
         match self.way {
             Way::Https => Transport::Https,
             Way::Ssh | Way::Scp => Transport::Ssh,
+        }
+    }
+
+    /// Whom git logs in to, where it is reached by ssh.
+    pub(super) fn login(&self) -> Option<Login> {
+        match self.way {
+            Way::Https => None,
+            Way::Ssh | Way::Scp => Some(Login { target: self.target.clone(), user: self.user.clone() }),
         }
     }
 

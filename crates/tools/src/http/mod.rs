@@ -177,7 +177,7 @@ impl HttpRequest {
         check_grant(grant, &self.contract, arguments, at)?;
         let asked = Asked::parse(arguments.value(), &self.settings)?;
         let authority = grant.authority();
-        let way = Way::of(grant, at, Methods::ReadOnly)?
+        let way = Way::of(grant, at, Methods::ReadOnly, None)?
             .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?;
         let places = Places { reach: authority.hosts.clone(), blocked: authority.blocked.clone() };
         let order = Order {

@@ -40,6 +40,15 @@ pub(crate) enum Transport {
     Ssh,
 }
 
+/// What ssh knows inside: whom it may believe, and who signs for it. Nothing of it is secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SshInside {
+    /// The keys of the host, a line each as `known_hosts(5)` has them.
+    pub(crate) known_hosts: Vec<String>,
+    /// Where somebody signs for it, if anybody does.
+    pub(crate) signer: Option<String>,
+}
+
 impl GitUse {
     /// How it reaches another host, if it does.
     pub(crate) fn transport(self) -> Option<Transport> {
@@ -136,23 +145,42 @@ const VARIABLES: [(&str, &str); 13] = [
 ];
 
 /// What ssh is told: of the host's and its user's settings it reads none, it asks nobody, it talks to no host whose key is not
-/// known, and it passes nothing on.
+/// among those that it was given, it has no key of its own, and it passes nothing on.
 const SSH: &str = "ssh -F /dev/null -o BatchMode=yes -o StrictHostKeyChecking=yes -o UpdateHostKeys=no \
-    -o GlobalKnownHostsFile=/etc/ssh/ssh_known_hosts -o UserKnownHostsFile=/dev/null -o ForwardAgent=no \
-    -o ClearAllForwardings=yes -o PermitLocalCommand=no -o ProxyCommand=none -o ControlMaster=no -o ControlPath=none";
+    -o VerifyHostKeyDNS=no -o GlobalKnownHostsFile=/dev/null -o IdentityFile=none -o PreferredAuthentications=publickey \
+    -o ForwardAgent=no -o ClearAllForwardings=yes -o PermitLocalCommand=no -o ProxyCommand=none -o ControlMaster=no \
+    -o ControlPath=none";
+
+/// The file with the keys of hosts, in the scratch home.
+const KNOWN_HOSTS: &str = ".known_hosts";
 
 /// The variables with which git is started where this process is, if it may be.
-pub(super) fn variables(used: GitUse) -> Result<Vec<(String, String)>, Reason> {
+pub(super) fn variables(used: GitUse, ssh: Option<&SshInside>) -> Result<Vec<(String, String)>, Reason> {
+    if let Some(ssh) = ssh {
+        write_known_hosts(ssh)?;
+    }
     let settings: Vec<(String, String)> =
         SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     if matches!(used, GitUse::Clone(_)) {
         check_empty()?;
-        return Ok(environment(used, &settings));
+        return Ok(environment(used, ssh, &settings));
     }
     check_place()?;
-    let own = own_settings(&environment(used, &settings))?;
+    let own = own_settings(&environment(used, ssh, &settings))?;
     let more = outrank(&own, used)?;
-    Ok(environment(used, &[settings, more].concat()))
+    Ok(environment(used, ssh, &[settings, more].concat()))
+}
+
+fn write_known_hosts(ssh: &SshInside) -> Result<(), Reason> {
+    let lines: String = ssh.known_hosts.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(Path::new(HOME).join(KNOWN_HOSTS), lines)
+        .map_err(|_| Reason::tool_failed("the keys of hosts cannot be written into the sandbox"))
+}
+
+/// How ssh is started.
+fn ssh_command(ssh: Option<&SshInside>) -> String {
+    let signer = ssh.and_then(|ssh| ssh.signer.as_deref()).unwrap_or("none");
+    format!("{SSH} -o UserKnownHostsFile={HOME}/{KNOWN_HOSTS} -o IdentityAgent={signer}")
 }
 
 /// ATTACK(git-directory-elsewhere): a link or a file in the place of `.git`, or a `commondir` in it, leads to settings
@@ -192,20 +220,24 @@ fn check_empty() -> Result<(), Reason> {
     }
 }
 
-fn environment(used: GitUse, settings: &[(String, String)]) -> Vec<(String, String)> {
+fn environment(
+    used: GitUse,
+    ssh: Option<&SshInside>,
+    settings: &[(String, String)],
+) -> Vec<(String, String)> {
     let fixed = VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     // Of this home there is only what the worker has written.
     let home = Path::new(HOME).join(".gitconfig").to_string_lossy().into_owned();
     let locks = if used == GitUse::Look { "0" } else { "1" };
     let (protocols, ssh) = match used.transport() {
-        None => ("", "false"),
-        Some(Transport::Https) => ("https", "false"),
-        Some(Transport::Ssh) => ("ssh", SSH),
+        None => ("", "false".to_owned()),
+        Some(Transport::Https) => ("https", "false".to_owned()),
+        Some(Transport::Ssh) => ("ssh", ssh_command(ssh)),
     };
     let own = [
         // ATTACK(git-transport): whatever a setting permits, this is the only way there is.
         ("GIT_ALLOW_PROTOCOL".to_owned(), protocols.to_owned()),
-        ("GIT_SSH_COMMAND".to_owned(), ssh.to_owned()),
+        ("GIT_SSH_COMMAND".to_owned(), ssh),
         ("GIT_SSH_VARIANT".to_owned(), "ssh".to_owned()),
         ("GIT_CONFIG_GLOBAL".to_owned(), home),
         ("GIT_OPTIONAL_LOCKS".to_owned(), locks.to_owned()),
@@ -349,7 +381,7 @@ mod tests {
     #[test]
     fn only_what_reaches_out_has_a_way_to() {
         let protocols = |used| {
-            let all = environment(used, &[]);
+            let all = environment(used, None, &[]);
             all.into_iter().find(|(name, _)| name == "GIT_ALLOW_PROTOCOL").map(|(_, value)| value)
         };
         assert_eq!(protocols(GitUse::Look).as_deref(), Some(""));
@@ -360,7 +392,7 @@ mod tests {
 
     #[test]
     fn every_setting_has_its_number() {
-        let all = environment(GitUse::Look, &[setting("a.b", "c"), setting("d.e", "f")]);
+        let all = environment(GitUse::Look, None, &[setting("a.b", "c"), setting("d.e", "f")]);
         let value = |name: &str| all.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         assert_eq!(value("GIT_CONFIG_COUNT"), Some("2"));
         assert_eq!((value("GIT_CONFIG_KEY_1"), value("GIT_CONFIG_VALUE_1")), (Some("d.e"), Some("f")));

@@ -22,7 +22,7 @@ use std::io::{self, Write as _};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-pub(crate) use git::{GitUse, Transport};
+pub(crate) use git::{GitUse, SshInside, Transport};
 pub(crate) use pipeline::{Chunk, End, Pipeline, PipelineError, Stage, StageEnd};
 
 use crate::files::{FileCall, FileResult};

@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::process::{Pid, PidfdFlags, fchdir, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-use super::git::{self, GitUse};
+use super::git::{self, GitUse, SshInside};
 use super::root::Root;
 use super::{close_to_neighbours, operand};
 use crate::path::Beneath;
@@ -37,6 +37,8 @@ pub(crate) struct Pipeline {
     pub(crate) stages: Vec<Stage>,
     /// Whether they are git's: then it is told first what no repository may tell it otherwise.
     pub(crate) git: Option<GitUse>,
+    /// What ssh knows, where git reaches out by it.
+    pub(crate) ssh: Option<SshInside>,
     /// What must be as it was when people were asked.
     pub(crate) check: Option<Check>,
     /// Bytes of each stream that are sent to the gate; the rest is read and counted.
@@ -179,7 +181,7 @@ fn run(pipeline: &Pipeline) -> Result<End, PipelineError> {
     }
     enter(pipeline).map_err(|_| PipelineError::Directory)?;
     let variables = match pipeline.git {
-        Some(used) => git::variables(used).map_err(PipelineError::Repository)?,
+        Some(used) => git::variables(used, pipeline.ssh.as_ref()).map_err(PipelineError::Repository)?,
         None => Vec::new(),
     };
     for stage in &pipeline.before {

@@ -24,7 +24,7 @@ pub(crate) use show::{Cut, SHOWN, cut};
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{GitUse, Pipeline, Stage, Trade, Transport};
 use crate::operands::{InForce, Sealed, Sought, Words, words_of};
-use crate::reach::{Methods, Way, refusals_of, with_usage};
+use crate::reach::{Login, Methods, Way, refusals_of, with_usage};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
@@ -43,6 +43,8 @@ pub(crate) struct Commands {
     pub(crate) stages: Vec<Stage>,
     /// Whether they are git's.
     pub(crate) git: Option<GitUse>,
+    /// Whom git logs in to, where it reaches out by ssh.
+    pub(crate) login: Option<Login>,
     pub(crate) variables: BTreeMap<String, String>,
     /// How long they may take; the grant may have less.
     pub(crate) timeout: Duration,
@@ -127,10 +129,14 @@ impl Commands {
             // Who speaks there is git itself, told to fetch; ssh shows nobody what it says.
             Some(Transport::Ssh) => Methods::Any,
         };
-        let way = Way::of(grant, at, reading)?;
+        let way = Way::of(grant, at, reading, self.login.clone())?;
         if (self.profile == Profile::Networked || transport.is_some()) && way.is_none() {
             return Err(no_network());
         }
+        let ssh = match (&way, &self.login) {
+            (Some(way), Some(login)) => Some(way.ssh(login)?),
+            _ => None,
+        };
         let root = grant.workspace();
         let writes = profile.may_write() && authority.access == WorkspaceAccess::Write;
         if profile.may_write() && !writes {
@@ -175,6 +181,7 @@ impl Commands {
             before: self.before,
             stages: self.stages,
             git: self.git,
+            ssh,
             check: at.in_force().map(check),
             most,
         };

@@ -115,6 +115,7 @@ fn commands_of(arguments: &Canonical, names: &Names) -> Result<Commands, Reason>
         before: Vec::new(),
         stages: stages_of(&input),
         git: None,
+        login: None,
         timeout: Duration::from_secs(input.timeout.unwrap_or(TIMEOUT)),
         directory: input.cwd.unwrap_or_else(|| ".".to_owned()),
         variables: input.env,

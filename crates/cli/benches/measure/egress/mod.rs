@@ -17,7 +17,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use contract::{Private, Reach};
 use egress::{Egress, EgressLimits, EgressSettings, Methods, Permit, PermitLimits};
-use jail::{ChangeReport, Guarded, Helper, Limits, Names, Outcome, Program, Request, Strictness};
+use jail::{ChangeReport, Guarded, Helper, Limits, LocalDoor, Names, Outcome, Program, Request, Strictness};
 use sandbox::{Host, Launcher, PlanRequest, Profile, Proofs};
 use tokio::runtime::Runtime;
 
@@ -207,7 +207,7 @@ impl Way for Walled<'_> {
             write: Vec::new(),
             variables: Vec::new(),
             names: Names::default(),
-            guarded: Some(Guarded { ports: vec![self.port], authority: None }),
+            guarded: Some(Guarded { ports: vec![self.port], authority: None, local: LocalDoor::Absent }),
             limits: Limits::default(),
             changes: ChangeReport::Skip,
             strictness: Strictness::Report,
@@ -241,14 +241,15 @@ fn settings() -> EgressSettings {
         extra_roots: String::new(),
         credentials: Vec::new(),
         vault: None,
+        known_hosts: Vec::new(),
         limits: EgressLimits::default(),
         clock: || 0,
     }
 }
 
 fn doors_of(doors: jail::Doors) -> egress::Doors {
-    let jail::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp } = doors;
-    egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp }
+    let jail::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
+    egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local }
 }
 
 /// For the server of this process alone.
@@ -261,6 +262,7 @@ fn permit(port: u16) -> Result<Permit> {
         blocked: Vec::new(),
         methods: Methods::Any,
         private,
+        login: None,
         limits: PermitLimits { bytes: u64::MAX, ..PermitLimits::default() },
     })
 }

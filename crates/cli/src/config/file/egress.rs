@@ -31,6 +31,13 @@ pub(crate) struct Egress {
     pub(crate) extra_roots: Given<String>,
     /// Secrets that are added to requests on their way out; no sandbox ever has them. Default: none.
     pub(crate) credentials: Given<Vec<At<CredentialFile>>>,
+    /// The keys of hosts that git reaches by ssh, a line each as in `known_hosts(5)`: `example.com ssh-ed25519 AAAA…`, or
+    /// `[example.com]:2222 …` for another port than 22. No other host is spoken to by ssh, and no key is learnt. Default: none.
+    #[serde(alias = "knownHosts")]
+    pub(crate) known_hosts: Given<Vec<At<String>>>,
+    /// A file of more such lines. Default: none.
+    #[serde(alias = "knownHostsFile")]
+    pub(crate) known_hosts_file: Given<String>,
     /// Where secrets named `vault:` are to be had. Default: nowhere.
     pub(crate) vault: Given<VaultFile>,
     /// How much one call may send and receive.
@@ -41,7 +48,7 @@ pub(crate) struct Egress {
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CredentialFile {
-    /// To which host: `api.example.com`, or with a port other than 443. Must be given.
+    /// To which host: `api.example.com`, or with a port other than 443 (22 for `ssh_key`). Must be given.
     pub(crate) host: Given<String>,
     /// Where the secret is to be had: `env:NAME` (the environment of the gate), `file:PATH`, `vault:PATH#FIELD` or
     /// `keyring:NAME`. Must be given.
@@ -58,6 +65,10 @@ pub(crate) struct CredentialFile {
     pub(crate) body: Given<String>,
     /// As the key of a signature, in the way of AWS (version 4).
     pub(crate) sigv4: Given<Sigv4File>,
+    /// In no request: the secret is a private key in the form of OpenSSH, without a passphrase, that the gate signs with when
+    /// git logs in to the host by ssh.
+    #[serde(alias = "sshKey")]
+    pub(crate) ssh_key: Given<bool>,
 }
 
 /// What a signature names besides its key. Each must be given.

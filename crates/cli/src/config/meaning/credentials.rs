@@ -21,7 +21,8 @@ impl Reader {
                 self.refuse(at.place, format!("`{key}` is missing in a credential"));
             }
         }
-        let to = file.host.at().and_then(|host| self.secret_place(host, private));
+        let usual = if file.ssh_key.get() == Some(&true) { 22 } else { 443 };
+        let to = file.host.at().and_then(|host| self.secret_place(host, usual, private));
         let from = file.from.at().and_then(|from| self.source(from));
         let form = self.form(at);
         Some(Credential { to: to?, form: form?, from: from? })
@@ -37,9 +38,10 @@ impl Reader {
             file.query.at().is_some(),
             file.body.at().is_some(),
             file.sigv4.at().is_some(),
+            file.ssh_key.get() == Some(&true),
         ];
         if given.into_iter().filter(|given| *given).count() != 1 {
-            let why = "a credential is added in one way: `header`, `bearer: true`, `basic`, `query`, `body` or `sigv4`";
+            let why = "a credential is added in one way: `header`, `bearer: true`, `basic`, `query`, `body`, `sigv4` or `ssh_key: true`";
             self.refuse(at.place, why);
             return None;
         }
@@ -54,6 +56,9 @@ impl Reader {
         }
         if let Some(placeholder) = self.word("body", &file.body) {
             return Some(CredentialForm::Body { placeholder });
+        }
+        if file.ssh_key.get() == Some(&true) {
+            return Some(CredentialForm::SshKey);
         }
         let Some(sigv4) = file.sigv4.at() else {
             return (file.bearer.get() == Some(&true)).then_some(CredentialForm::Bearer);

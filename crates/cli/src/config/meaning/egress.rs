@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use contract::{Category, HostPattern, Private, Reach, ReachError, Target, preset, show_hidden};
+use egress::KnownHost;
 use policy::{
     Credential, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, ToolGlob, ToolPlaces,
     VaultSettings,
@@ -44,6 +45,8 @@ impl Reader {
             extra_roots: file.extra_roots.at().and_then(|path| self.path(path)),
             credentials: self.credentials(file, &built_in.private),
             vault: file.vault.at().and_then(|vault| self.vault(vault)),
+            known_hosts: self.known_hosts(&file.known_hosts),
+            known_hosts_file: file.known_hosts_file.at().and_then(|path| self.path(path)),
             limits: file.limits.get().map(|limits| self.egress_limits(limits)).unwrap_or_default(),
             http: self.http(tree.tools.get().and_then(|tools| tools.http.get())),
             ..built_in
@@ -216,6 +219,21 @@ impl Reader {
         read
     }
 
+    /// Keys of hosts, a line for each host.
+    fn known_hosts(&mut self, list: &Given<Vec<At<String>>>) -> Vec<String> {
+        let mut known = Vec::new();
+        for line in list.get().into_iter().flatten() {
+            match KnownHost::parse(&line.value) {
+                Ok(hosts) => known.extend(hosts.iter().map(KnownHost::line)),
+                Err(error) => self.refuse(line.place, show_hidden(&error.to_string())),
+            }
+        }
+        if let Some(line) = list.get().and_then(|list| list.get(MOST_PLACES)) {
+            self.refuse(line.place, format!("more than {MOST_PLACES} known hosts"));
+        }
+        in_order(known)
+    }
+
     fn vault(&mut self, at: &At<VaultFile>) -> Option<VaultSettings> {
         let vault = &at.value;
         for (key, given) in [("address", vault.address.at()), ("token", vault.token.at())] {
@@ -318,10 +336,10 @@ impl Reader {
         None
     }
 
-    /// A host to which a secret goes, and its port: 443 where none is named.
-    pub(super) fn secret_place(&mut self, text: &At<String>, private: &Private) -> Option<Reach> {
+    /// A host to which a secret goes, and its port: the usual one where none is named.
+    pub(super) fn secret_place(&mut self, text: &At<String>, usual: u16, private: &Private) -> Option<Reach> {
         let read = match Reach::permit(&text.value, private) {
-            Err(ReachError::NoPort { text }) => Reach::permit(&format!("{text}:443"), private),
+            Err(ReachError::NoPort { text }) => Reach::permit(&format!("{text}:{usual}"), private),
             other => other,
         };
         match read {

@@ -138,6 +138,15 @@ const EXAMPLES: &[(&str, &str)] = &[
         "egress: {credentials: [{host: sqs.example.com, from: \"env:AWS_SECRET\", sigv4: {access_key: AKIA, region: us-east-1, service: sqs}}]}",
     ),
     (
+        "egress.credentials[].ssh_key",
+        "egress: {credentials: [{host: git.example.com, from: \"file:/run/secrets/deploy_key\", ssh_key: true}]}",
+    ),
+    (
+        "egress.known_hosts",
+        "egress: {known_hosts: [\"git.example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMxJCfKuA55wGp+li2CF+ZfUkTiiA0qAPvum6C3J+6k0\"]}",
+    ),
+    ("egress.known_hosts_file", "egress: {known_hosts_file: /etc/ssh/ssh_known_hosts}"),
+    (
         "egress.vault",
         "egress: {vault: {address: \"https://vault.example.com:8200\", token: \"env:VAULT_TOKEN\"}}",
     ),

@@ -1,7 +1,7 @@
 //! What may be reached: what lists mean, and what is said about those that mean nothing.
 
 use contract::{Category, HostPattern, Reach};
-use policy::{EgressSettings, SecretSource};
+use policy::{CredentialForm, EgressSettings, SecretSource};
 
 use super::{load, loaded};
 
@@ -184,9 +184,15 @@ fn a_secret_is_named_by_where_it_is_and_is_never_repeated() {
         let problem = refused(&credential(&format!("from: \"{from}\", bearer: true")));
         assert_eq!(problem, format!("1:54: {sources}"), "{from}");
     }
-    let one =
-        "a credential is added in one way: `header`, `bearer: true`, `basic`, `query`, `body` or `sigv4`";
-    for forms in ["", ", bearer: false", ", bearer: true, header: x", ", basic: a, query: b"] {
+    let one = "a credential is added in one way: `header`, `bearer: true`, `basic`, `query`, `body`, `sigv4` or `ssh_key: true`";
+    let forms = [
+        "",
+        ", bearer: false",
+        ", bearer: true, header: x",
+        ", basic: a, query: b",
+        ", ssh_key: true, basic: a",
+    ];
+    for forms in forms {
         assert!(refused(&credential(&format!("from: \"env:A\"{forms}"))).ends_with(one), "{forms}");
     }
     assert!(
@@ -201,6 +207,38 @@ fn a_secret_is_named_by_where_it_is_and_is_never_repeated() {
     let read = egress(&credential("from: \"env:API_TOKEN\", bearer: true")).credentials;
     assert_eq!(read[0].to.to_string(), "api.example.com:443");
     assert_eq!(read[0].from, SecretSource::Variable("API_TOKEN".to_owned()));
+}
+
+#[test]
+fn a_key_for_ssh_is_for_its_usual_port() {
+    let text = |host: &str| {
+        format!("egress: {{credentials: [{{host: \"{host}\", from: \"env:KEY\", ssh_key: true}}]}}")
+    };
+    let read = |host: &str| egress(&text(host)).credentials.remove(0);
+    assert_eq!(read("git.example.com").to.to_string(), "git.example.com:22");
+    assert_eq!(read("git.example.com:2222").to.to_string(), "git.example.com:2222");
+    assert_eq!(read("git.example.com").form, CredentialForm::SshKey);
+}
+
+#[test]
+fn the_keys_of_hosts_are_lines_that_are_understood() {
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMxJCfKuA55wGp+li2CF+ZfUkTiiA0qAPvum6C3J+6k0";
+    let text = |line: &str| format!("egress: {{known_hosts: [\"{line}\"]}}");
+    let read = egress(&text(&format!("Git.example.com,[git.example.com]:2222 {KEY} a comment"))).known_hosts;
+    assert_eq!(read, [format!("[git.example.com]:2222 {KEY}"), format!("git.example.com {KEY}")]);
+    for (line, error) in [
+        ("git.example.com", "a known host is a line such as `example.com ssh-ed25519 AAAA…`"),
+        (&format!("*.example.com {KEY}"), "`*.example.com` is a pattern: name one host"),
+        (&format!("|1|a|b {KEY}"), "the name is hashed: write the host in the open"),
+        (&format!("@revoked a.example {KEY}"), "`@revoked` is not understood: name the host's own key"),
+        (
+            &format!("[a.example] {KEY}"),
+            "`[a.example]` is no host such as `example.com` or `[example.com]:2222`",
+        ),
+        ("a.example ssh-ed25519 AAAA", "the key of `a.example` cannot be read"),
+    ] {
+        assert_eq!(refused(&text(line)), format!("1:24: {error}"), "{line}");
+    }
 }
 
 #[test]
