@@ -21,6 +21,8 @@ pub enum Guard {
     Hosts,
     /// A host that says a secret back is not heard.
     Masks,
+    /// A key for ssh signs in sessions with its own host.
+    Sessions,
 }
 
 /// Which guards stand.

@@ -1,10 +1,16 @@
 //! Git over ssh: which host is believed, who gets a signature, and that nobody inside gets the key.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use contract::{Private, Reach};
+use contract::{Private, Reach, Target};
+use egress::{Denial, Event, Guard, Login, Methods, Outcome, Permit, PermitLimits, Usage, Way};
+use engine::Clock;
+use jail::{
+    ChangeReport, Doors, Guarded, Helper, Limits, LocalDoor, Names, Plan, Program, Request, Strictness,
+};
 use policy::{Credential, CredentialForm, EgressSettings, SecretSource};
+use sandbox::{Host, Launcher, PlanRequest, Profile, Proofs};
 use serde_json::json;
 
 use super::secrets::find_in;
@@ -13,7 +19,7 @@ use crate::Try;
 use crate::bench::Need;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::stand::{Ending, Stand};
+use crate::gate::stand::{Ending, Stand, runtime, way_out};
 use crate::world::serve_ssh;
 
 /// Looks for a private key wherever it can look, and asks whichever agent it finds to sign something of its own.
@@ -91,6 +97,14 @@ pub(super) fn cases() -> Vec<Case> {
             },
             exchange,
         ),
+        Case::new(
+            "ssh-signer-elsewhere",
+            "whoever takes over a sandbox that has a signer logs in to no other host with it",
+            |stand| Served::begin(stand)?.reached_bare("other.test"),
+            take_over,
+        )
+        .held_by(Guard::Sessions)
+        .before_any_call(),
     ];
     cases.into_iter().map(|case| case.needs(Need::Program("sshd"))).collect()
 }
@@ -134,6 +148,26 @@ fn exchange(stand: &Stand<'_>) -> Try<Effect> {
         find_in(&folder, line.as_bytes(), &mut holding)?;
     }
     Ok(Effect::through_if(!holding.is_empty(), format!("{holding:?}")))
+}
+
+/// Has ssh inside log in to another host that is granted, whatever its key is; and then to the one that the key is for, so that
+/// what is refused is not merely broken.
+fn take_over(stand: &Stand<'_>) -> Try<Effect> {
+    let served = Served::begin(stand)?;
+    let usage = served.log_in_inside(stand, "other.test")?;
+    let effect = served.judged();
+    let is_refused =
+        |event: &Event| event.way == Way::Signer && event.outcome == Outcome::Deny(Denial::OtherHostKey);
+    if stand.without.is_none() && !usage.events.iter().any(is_refused) {
+        return Err(format!("it is not on record: {:?}", usage.events).into());
+    }
+    if let Effect::Held(_) = effect {
+        let usage = served.log_in_inside(stand, "git.test")?;
+        if let Effect::Held(_) = served.judged() {
+            return Err(format!("it logs in nowhere: {:?}", usage.events).into());
+        }
+    }
+    Ok(effect)
 }
 
 /// A repository that is reached by ssh at every host, with a key that is let in.
@@ -202,6 +236,68 @@ impl<'a> Served<'a> {
         );
         self.trip.bare("git", &["-c", &ssh, "clone", &self.url(host), "x"])?;
         Ok(self.judged())
+    }
+
+    /// Runs ssh in a sandbox that has a signer for `git.test`, and may reach `other.test` as well.
+    fn log_in_inside(&self, stand: &Stand<'_>, host: &str) -> Try<Usage> {
+        let known = vec![self.known("git.test", "host")?];
+        let settings = self.egress("git.test", vec![self.credential("git.test")?], known)?;
+        let target = Target::parse(&format!("git.test:{}", self.port)).map_err(|error| error.to_string())?;
+        let others = granting(&[&format!("other.test:{}", self.port)], Private::none())?;
+        let permit = Permit {
+            reach: [settings.allow.clone(), others.allow].into_iter().flatten().flatten().collect(),
+            blocked: Vec::new(),
+            methods: Methods::Any,
+            private: Private::none(),
+            login: Some(Login { target, user: Some("git".to_owned()) }),
+            limits: PermitLimits::default(),
+        };
+        let request = Request { plan: self.ssh_inside(host)?, sealed: Vec::new(), input: Vec::new() };
+        let binary = stand.bench.tool.clone();
+        let proofs = Proofs { folder: binary.parent().map(Path::to_owned), prober: binary.clone() };
+        let launcher = Launcher::new(Helper { binary }, proofs);
+        let entered = runtime()?.enter();
+        let egress = way_out(&settings, Clock::system(), stand.without)?;
+        let mut open = None;
+        launcher.run_guarded(
+            &request,
+            |_| (),
+            |doors| {
+                let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
+                let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local };
+                open = egress.open(permit, doors).ok();
+            },
+        )?;
+        drop(entered);
+        let open = open.ok_or("nobody was posted")?;
+        Ok(runtime()?.block_on(open.close()))
+    }
+
+    /// What an attacker would run: ssh that believes any host and asks the signer.
+    fn ssh_inside(&self, host: &str) -> Try<Plan> {
+        let port = self.port.to_string();
+        let signer = format!("IdentityAgent={}", jail::LOCAL_DOOR);
+        let asked = format!("git-upload-pack '{}'", self.file(&self.trip.token).display());
+        let options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", &signer];
+        let words = options.iter().flat_map(|option| ["-o", option]);
+        let words =
+            ["-F", "/dev/null"].into_iter().chain(words).chain(["-p", &port, "-l", "git", host, &asked]);
+        let plan = PlanRequest {
+            profile: Profile::Networked,
+            program: Program::Inside("ssh".into()),
+            arguments: words.map(Into::into).collect(),
+            working_directory: "/".into(),
+            read: Vec::new(),
+            workspace: None,
+            write: Vec::new(),
+            variables: Vec::new(),
+            names: Names::default(),
+            guarded: Some(Guarded { ports: vec![self.port], authority: None, local: LocalDoor::Open }),
+            limits: Limits::default(),
+            changes: ChangeReport::Skip,
+            strictness: Strictness::Report,
+        };
+        Ok(plan.into_plan(&Host::default())?)
     }
 
     /// Through if somebody was let in and asked for something.

@@ -330,21 +330,7 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
     let egress = &opening.settings.egress;
     // Whoever has nobody to ask for names reaches nobody.
     if !egress.nameservers.is_empty() {
-        let settings = egress::EgressSettings {
-            nameservers: egress.nameservers.clone(),
-            extra_roots: crate::world::World::get()?.authority().to_owned(),
-            credentials: egress.credentials.iter().filter_map(credential).collect(),
-            vault: None,
-            known_hosts: known_hosts(egress)?,
-            limits: egress::EgressLimits::default(),
-            clock: clock.as_function(),
-        };
-        let way_out = egress::Egress::new(settings)?;
-        let way_out = match opening.without {
-            Some(guard) => way_out.without(guard),
-            None => way_out,
-        };
-        surroundings = surroundings.reaching_out(way_out, egress);
+        surroundings = surroundings.reaching_out(way_out(egress, clock, opening.without)?, egress);
     }
     let options = Options {
         home: home.to_owned(),
@@ -358,6 +344,28 @@ pub(crate) async fn open(binary: &Path, home: &Path, workspace: PathBuf, opening
         clock,
     };
     Ok(Engine::open(options).await?)
+}
+
+/// The way out of a gate in the world. Needs a runtime around it.
+pub(crate) fn way_out(
+    egress: &policy::EgressSettings,
+    clock: Clock,
+    without: Option<Guard>,
+) -> Try<egress::Egress> {
+    let settings = egress::EgressSettings {
+        nameservers: egress.nameservers.clone(),
+        extra_roots: crate::world::World::get()?.authority().to_owned(),
+        credentials: egress.credentials.iter().filter_map(credential).collect(),
+        vault: None,
+        known_hosts: known_hosts(egress)?,
+        limits: egress::EgressLimits::default(),
+        clock: clock.as_function(),
+    };
+    let way_out = egress::Egress::new(settings)?;
+    Ok(match without {
+        Some(guard) => way_out.without(guard),
+        None => way_out,
+    })
 }
 
 fn known_hosts(egress: &policy::EgressSettings) -> Try<Vec<egress::KnownHost>> {

@@ -24,7 +24,8 @@ pub(crate) async fn serve(grant: Arc<Grant>, mut stream: UnixStream) {
         Err(denial) => return deny(denial),
     };
     let known = grant.gate.known_hosts.iter().filter(|known| *known.at() == login.target);
-    let mut signer = Signer::new(&key, known.map(|known| known.key()).collect(), login.user.as_deref());
+    let known = known.map(|known| known.key()).collect();
+    let mut signer = Signer::new(&key, known, login.user.as_deref(), grant.gate.guards);
     for _ in 0..MAX_MESSAGES {
         let said = match next(&grant, &mut stream).await {
             Ok(Some(message)) => signer.answer(&message),

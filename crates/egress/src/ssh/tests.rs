@@ -6,6 +6,7 @@ use super::wire::string;
 use super::{HostKey, KnownHost, KnownHostError};
 use crate::credentials::Secret;
 use crate::events::Denial;
+use crate::guards::Guards;
 
 const ED25519: &str = include_str!("fixtures/ed25519");
 const PUBLIC: [&str; 4] = [
@@ -126,7 +127,7 @@ fn a_session_that_the_host_has_signed_is_signed_for_with_every_kind_of_key() {
         for (private, public) in PRIVATE.iter().zip(PUBLIC) {
             let (theirs, ours) = (key(host_private), key(private));
             let known = host_key(host_public);
-            let mut signer = Signer::new(&ours, vec![&known], Some("git"));
+            let mut signer = Signer::new(&ours, vec![&known], Some("git"), Guards::default());
             assert_eq!(signer.answer(&Bind::by(&theirs).message()), Answer::Told(vec![6]));
             let hostbound = Asked {
                 method: "publickey-hostbound-v00@openssh.com",
@@ -158,12 +159,12 @@ fn a_session_that_is_not_the_hosts_is_not_bound() {
         (Bind { session: &[7; 65], signed: &[7; 65], ..Bind::by(&theirs) }, Denial::BadRequest),
     ];
     for (bind, expected) in cases {
-        let mut signer = Signer::new(&ours, vec![&known], Some("git"));
+        let mut signer = Signer::new(&ours, vec![&known], Some("git"), Guards::default());
         assert_eq!(refusal(signer.answer(&bind.message())), Some(expected));
         let asked = signer.answer(&Asked::of(&ours).message(&ours));
         assert_eq!(refusal(asked), Some(Denial::NoSession));
     }
-    let mut signer = Signer::new(&ours, Vec::new(), None);
+    let mut signer = Signer::new(&ours, Vec::new(), None, Guards::default());
     assert_eq!(refusal(signer.answer(&Bind::by(&theirs).message())), Some(Denial::OtherHostKey));
 }
 
@@ -192,7 +193,7 @@ fn nothing_is_signed_but_a_login_in_the_session() {
         (Asked { key: other_key.clone(), ..right.clone() }, Denial::NotALogin),
         (Asked { more: b"x", ..right.clone() }, Denial::NotALogin),
     ];
-    let mut signer = Signer::new(&ours, vec![&known], Some("git"));
+    let mut signer = Signer::new(&ours, vec![&known], Some("git"), Guards::default());
     assert_eq!(signer.answer(&Bind::by(&theirs).message()), Answer::Told(vec![6]));
     for (asked, expected) in cases {
         assert_eq!(refusal(signer.answer(&asked.message(&ours))), Some(expected));
@@ -215,7 +216,7 @@ fn nothing_is_signed_but_a_login_in_the_session() {
 fn where_nobody_has_said_who_logs_in_anybody_may_at_that_host() {
     let (theirs, ours) = (key(PRIVATE[1]), key(ED25519));
     let known = host_key(PUBLIC[1]);
-    let mut signer = Signer::new(&ours, vec![&known], None);
+    let mut signer = Signer::new(&ours, vec![&known], None, Guards::default());
     signer.answer(&Bind::by(&theirs).message());
     assert_eq!(refusal(signer.answer(&Asked { user: "root", ..Asked::of(&ours) }.message(&ours))), None);
 }
@@ -224,7 +225,7 @@ fn where_nobody_has_said_who_logs_in_anybody_may_at_that_host() {
 fn an_rsa_key_does_not_sign_by_sha_1() {
     let (theirs, ours) = (key(PRIVATE[1]), key(PRIVATE[3]));
     let known = host_key(PUBLIC[1]);
-    let mut signer = Signer::new(&ours, vec![&known], None);
+    let mut signer = Signer::new(&ours, vec![&known], None, Guards::default());
     signer.answer(&Bind::by(&theirs).message());
     let asked = Asked { scheme: "ssh-rsa", ..Asked::of(&ours) };
     let message = [&[13][..], &string(ours.blob()), &string(&asked.data()), &[0; 4]].concat();
@@ -234,7 +235,7 @@ fn an_rsa_key_does_not_sign_by_sha_1() {
 #[test]
 fn the_one_key_is_named_and_nothing_else_is_done() {
     let ours = key(ED25519);
-    let mut signer = Signer::new(&ours, Vec::new(), None);
+    let mut signer = Signer::new(&ours, Vec::new(), None, Guards::default());
     let expected = [&[12, 0, 0, 0, 1][..], &string(ours.blob()), &string(b"")].concat();
     assert_eq!(signer.answer(&[11]), Answer::Told(expected));
     // Add, remove, lock, unlock, a card; the old protocol; an extension of another name.
@@ -249,7 +250,7 @@ fn the_one_key_is_named_and_nothing_else_is_done() {
 fn half_a_message_is_none() {
     let (theirs, ours) = (key(PRIVATE[1]), key(ED25519));
     let known = host_key(PUBLIC[1]);
-    let mut signer = Signer::new(&ours, vec![&known], None);
+    let mut signer = Signer::new(&ours, vec![&known], None, Guards::default());
     let (bind, asked) = (Bind::by(&theirs).message(), Asked::of(&ours).message(&ours));
     assert_eq!(refusal(signer.answer(b"")), Some(Denial::BadRequest));
     for whole in [&bind, &asked] {
