@@ -67,6 +67,7 @@ fn stand() -> &'static Stand {
             blocked: Vec::new(),
             methods: Methods::Any,
             private,
+            login: None,
             limits: PermitLimits { idle: Duration::from_millis(200), ..PermitLimits::default() },
         };
         let wait = Duration::from_millis(200);
@@ -75,6 +76,7 @@ fn stand() -> &'static Stand {
             extra_roots: String::new(),
             credentials: Vec::new(),
             vault: None,
+            known_hosts: Vec::new(),
             limits: EgressLimits { lookup: wait, dial: wait, handshake: wait },
             clock: || 0,
         };
@@ -84,6 +86,7 @@ fn stand() -> &'static Stand {
             http_proxy: OwnedFd::from(http),
             socks: OwnedFd::from(socks),
             tcp: vec![(port, OwnedFd::from(tcp))],
+            signer: None,
         };
         let grant = {
             let _inside = runtime.enter();

@@ -265,6 +265,22 @@ fn half_a_message_is_none() {
     assert_eq!(refusal(signer.answer(&endless)), Some(Denial::BadRequest));
 }
 
+proptest::proptest! {
+    #[test]
+    fn whatever_is_said_nothing_is_signed_before_the_host_has(
+        messages in proptest::collection::vec(proptest::collection::vec(0_u8.., 0..200), 1..4),
+        kind in proptest::sample::select(vec![11_u8, 13, 27]),
+    ) {
+        let ours = key(ED25519);
+        let known = host_key(PUBLIC[1]);
+        let mut signer = Signer::new(&ours, vec![&known], None, Guards::default());
+        for message in messages {
+            let message = [&[kind][..], &message].concat();
+            proptest::prop_assert!(!matches!(signer.answer(&message), Answer::Signed(_)));
+        }
+    }
+}
+
 #[test]
 fn a_key_that_cannot_sign_is_refused_with_its_reason() {
     let read = |text: &str| SigningKey::read(&Secret::new(text.trim_end().to_owned())).err();
@@ -303,8 +319,8 @@ fn what_is_no_known_host_is_refused() {
     assert_eq!(why(public.to_owned()), KnownHostError::Shape);
     assert_eq!(why(format!("a.test {public}\nb.test {public}")), KnownHostError::Shape);
     assert_eq!(why(format!("|1|c2FsdA==|aGFzaA== {public}")), KnownHostError::Hashed);
-    for (mark, is_mark) in [("@cert-authority", true), ("@revoked", true)] {
-        assert_eq!(matches!(why(format!("{mark} a.test {public}")), KnownHostError::Mark { .. }), is_mark);
+    for mark in ["@cert-authority", "@revoked"] {
+        assert_eq!(why(format!("{mark} a.test {public}")), KnownHostError::Mark { mark: mark.to_owned() });
     }
     for pattern in ["*.test", "a?.test", "!a.test", "a.test,*"] {
         assert!(matches!(why(format!("{pattern} {public}")), KnownHostError::Pattern { .. }), "{pattern}");
@@ -314,7 +330,10 @@ fn what_is_no_known_host_is_refused() {
         assert!(matches!(error, KnownHostError::Host { .. } | KnownHostError::Key { .. }), "{host}: {error}");
     }
     assert!(matches!(why("a.test ssh-ed25519 AAAA".into()), KnownHostError::Key { .. }));
-    assert!(matches!(why(format!("a.test ssh-rsa {}", &public[12..])), KnownHostError::Key { .. }));
+    assert!(matches!(
+        why(format!("a.test ssh-rsa {}", public.trim_start_matches("ssh-ed25519 "))),
+        KnownHostError::Key { .. }
+    ));
     let curve = include_str!("fixtures/ecdsa_521.pub").trim();
     assert!(matches!(why(format!("a.test {curve}")), KnownHostError::Kind { .. }));
 }

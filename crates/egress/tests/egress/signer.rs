@@ -73,7 +73,7 @@ fn no_session() {
         inside.refused("git.test", Way::Signer, &Denial::NotOffered).await;
         assert!(ask(&mut stream, IDENTITIES).await.is_some());
         let said = format!("{:?}", inside.usage());
-        assert!(!said.contains("PRIVATE") && !said.contains(&KEY[100..140]), "{said}");
+        assert!(KEY.lines().all(|line| !said.contains(line)), "{said}");
     });
 }
 

@@ -64,6 +64,7 @@ fn doors(port: u16) -> Result<(Doors, SocketAddr)> {
         http_proxy: listen()?.into(),
         socks: listen()?.into(),
         tcp: vec![(port, tcp.into())],
+        signer: None,
     };
     Ok((doors, address))
 }
