@@ -7,6 +7,7 @@ use egress::{
     Credential, Denial, Egress, EgressError, EgressSettings, Injection, Secret, SecretSource, Vault,
     VaultToken, Way,
 };
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 
@@ -21,6 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a placeholder in a body is replaced for its host and inert elsewhere", body_placeholder),
     ("a signature is made outside", signature),
     ("a secret in a file is read anew, and without it nothing is sent", file),
+    ("a secret in a keyring is had from the kernel, and without it nothing is sent", keyring),
     ("a secret in a vault is asked for with the gate's token", vault),
     ("a secret is in no event, and no host is asked to show it", never_shown),
     ("a host that says a secret back is not heard saying it", said_back),
@@ -170,6 +172,24 @@ fn file() {
         inside.refused("a.test", Way::Http, &Denial::NoCredential).await;
         let sent: Vec<_> = web.got().iter().map(|got| got.header("authorization")[0].to_owned()).collect();
         assert_eq!(sent, ["Bearer first", "Bearer second"]);
+    });
+}
+
+fn keyring() {
+    run(async {
+        let name = format!("toolgate-egress-{}", std::process::id());
+        let ring = KeyRing::from_special_id(KeyRingIdentifier::Session, true).unwrap();
+        let key = ring.add_key(&name, "kept\n").unwrap();
+        let to = Reach::parse("a.test:443").unwrap();
+        let source = SecretSource::Keyring(name);
+        let (world, web) = world_with(vec![Credential { to, injection: Injection::Bearer, source }]).await;
+        let inside = world.open(&["a.test:443"]);
+        let head = "GET / HTTP/1.1\r\n";
+        assert!(ask(&world, &inside, head, "").await.contains("200 OK"));
+        key.invalidate().unwrap();
+        assert!(ask(&world, &inside, head, "").await.contains("no_credential"));
+        let sent: Vec<_> = web.got().iter().map(|got| got.header("authorization")[0].to_owned()).collect();
+        assert_eq!(sent, ["Bearer kept"]);
     });
 }
 
