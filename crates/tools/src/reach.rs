@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use contract::{Attempt, EgressClass, Reason, RunFacts};
+use contract::{Attempt, EgressClass, Reason, RunFacts, Target};
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
-use egress::{Denial, Egress, Event, OpenGrant, Outcome, Permit, PermitLimits};
+use egress::{Denial, Egress, Event, OpenGrant, Outcome, Permit, PermitLimits, Spends};
 use jail::{Doors, Guarded};
 use policy::{EgressLimits, EgressSettings, Grant};
 
@@ -49,10 +49,17 @@ impl Way {
             reach: authority.hosts.clone(),
             blocked: authority.blocked.clone(),
             methods,
+            spends: Spends::Everywhere,
             private: settings.private.clone(),
             limits,
         };
         Ok(Some(Way { egress: egress.clone(), permit }))
+    }
+
+    /// The same, with no credential but those for this place.
+    pub(crate) fn spending_for(mut self, target: &Target) -> Way {
+        self.permit.spends = Spends::Only(target.clone());
+        self
     }
 
     /// What the sandbox needs for it.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use contract::{Reach, ReachError, preset};
-use egress::{Egress, EgressSettings, Event, Methods, OpenGrant, Outcome, Permit, Usage};
+use egress::{Egress, EgressSettings, Event, Methods, OpenGrant, Outcome, Permit, Spends, Usage};
 use jail::{Doors, Guarded, Report};
 use sandbox::{Job, Native, Profile};
 use tokio::runtime::Runtime;
@@ -63,8 +63,14 @@ impl Way {
         let configured = policy::EgressSettings { credentials: Vec::new(), vault: None, ..configured };
         let settings = way_out::settings_of(&configured).map_err(not_guarded)?;
         let limits = tools::permit_limits(&configured.limits, arguments.timeout);
-        let permit =
-            Permit { reach, blocked: configured.block, methods: Methods::Any, private: ranges, limits };
+        let permit = Permit {
+            reach,
+            blocked: configured.block,
+            methods: Methods::Any,
+            spends: Spends::Everywhere,
+            private: ranges,
+            limits,
+        };
         Ok(Some(Way { settings, permit }))
     }
 

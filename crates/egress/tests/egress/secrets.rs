@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use contract::{HostPattern, Reach, Target};
 use egress::{
-    Credential, Denial, Egress, EgressError, EgressSettings, Injection, Secret, SecretSource, Vault,
-    VaultToken, Way,
+    Credential, Denial, Egress, EgressError, EgressSettings, Injection, Methods, Permit, Secret,
+    SecretSource, Spends, Vault, VaultToken, Way,
 };
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,6 +18,7 @@ use crate::world::{Inside, World, client_config_trusting, permit, run, server_co
 pub(crate) const TESTS: &[Test] = &[
     ("a secret arrives in its place and what the caller sent there does not", arrives),
     ("a secret goes to its own place only", own_place_only),
+    ("a permit that spends for one place spends for no other", spends_for_one),
     ("a secret does not go out without TLS", not_without_tls),
     ("a placeholder in a body is replaced for its host and inert elsewhere", body_placeholder),
     ("a signature is made outside", signature),
@@ -96,6 +97,26 @@ fn own_place_only() {
         assert_eq!(inside.resolve("a.test").await, None);
         assert!(!world.egress.terminates(&permit(&["b.test:443", "a.test:8443"])));
         assert_eq!(web.lines(), Vec::<String>::new());
+    });
+}
+
+fn spends_for_one() {
+    run(async {
+        let (world, web) = world_with(vec![credential("a.test:443", Injection::Bearer)]).await;
+        let spends = |place| Permit {
+            spends: Spends::Only(Target::parse(place).unwrap()),
+            methods: Methods::ReadOnly,
+            ..permit(&["a.test:443", "b.test:443"])
+        };
+        let head = "GET / HTTP/1.1\r\nAuthorization: own\r\n";
+        for place in ["b.test:443", "a.test:443"] {
+            let inside = world.open_with(spends(place));
+            assert!(ask(&world, &inside, head, "").await.contains("200 OK"));
+        }
+        let sent: Vec<_> = web.got().iter().map(|got| got.header("authorization")[0].to_owned()).collect();
+        assert_eq!(sent, ["own".to_owned(), format!("Bearer {SECRET}")]);
+        let passed = Permit { methods: Methods::Any, ..spends("b.test:443") };
+        assert!(!world.egress.terminates(&passed));
     });
 }
 
@@ -178,7 +199,7 @@ fn file() {
 fn keyring() {
     run(async {
         let name = format!("toolgate-egress-{}", std::process::id());
-        let ring = KeyRing::from_special_id(KeyRingIdentifier::Session, true).unwrap();
+        let ring = KeyRing::from_special_id(KeyRingIdentifier::User, true).unwrap();
         let key = ring.add_key(&name, "kept\n").unwrap();
         let to = Reach::parse("a.test:443").unwrap();
         let source = SecretSource::Keyring(name);

@@ -178,7 +178,9 @@ impl HttpRequest {
         let asked = Asked::parse(arguments.value(), &self.settings)?;
         let authority = grant.authority();
         let way = Way::of(grant, at, Methods::ReadOnly)?
-            .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?;
+            .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?
+            // ATTACK(redirect-that-spends): where an answer leads, the gate's credentials do not go along.
+            .spending_for(&asked.address.target);
         let places = Places { reach: authority.hosts.clone(), blocked: authority.blocked.clone() };
         let order = Order {
             method: asked.method,
