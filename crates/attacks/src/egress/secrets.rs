@@ -80,7 +80,7 @@ fn look_for_secret(stand: &Stand<'_>) -> Try<Effect> {
         EgressSettings { credentials: vec![credential], ..granting(&["example.test:443"], Private::none())? };
     let script = trip.script(LOOK)?;
     let gate = stand.gate(settings(egress))?;
-    let url = "https://example.test/TOKEN";
+    let url = "https://example.test/echo/TOKEN";
     let looked = trip.call(&gate, "/usr/bin/python3", &[script, url])?.says("looked")?;
     let asked = json!({ "method": "GET", "url": url.replace("TOKEN", &trip.token) });
     gate.call("http.request", asked, Ending::Done)?;

@@ -5,8 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use egress::Guard;
-
 use super::trip::Trip;
 use crate::case::Effect;
 use crate::gate::case::Case;
@@ -99,8 +97,7 @@ pub(super) fn cases() -> Vec<Case> {
                 tried.refused("93.184.216.35:443", "address_not_granted")?;
                 Ok(trip.judged(|_| true))
             },
-        )
-        .held_by(Guard::Places),
+        ),
         Case::new(
             "kept-connection",
             "a connection ends with its call, whoever still holds it",

@@ -145,6 +145,8 @@ fn say(head: &str) -> String {
     }
     let body = match target.strip_prefix("/bytes/").and_then(|count| count.parse::<usize>().ok()) {
         Some(count) => "x".repeat(count),
+        // It says back what it was told.
+        None if target.starts_with("/echo/") => head.to_owned(),
         None => "reached\n".to_owned(),
     };
     let length = body.len();
