@@ -67,7 +67,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let script = trip.script(OTHERWISE)?;
                 let allow = ["example.test:443", "example.test:80", "example.test:8080"];
                 let tried = trip.guarded(&allow, "python3", &[script, "TOKEN"])?.says("tried")?;
-                tried.refused("2606:2800:220:1::5:443", "address_not_granted")?;
+                tried.refused("[2606:2800:220:1::5]:443", "address_not_granted")?;
                 Ok(trip.judged(|_| true))
             },
         ),

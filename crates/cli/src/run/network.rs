@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use contract::{Reach, ReachError, preset};
-use egress::{Egress, EgressSettings, Event, Methods, OpenGrant, Outcome, Permit, Spends, Usage};
+use egress::{Egress, EgressSettings, Methods, OpenGrant, Outcome, Permit, Spends, Usage};
 use jail::{Doors, Guarded, Report};
 use sandbox::{Job, Native, Profile};
 use tokio::runtime::Runtime;
@@ -108,10 +108,9 @@ impl Way {
 /// Tells a person what their command was not let do.
 pub(super) fn remark_on(usage: &Usage) {
     for event in &usage.events {
-        if let (Outcome::Deny(denial), Event { host, port, times, .. }) = (&event.outcome, event) {
-            let place = if *port == 0 { host.clone() } else { format!("{host}:{port}") };
-            let often = if *times > 1 { format!(" ({times} times)") } else { String::new() };
-            talk::warning(&format!("`{}` was not reached{often}: {denial}", place.escape_debug()));
+        if let Outcome::Deny(denial) = &event.outcome {
+            let often = if event.times > 1 { format!(" ({} times)", event.times) } else { String::new() };
+            talk::warning(&format!("`{}` was not reached{often}: {denial}", event.place()));
         }
     }
     if usage.more > 0 {
