@@ -158,9 +158,11 @@ fn open_with_credential(stand: &Stand<'_>) -> Try<Effect> {
     let hub =
         json!({ "url": "git@github.com:team/project.git", "title": "TOKEN", "head": "fix", "base": "main" });
     let url = "https://git.test/team/project";
+    let mut shown = String::new();
     for call in [hub, opening(url, "github"), opening(url, "gitlab")] {
         let result = trip.ask_with(egress.clone(), "git.pr", &call, Ending::Done)?;
         says(&result, "#7 open")?;
+        shown.push_str(&serde_json::to_string(&result)?);
     }
     let proof = format!("Bearer {}", stand.secret);
     let reached = trip.reached();
@@ -176,7 +178,11 @@ fn open_with_credential(stand: &Stand<'_>) -> Try<Effect> {
     {
         return Err(format!("they were not asked where their interfaces are: {reached:?}").into());
     }
-    kept(stand, &stand.secret)
+    // The host has said back what proved who asks.
+    match stand.shown_in(&shown) {
+        Effect::Held(_) => kept(stand, &stand.secret),
+        through => Ok(through),
+    }
 }
 
 fn climb(stand: &Stand<'_>) -> Try<Effect> {
