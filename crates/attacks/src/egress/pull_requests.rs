@@ -29,7 +29,7 @@ pub(super) fn cases() -> Vec<Case> {
         .held_by(Guard::Masks),
         Case::new(
             "redirected-pull-request",
-            "an answer does not say to whom a pull request is sent instead, though the other host was granted",
+            "an answer does not say to whom a pull request is sent instead, though the other host is listed",
             |stand| {
                 let trip = Trip::begin(stand)?;
                 let path = "api/v3/repos/team/moved-307/pulls";
