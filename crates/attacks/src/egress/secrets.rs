@@ -96,6 +96,11 @@ fn look_for_secret(stand: &Stand<'_>) -> Try<Effect> {
     if looked.result.content.contains("FOUND") {
         return Ok(Effect::Through(looked.result.content));
     }
+    kept(stand, &secret)
+}
+
+/// Through if a file of the gate's home or of the workspace holds a secret.
+pub(super) fn kept(stand: &Stand<'_>, secret: &str) -> Try<Effect> {
     let mut holding = Vec::new();
     for folder in [stand.home(), stand.workspace.clone()] {
         find_in(&folder, secret.as_bytes(), &mut holding)?;

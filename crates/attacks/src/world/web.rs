@@ -126,7 +126,9 @@ fn answer(
         stream.read_exact(&mut body)?;
         let request = format!("{head}{}", String::from_utf8_lossy(&body));
         note(visits, plain, sni.clone(), request)?;
-        let said = super::git::say(&head, &body).unwrap_or_else(|| say(&head).into_bytes());
+        let said = super::git::say(&head, &body)
+            .or_else(|| super::forge::say(&head, &body))
+            .unwrap_or_else(|| say(&head).into_bytes());
         stream.get_mut().write_all(&said)?;
         stream.get_mut().flush()?;
     }
