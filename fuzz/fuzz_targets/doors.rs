@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use contract::{Private, Reach};
-use egress::{Doors, Egress, EgressLimits, EgressSettings, Methods, OpenGrant, Permit, PermitLimits};
+use egress::{Doors, Egress, EgressLimits, EgressSettings, Methods, OpenGrant, Permit, PermitLimits, Spends};
 use libfuzzer_sys::fuzz_target;
 
 /// What the doors understand; the first byte says which one is meant.
@@ -66,6 +66,7 @@ fn stand() -> &'static Stand {
             reach: vec![Reach::parse(&format!("127.0.0.1:{port}")).expect("a place")],
             blocked: Vec::new(),
             methods: Methods::Any,
+            spends: Spends::Everywhere,
             private,
             login: None,
             limits: PermitLimits { idle: Duration::from_millis(200), ..PermitLimits::default() },

@@ -75,6 +75,8 @@ pub(crate) enum Need {
     User,
     /// A program of the host.
     Program(&'static str),
+    /// A file that the caller can read.
+    File(&'static str),
     /// Landlock of this version.
     Landlock(i32),
     /// A kernel that still lets a process type into its own terminal.
@@ -97,6 +99,7 @@ impl Need {
             Need::Root => lacks(bench.caller == Caller::User, "does not matter for an ordinary user"),
             Need::User => lacks(bench.caller == Caller::Root, "does not matter for root"),
             Need::Program(name) => lacks(find_program(name).is_none(), &format!("no `{name}` here")),
+            Need::File(path) => lacks(fs::File::open(path).is_err(), &format!("cannot read `{path}`")),
             Need::Landlock(version) => lacks(
                 jail::landlock_version().is_none_or(|has| has < version),
                 &format!("Landlock is older than version {version}"),
@@ -117,7 +120,7 @@ impl Need {
     /// By which name `TOOLGATE_REQUIRE` asks for it. What depends on the caller or on time cannot be required.
     pub(crate) fn required_as(self) -> Option<&'static str> {
         match self {
-            Need::Root | Need::User | Need::Long => None,
+            Need::Root | Need::User | Need::File(_) | Need::Long => None,
             Need::Program(name) => Some(name),
             Need::Landlock(_) | Need::OutsideTmp => Some("native"),
             Need::Typing => Some("typing"),

@@ -71,10 +71,7 @@ fn credential(configured: &policy::Credential) -> Result<Credential> {
         policy::SecretSource::Vault { path, field } => {
             SecretSource::Vault { path: path.clone(), field: field.clone() }
         }
-        // A credential that cannot be had is no credential: nothing starts without it.
-        policy::SecretSource::Keyring(name) => {
-            bail!("the secret `{name}` is in the keyring, which this version cannot read")
-        }
+        policy::SecretSource::Keyring(name) => SecretSource::Keyring(name.clone()),
     };
     Ok(Credential { to: configured.to.clone(), injection, source })
 }

@@ -125,7 +125,7 @@ fn may_speak(grant: &Grant, target: &Target, opening: &Opening) -> Result<(), De
 
 /// Whether only TLS or HTTP may be spoken there, which clients begin.
 fn demands_client_first(grant: &Grant, target: &Target) -> bool {
-    matches!(target.port, TLS_PORT | HTTP_PORT) || grant.permit.methods.only_reads()
+    matches!(target.port, TLS_PORT | HTTP_PORT) || grant.gate.sees_requests(&grant.permit, target)
 }
 
 pub(crate) const TLS_PORT: u16 = 443;

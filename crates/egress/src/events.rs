@@ -8,7 +8,7 @@
 //! - Bytes are counted per granted host, as they cross the gate's own socket to it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -58,6 +58,19 @@ pub struct Event {
     pub outcome: Outcome,
     /// How often.
     pub times: u64,
+}
+
+impl Event {
+    /// Whom it was meant for, so that it can be told from every other: what is no host is quoted.
+    pub fn place(&self) -> String {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let host = match &self.host {
+            host if host.bytes().all(is_plain) => host.clone(),
+            host if host.parse::<Ipv6Addr>().is_ok() => format!("[{host}]"),
+            odd => format!("{odd:?}"),
+        };
+        if self.port == 0 { host } else { format!("{host}:{}", self.port) }
+    }
 }
 
 /// The way an attempt took.
@@ -418,6 +431,19 @@ fn printable(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_told_from_every_other() {
+        let place = |host: &str, port| {
+            let (way, outcome) = (Way::Dns, Outcome::Allow);
+            Event { at: 0, host: host.to_owned(), port, way, outcome, times: 1 }.place()
+        };
+        assert_eq!(place("a.test", 443), "a.test:443");
+        assert_eq!(place("a.test", 0), "a.test");
+        assert_eq!(place("2001:db8::1", 443), "[2001:db8::1]:443");
+        assert_eq!(place("a.test:443", 0), r#""a.test:443""#);
+        assert_eq!(place("a\n`b", 80), r#""a\n`b":80"#);
+    }
 
     #[test]
     fn the_same_again_is_counted_and_the_number_of_events_is_bounded() {

@@ -8,6 +8,7 @@
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use contract::Target;
 use hyper::body::Incoming;
@@ -145,8 +146,11 @@ impl Talk {
         let grant = Arc::clone(&self.grant);
         let (target, activity) = (self.target.clone(), Arc::clone(&self.activity));
         let talk = Arc::new((self, upstream));
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asks = Arc::clone(&has_asked);
         let answer = service_fn(move |request| {
             let talk = Arc::clone(&talk);
+            asks.store(true, Ordering::Relaxed);
             async move {
                 let (talk, upstream) = &*talk;
                 Ok::<_, Infallible>(talk.answer(request, upstream, protocol).await)
@@ -184,7 +188,7 @@ impl Talk {
             }
         };
         let served = tokio::select! {
-            served = serving => served.map_err(|error| reason(&error)),
+            served = serving => served.map_err(|error| reason(&error, has_asked.load(Ordering::Relaxed))),
             () = activity.lapse(grant.permit.limits.idle) => Err(Some(Denial::Idle)),
         };
         let host = target.host.to_string();
@@ -223,17 +227,17 @@ impl Talk {
         let request = request.map(request::through);
         let request = request::forward(request, &self.target, self.speaks, protocol.version())?;
         // What has a credential may be held whole until it is sent.
-        let has_credential = self.grant.gate.credentials.has(&self.target);
+        let has_credential = self.grant.gate.has_credential(&self.grant.permit, &self.target);
         let _turn = if has_credential { self.grant.turns.acquire().await.ok() } else { None };
         let (request, mask) = match self.speaks {
-            Speaks::Http => (request, Mask::default()),
-            Speaks::Https => {
+            Speaks::Https if has_credential => {
                 let gate = &self.grant.gate;
                 let injecting = gate.credentials.inject(request, &self.target, &gate.resolver, &gate.tls);
                 // Boxed: it is long, and most requests have none of it.
                 let injecting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(injecting);
                 injecting.await?
             }
+            Speaks::Http | Speaks::Https => (request, Mask::default()),
         };
         // Before it is sent: a host that takes a request and says nothing has it all the same.
         if !matches!(upstream, Upstream::Refused(_)) {
@@ -245,9 +249,12 @@ impl Talk {
     }
 }
 
-/// What a fault of the client's is called; that it has gone is none.
-fn reason(error: &hyper::Error) -> Option<Denial> {
-    if error.is_timeout() { Some(Denial::TooSlow) } else { error.is_parse().then_some(Denial::BadRequest) }
+/// What a fault of the client's is called. That it has gone is none, nor that it has no more to ask.
+fn reason(error: &hyper::Error, has_asked: bool) -> Option<Denial> {
+    if error.is_timeout() {
+        return (!has_asked).then_some(Denial::TooSlow);
+    }
+    error.is_parse().then_some(Denial::BadRequest)
 }
 
 /// Runs what HTTP/2 needs beside a connection as tasks of the grant.

@@ -48,11 +48,10 @@ use contract::Target;
 pub use credentials::{Credential, Injection, Secret, SecretSource, Vault, VaultToken};
 pub use events::{Bytes, Denial, Event, MAX_EVENTS, Outcome, Usage, Way};
 pub use grant::{Doors, OpenGrant};
-#[cfg(feature = "weaken")]
 pub use guards::Guard;
 pub use hello::BadHello;
 pub use names::{MAX_LABELS, MAX_NAMES, MAX_PUBLIC_NAMES, MAX_UNDER};
-pub use permit::{Methods, Permit, PermitLimits};
+pub use permit::{Methods, Permit, PermitLimits, Spends};
 pub use ssh::{KnownHost, KnownHostError, Login};
 
 /// What a gate's way out is made of.
@@ -240,6 +239,11 @@ impl fmt::Debug for Gate {
 impl Gate {
     /// Whether requests to the place have to be seen, and TLS therefore ends here.
     pub(crate) fn sees_requests(&self, permit: &Permit, target: &Target) -> bool {
-        permit.methods.only_reads() || self.credentials.has(target)
+        permit.methods.only_reads() || self.has_credential(permit, target)
+    }
+
+    /// Whether requests to the place get a secret.
+    pub(crate) fn has_credential(&self, permit: &Permit, target: &Target) -> bool {
+        permit.spends_for(target) && self.credentials.has(target)
     }
 }

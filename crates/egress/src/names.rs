@@ -120,13 +120,14 @@ mod tests {
     use contract::{Private, Reach};
 
     use super::*;
-    use crate::permit::{Methods, PermitLimits};
+    use crate::permit::{Methods, PermitLimits, Spends};
 
     fn permit(reach: &[&str]) -> Permit {
         Permit {
             reach: reach.iter().map(|text| Reach::parse(text).unwrap()).collect(),
             blocked: Vec::new(),
             methods: Methods::Any,
+            spends: Spends::Everywhere,
             private: Private::none(),
             login: None,
             limits: PermitLimits::default(),

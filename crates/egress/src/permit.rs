@@ -17,6 +17,8 @@ pub struct Permit {
     pub blocked: Vec<HostPattern>,
     /// What may be done there.
     pub methods: Methods,
+    /// Whose credentials are spent.
+    pub spends: Spends,
     /// Special addresses that granted hosts may lie at. None means none.
     pub private: Private,
     /// Whom it logs in to over ssh, if the gate is to sign for it.
@@ -44,6 +46,15 @@ impl Methods {
             Methods::Any => false,
         }
     }
+}
+
+/// For which places of a permit the gate adds credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spends {
+    /// For every one that has some.
+    Everywhere,
+    /// For this one, which the call itself names. Whoever is asked cannot have others asked in the caller's name.
+    Only(Target),
 }
 
 /// How much one call may use.
@@ -97,6 +108,14 @@ impl Permit {
     /// Whether this port of the host is in the permit.
     pub(crate) fn covers(&self, target: &Target) -> bool {
         !self.blocks(&target.host) && self.reach.iter().any(|reach| reach.covers(target))
+    }
+
+    /// Whether requests to the place may have a credential added.
+    pub(crate) fn spends_for(&self, target: &Target) -> bool {
+        match &self.spends {
+            Spends::Everywhere => true,
+            Spends::Only(only) => only == target,
+        }
     }
 
     /// Whether the host, or one at this address, is blocked.

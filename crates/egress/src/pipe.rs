@@ -1,21 +1,20 @@
-//! Moves bytes between a client and a host, both ways, inside the kernel, and counts them.
+//! Moves bytes between a client and a host, both ways, and counts them.
 //!
-//! Knows no protocol.
+//! Knows no protocol. They are copied: the loopback of a sandbox takes pieces of half a megabyte, and to move those as pages
+//! (`splice`) was measured to take longer.
 //!
 //! # Invariants
 //! - What one side ends, the other side hears as an end, and may go on sending.
 //! - Bytes are counted when the host's socket has taken or given them.
 //! - Nothing moves past the grant's total, and a pipe on which nothing moves for too long is closed.
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
-use rustix::pipe::{PipeFlags, SpliceFlags};
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::events::{Direction, Meter};
 use crate::opening::{LineWatch, Seen};
@@ -42,11 +41,13 @@ pub(crate) enum Watch {
     FirstLine,
 }
 
-/// So much a pipe of the kernel holds. A user may have 64 MiB of them in all.
-const CHUNK: usize = 1 << 18;
-/// So much goes by way of a buffer, before a pipe is worth its making: most connections move no more.
-const SMALL: usize = 1 << 16;
-const BUFFER: usize = 1 << 13;
+/// So much goes at once: most connections move no more.
+const SMALL: usize = 1 << 13;
+/// So much, where more than this has gone already.
+const LARGE: usize = 1 << 18;
+const MUCH: usize = 1 << 16;
+/// So many may be in use at once, by both directions of all connections: 32 MiB. The others go on with little.
+static LARGE_BUFFERS: Semaphore = Semaphore::const_new(128);
 
 /// Moves bytes until both sides have ended. `early` was read from the client already.
 pub(crate) async fn join(
@@ -95,17 +96,11 @@ async fn one_way(
     meter: &Meter,
     activity: &Activity,
 ) -> Result<(), End> {
-    if copy_begin(from, to, direction, meter, activity).await? == Left::Nothing {
-        return Ok(());
-    }
-    let (outlet, inlet) = kernel_pipe().map_err(|_gone| End::Over)?;
+    let mut buffer = Buffer::small();
     loop {
-        let room = usize::try_from(meter.left()).unwrap_or(CHUNK).min(CHUNK);
-        if room == 0 {
-            return Err(End::TooManyBytes);
-        }
-        // The pipe is empty here, so `WouldBlock` is about the socket.
-        let taken = splice_ready(from, Interest::READABLE, || splice(from, &inlet, room)).await?;
+        let part = buffer.room(meter.left()).ok_or(End::TooManyBytes)?;
+        let taken = from.async_io(Interest::READABLE, || from.try_read(part)).await;
+        let taken = taken.map_err(|_gone| End::Over)?;
         if taken == 0 {
             let _ = rustix::net::shutdown(to, Shutdown::Write);
             return Ok(());
@@ -113,60 +108,45 @@ async fn one_way(
         if direction == Direction::In {
             meter.count(direction, taken);
         }
-        let mut left = taken;
-        while left > 0 {
-            let given = splice_ready(to, Interest::WRITABLE, || splice(&outlet, to, left)).await?;
-            if given == 0 {
-                return Err(End::Over);
-            }
-            left = left.saturating_sub(given);
-            activity.mark();
-            if direction == Direction::Out {
-                meter.count(direction, given);
-            }
-        }
-    }
-}
-
-/// What there is still to move.
-#[derive(PartialEq, Eq)]
-enum Left {
-    Nothing,
-    Perhaps,
-}
-
-/// Moves the first bytes by way of a buffer.
-async fn copy_begin(
-    from: &TcpStream,
-    to: &TcpStream,
-    direction: Direction,
-    meter: &Meter,
-    activity: &Activity,
-) -> Result<Left, End> {
-    let mut buffer = [0; BUFFER];
-    let mut moved = 0;
-    while moved < SMALL {
-        let room = usize::try_from(meter.left()).unwrap_or(BUFFER).min(BUFFER);
-        let Some(part) = buffer.get_mut(..room).filter(|part| !part.is_empty()) else {
-            return Err(End::TooManyBytes);
-        };
-        let taken = from.async_io(Interest::READABLE, || from.try_read(part)).await;
-        let taken = taken.map_err(|_gone| End::Over)?;
-        if taken == 0 {
-            let _ = rustix::net::shutdown(to, Shutdown::Write);
-            return Ok(Left::Nothing);
-        }
-        if direction == Direction::In {
-            meter.count(direction, taken);
-        }
-        let written = write(to, buffer.get(..taken).unwrap_or_default(), activity);
-        let given = written.await?;
+        let given = write(to, buffer.first(taken), activity).await?;
         if direction == Direction::Out {
             meter.count(direction, given);
         }
-        moved += taken;
+        buffer.has_moved(taken);
     }
-    Ok(Left::Perhaps)
+}
+
+/// What bytes go by way of: a little for everybody, and more for one that moves much.
+struct Buffer {
+    bytes: Vec<u8>,
+    moved: usize,
+    large: Option<SemaphorePermit<'static>>,
+}
+
+impl Buffer {
+    fn small() -> Buffer {
+        Buffer { bytes: vec![0; SMALL], moved: 0, large: None }
+    }
+
+    /// As much of it as may be filled; nothing if no more may be moved.
+    fn room(&mut self, left: u64) -> Option<&mut [u8]> {
+        let room = usize::try_from(left).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.bytes.get_mut(..room).filter(|part| !part.is_empty())
+    }
+
+    fn first(&self, count: usize) -> &[u8] {
+        self.bytes.get(..count).unwrap_or_default()
+    }
+
+    fn has_moved(&mut self, count: usize) {
+        self.moved = self.moved.saturating_add(count);
+        if self.moved < MUCH || self.large.is_some() {
+            return;
+        }
+        if let Ok(large) = LARGE_BUFFERS.try_acquire() {
+            *self = Buffer { bytes: vec![0; LARGE], large: Some(large), ..*self };
+        }
+    }
 }
 
 async fn write(to: &TcpStream, mut bytes: &[u8], activity: &Activity) -> Result<usize, End> {
@@ -205,34 +185,6 @@ async fn watch_line(
             return Ok(());
         }
     }
-}
-
-async fn splice_ready(
-    socket: &TcpStream,
-    interest: Interest,
-    mut splice: impl FnMut() -> io::Result<usize>,
-) -> Result<usize, End> {
-    match socket.async_io(interest, &mut splice).await {
-        Ok(count) => Ok(count),
-        Err(_gone) => Err(End::Over),
-    }
-}
-
-fn splice(from: impl rustix::fd::AsFd, to: impl rustix::fd::AsFd, most: usize) -> io::Result<usize> {
-    let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-    loop {
-        match rustix::pipe::splice(&from, None, &to, None, most, flags) {
-            Err(rustix::io::Errno::INTR) => {}
-            other => return other.map_err(io::Error::from),
-        }
-    }
-}
-
-/// Reading end and writing end.
-fn kernel_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (outlet, inlet) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let _ = rustix::pipe::fcntl_setpipe_size(&inlet, CHUNK);
-    Ok((outlet, inlet))
 }
 
 /// When something last moved on a connection.

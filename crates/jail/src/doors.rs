@@ -181,6 +181,8 @@ fn lead_everything_here() -> io::Result<()> {
     route_to_loopback(&netlink, AddressFamily::INET)?;
     // Where there is no IPv6, or none on loopback, no such address can be reached at all.
     let _ = route_to_loopback(&netlink, AddressFamily::INET6);
+    // An older kernel has no such pieces, and is only slower.
+    let _ = widen_loopback(&netlink);
     Ok(())
 }
 
@@ -191,31 +193,57 @@ pub fn lead_everything_to_loopback() -> io::Result<()> {
     lead_everything_here()
 }
 
+/// A request that wants to be answered, and one that makes something as well.
+const ASK: u16 = 0x1 | 0x4;
+const MAKE: u16 = ASK | 0x400;
+/// Loopback is the first of every namespace.
+const LOOPBACK: u32 = 1;
+
 /// `ip route add local default dev lo`.
 fn route_to_loopback(netlink: &OwnedFd, family: AddressFamily) -> io::Result<()> {
-    const LENGTH: u32 = 16 + 12 + 8;
     const NEW_ROUTE: u16 = 24;
-    /// A request that makes something and wants to be answered.
-    const FLAGS: u16 = 0x1 | 0x400 | 0x4;
     const TABLE_LOCAL: u8 = 255;
     const BY_BOOT: u8 = 3;
     const SCOPE_HOST: u8 = 254;
     const LOCAL: u8 = 2;
     const OUT_INTERFACE: u16 = 4;
-    /// Loopback is the first of every namespace.
-    const LOOPBACK: u32 = 1;
 
     let family = u8::try_from(family.as_raw()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut message = Vec::with_capacity(LENGTH as usize);
-    message.extend(LENGTH.to_ne_bytes());
-    message.extend(NEW_ROUTE.to_ne_bytes());
-    message.extend(FLAGS.to_ne_bytes());
+    let mut route = vec![family, 0, 0, 0, TABLE_LOCAL, BY_BOOT, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
+    route.extend(attribute(OUT_INTERFACE, LOOPBACK));
+    order(netlink, NEW_ROUTE, MAKE, &route)
+}
+
+/// Lets loopback take pieces of half a megabyte instead of 64 KiB: a download then costs the gate half as much.
+fn widen_loopback(netlink: &OwnedFd) -> io::Result<()> {
+    const NEW_LINK: u16 = 16;
+    const LARGEST: u32 = 500_000;
+    /// The largest piece that is sent and that is put together, of each kind of address.
+    const SIZES: [u16; 4] = [41, 58, 63, 64];
+
+    let mut link = vec![0; 4];
+    link.extend(LOOPBACK.to_ne_bytes());
+    link.extend([0; 8]);
+    link.extend(SIZES.iter().flat_map(|size| attribute(*size, LARGEST)));
+    order(netlink, NEW_LINK, ASK, &link)
+}
+
+fn attribute(name: u16, value: u32) -> [u8; 8] {
+    let mut attribute = [0; 8];
+    let (head, rest) = attribute.split_at_mut(4);
+    head.copy_from_slice(&[8_u16.to_ne_bytes(), name.to_ne_bytes()].concat());
+    rest.copy_from_slice(&value.to_ne_bytes());
+    attribute
+}
+
+/// Has the kernel do something about the network, and waits for its answer.
+fn order(netlink: &OwnedFd, what: u16, flags: u16, about: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(16 + about.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut message = length.to_ne_bytes().to_vec();
+    message.extend(what.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
     message.extend([0; 8]);
-    message.extend([family, 0, 0, 0, TABLE_LOCAL, BY_BOOT, SCOPE_HOST, LOCAL]);
-    message.extend([0; 4]);
-    message.extend(8_u16.to_ne_bytes());
-    message.extend(OUT_INTERFACE.to_ne_bytes());
-    message.extend(LOOPBACK.to_ne_bytes());
+    message.extend(about);
     send(netlink, &message, SendFlags::empty())?;
 
     let mut answer = [0_u8; 256];

@@ -117,7 +117,7 @@ pub enum SecretSource {
         /// Which field of it.
         field: String,
     },
-    /// An entry of the system's keyring.
+    /// A key of type `user` in the kernel's keyring, by its description.
     Keyring(String),
 }
 

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use contract::{Attempt, EgressClass, Reason, RunFacts};
+use contract::{Attempt, EgressClass, Reason, RunFacts, Target};
 pub(crate) use egress::Login;
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
-use egress::{Denial, Egress, Event, OpenGrant, Outcome, Permit, PermitLimits};
+use egress::{Denial, Egress, OpenGrant, Outcome, Permit, PermitLimits, Spends};
 use jail::{Doors, Guarded, LOCAL_DOOR, LocalDoor};
 use policy::{EgressLimits, EgressSettings, Grant};
 
@@ -57,11 +57,18 @@ impl Way {
             reach: authority.hosts.clone(),
             blocked: authority.blocked.clone(),
             methods,
+            spends: Spends::Everywhere,
             private: settings.private.clone(),
             login: login.filter(|login| egress.signs_for(&login.target)),
             limits,
         };
         Ok(Some(Way { egress: egress.clone(), permit }))
+    }
+
+    /// The same, with no credential but those for this place.
+    pub(crate) fn spending_for(mut self, target: &Target) -> Way {
+        self.permit.spends = Spends::Only(target.clone());
+        self
     }
 
     /// What the sandbox needs for it.
@@ -88,7 +95,8 @@ impl Way {
     pub(crate) fn open(self, doors: Doors) -> Option<OpenGrant> {
         let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
         let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local };
-        self.egress.open(self.permit, doors).ok()
+        let opened = self.egress.open(self.permit, doors);
+        opened.inspect_err(|error| tracing::warn!(%error, "a network has no guard, and leads to nobody")).ok()
     }
 }
 
@@ -105,7 +113,7 @@ pub fn permit_limits(configured: &EgressLimits, total: Duration) -> PermitLimits
 /// What a model is told of a network that did not let it through.
 pub(crate) fn refusals_of(usage: &Usage) -> Vec<String> {
     let refused = usage.events.iter().filter_map(|event| match &event.outcome {
-        Outcome::Deny(denial) => Some(format!("refused: `{}`: {denial}", place_of(event))),
+        Outcome::Deny(denial) => Some(format!("refused: `{}`: {denial}", event.place())),
         Outcome::Allow => None,
     });
     refused.take(MOST_TOLD).collect()
@@ -118,7 +126,7 @@ pub(crate) fn why_not_reached(usage: &Usage) -> Option<Reason> {
         Outcome::Allow => None,
     });
     let (event, denial) = refused.next()?;
-    let why = format!("`{}`: {denial}", place_of(event));
+    let why = format!("`{}`: {denial}", event.place());
     Some(match denial {
         Denial::NotFound
         | Denial::Unreachable
@@ -133,14 +141,10 @@ pub(crate) fn why_not_reached(usage: &Usage) -> Option<Reason> {
     })
 }
 
-fn place_of(event: &Event) -> String {
-    if event.port == 0 { event.host.clone() } else { format!("{}:{}", event.host, event.port) }
-}
-
 /// The facts of a run, and what its network was used for.
 pub(crate) fn with_usage(facts: RunFacts, usage: Usage) -> RunFacts {
     let attempts = usage.events.into_iter().map(|event| Attempt {
-        place: place_of(&event),
+        place: event.place(),
         way: event.way.as_str().to_owned(),
         refused: match event.outcome {
             Outcome::Allow => None,

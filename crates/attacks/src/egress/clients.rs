@@ -1,6 +1,8 @@
 //! Programs that people use, each as it comes: they reach a granted host with nothing to be configured and the host's
 //! certificate checked, and no other.
 
+use std::fs;
+
 use super::trip::{Trip, granting, settings};
 use crate::Try;
 use crate::bench::Need;
@@ -10,7 +12,8 @@ use crate::gate::stand::Stand;
 use contract::Private;
 
 /// How each program is told of the world's certificates where no gate does it.
-const TRUST: [&str; 6] = [
+const TRUST: [&str; 7] = [
+    "CARGO_HTTP_CAINFO",
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
@@ -83,6 +86,13 @@ pub(super) fn cases() -> Vec<Case> {
             |stand| reach(stand, "/usr/bin/python3", PIP),
             |stand| bare(stand, "/usr/bin/python3", PIP),
         ),
+        client(
+            "cargo",
+            "cargo reaches the granted host and no other",
+            |stand| copied(stand).and_then(|()| reach(stand, "sh", &["-c", SEARCH])),
+            |stand| copied(stand).and_then(|()| bare(stand, "sh", &["-c", SEARCH])),
+        )
+        .needs(Need::File(CARGO)),
     ]
 }
 
@@ -91,6 +101,16 @@ const WGET_PROMISE: &str = "wget reaches the granted host and no other";
 const WGET: &[&str] = &["-q", "-O", "-", "--tries=1", "--timeout=8"];
 const PIP: &[&str] =
     &["-m", "pip", "download", "--no-deps", "--retries", "0", "--timeout", "8", "nothing", "--index-url"];
+
+/// The one that has built this. It belongs to whoever builds, so a copy is used.
+const CARGO: &str = env!("CARGO");
+const SEARCH: &str =
+    r#"CARGO_HOME=$PWD/home CARGO_NET_RETRY=0 exec ./cargo search anything --index "sparse+$0/""#;
+
+fn copied(stand: &Stand<'_>) -> Try<()> {
+    fs::copy(CARGO, stand.workspace.join("cargo"))?;
+    Ok(())
+}
 
 fn client(
     id: &'static str,

@@ -5,6 +5,7 @@
 mod clients;
 mod names;
 mod places;
+mod pull_requests;
 mod repositories;
 mod requests;
 mod secrets;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("requests", requests::cases()),
         ("secrets", secrets::cases()),
         ("repositories", repositories::cases()),
+        ("pull_requests", pull_requests::cases()),
         ("ssh", ssh::cases()),
         ("clients", clients::cases()),
     ]

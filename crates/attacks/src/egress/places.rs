@@ -68,8 +68,7 @@ pub(super) fn cases() -> Vec<Case> {
                 }
                 Ok(trip.judged(|_| true))
             },
-        )
-        .held_by(Guard::Places),
+        ),
         Case::new(
             "special-answer",
             "a granted name that leads to a private, local or wrapped address is not reached",
@@ -138,8 +137,7 @@ pub(super) fn cases() -> Vec<Case> {
                 tried.refused("169.254.169.254:80", "address_not_granted")?;
                 Ok(trip.judged(is_elsewhere))
             },
-        )
-        .held_by(Guard::Places),
+        ),
     ]
 }
 

@@ -1,12 +1,15 @@
 //! `http.request`: what an answer or an argument would have it send, and whom.
 
+use contract::{Private, Reach};
+use policy::{Credential, CredentialForm, EgressSettings, SecretSource};
 use serde_json::json;
 
-use super::trip::Trip;
+use super::trip::{Trip, granting};
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Stand};
+use crate::place::token;
 use crate::world::Visit;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -72,6 +75,12 @@ pub(super) fn cases() -> Vec<Case> {
                 let effect = trip.judged(is_elsewhere);
                 if first { Ok(effect) } else { Err("the first host got no credential".into()) }
             },
+        ),
+        Case::new(
+            "redirect-that-spends",
+            "a host that sends a request elsewhere has no credential of the gate's sent along",
+            |stand| spend(stand, "https://other.test/TOKEN"),
+            |stand| spend(stand, "https://example.test/redirect?to=https://other.test/TOKEN"),
         ),
         Case::new(
             "header-injection",
@@ -163,6 +172,24 @@ fn follow_bare(stand: &Stand<'_>, url: &str, words: &[&str]) -> Try<Effect> {
     let trip = Trip::begin(stand)?;
     trip.bare("curl", &[&["-sSkL", "--max-time", "8", "--globoff"], words, &[url]].concat())?;
     Ok(trip.judged(is_elsewhere))
+}
+
+/// Through if the other host gets the credential that the gate has for it.
+fn spend(stand: &Stand<'_>, url: &str) -> Try<Effect> {
+    let trip = Trip::begin(stand)?;
+    let secret = token();
+    let credential = Credential {
+        to: Reach::parse("other.test:443").map_err(|error| error.to_string())?,
+        form: CredentialForm::Bearer,
+        from: SecretSource::File(stand.place.file("credential", &secret)?),
+    };
+    let granted = granting(&["example.test:443", "other.test:443"], Private::none())?;
+    let egress = EgressSettings { credentials: vec![credential], ..granted };
+    let result = trip.ask_with(egress, "http.request", &json!({ "url": url }), Ending::Done)?;
+    if !result.content.contains(&format!("200 https://other.test/{}", trip.token)) {
+        return Err(format!("it has not got there: {}", result.content).into());
+    }
+    Ok(trip.judged(|visit| visit.says(&secret)))
 }
 
 fn inject(stand: &Stand<'_>) -> Try<Effect> {

@@ -80,7 +80,7 @@ fn look_for_secret(stand: &Stand<'_>) -> Try<Effect> {
         EgressSettings { credentials: vec![credential], ..granting(&["example.test:443"], Private::none())? };
     let script = trip.script(LOOK)?;
     let gate = stand.gate(settings(egress))?;
-    let url = "https://example.test/TOKEN";
+    let url = "https://example.test/echo/TOKEN";
     let looked = trip.call(&gate, "/usr/bin/python3", &[script, url])?.says("looked")?;
     let asked = json!({ "method": "GET", "url": url.replace("TOKEN", &trip.token) });
     gate.call("http.request", asked, Ending::Done)?;
@@ -96,6 +96,11 @@ fn look_for_secret(stand: &Stand<'_>) -> Try<Effect> {
     if looked.result.content.contains("FOUND") {
         return Ok(Effect::Through(looked.result.content));
     }
+    kept(stand, &secret)
+}
+
+/// Through if a file of the gate's home or of the workspace holds a secret.
+pub(super) fn kept(stand: &Stand<'_>, secret: &str) -> Try<Effect> {
     let mut holding = Vec::new();
     for folder in [stand.home(), stand.workspace.clone()] {
         find_in(&folder, secret.as_bytes(), &mut holding)?;

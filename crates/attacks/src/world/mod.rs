@@ -3,6 +3,7 @@
 //!
 //! An attack on egress is judged here, at the target: what matters is who was reached, under which address and name.
 
+mod forge;
 mod git;
 mod names;
 mod space;

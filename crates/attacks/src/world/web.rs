@@ -126,7 +126,9 @@ fn answer(
         stream.read_exact(&mut body)?;
         let request = format!("{head}{}", String::from_utf8_lossy(&body));
         note(visits, plain, sni.clone(), request)?;
-        let said = super::git::say(&head, &body).unwrap_or_else(|| say(&head).into_bytes());
+        let said = super::git::say(&head, &body)
+            .or_else(|| super::forge::say(&head, &body))
+            .unwrap_or_else(|| say(&head).into_bytes());
         stream.get_mut().write_all(&said)?;
         stream.get_mut().flush()?;
     }
@@ -145,6 +147,8 @@ fn say(head: &str) -> String {
     }
     let body = match target.strip_prefix("/bytes/").and_then(|count| count.parse::<usize>().ok()) {
         Some(count) => "x".repeat(count),
+        // It says back what it was told.
+        None if target.starts_with("/echo/") => head.to_owned(),
         None => "reached\n".to_owned(),
     };
     let length = body.len();

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use contract::AgentName;
 use engine::{Clock, Engine, OpenError, Options};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
 use tools::Surroundings;
 
@@ -135,6 +136,7 @@ async fn open_with(
     meaning: Meaning,
     store: String,
 ) -> Result<Opened, Trouble> {
+    raise_open_files();
     let (settings, warnings) = meaning.settings_in(workspace);
     warnings.iter().for_each(|warning| talk::warning(warning));
     let clock = Clock::system();
@@ -168,6 +170,14 @@ async fn open_with(
         ));
     }
     Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
+}
+
+/// Lets this process open as many files as it may: each connection of a sandbox takes several, and the usual 1024 are few.
+/// Sandboxes have a limit of their own.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it there are fewer connections at once, and each that is too many is refused.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// What to do about a gate that does not open. What is wrong with a key says so itself.

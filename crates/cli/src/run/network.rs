@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use contract::{Reach, ReachError, preset};
-use egress::{Egress, EgressSettings, Event, Methods, OpenGrant, Outcome, Permit, Usage};
+use egress::{Egress, EgressSettings, Methods, OpenGrant, Outcome, Permit, Spends, Usage};
 use jail::{Doors, Guarded, LocalDoor, Report};
 use sandbox::{Job, Native, Profile};
 use tokio::runtime::Runtime;
@@ -63,8 +63,15 @@ impl Way {
         let configured = policy::EgressSettings { credentials: Vec::new(), vault: None, ..configured };
         let settings = way_out::settings_of(&configured).map_err(not_guarded)?;
         let limits = tools::permit_limits(&configured.limits, arguments.timeout);
-        let (blocked, methods) = (configured.block, Methods::Any);
-        let permit = Permit { reach, blocked, methods, private: ranges, login: None, limits };
+        let permit = Permit {
+            reach,
+            blocked: configured.block,
+            methods: Methods::Any,
+            spends: Spends::Everywhere,
+            private: ranges,
+            login: None,
+            limits,
+        };
         Ok(Some(Way { settings, permit }))
     }
 
@@ -103,10 +110,9 @@ impl Way {
 /// Tells a person what their command was not let do.
 pub(super) fn remark_on(usage: &Usage) {
     for event in &usage.events {
-        if let (Outcome::Deny(denial), Event { host, port, times, .. }) = (&event.outcome, event) {
-            let place = if *port == 0 { host.clone() } else { format!("{host}:{port}") };
-            let often = if *times > 1 { format!(" ({times} times)") } else { String::new() };
-            talk::warning(&format!("`{}` was not reached{often}: {denial}", place.escape_debug()));
+        if let Outcome::Deny(denial) = &event.outcome {
+            let often = if event.times > 1 { format!(" ({} times)", event.times) } else { String::new() };
+            talk::warning(&format!("`{}` was not reached{often}: {denial}", event.place()));
         }
     }
     if usage.more > 0 {

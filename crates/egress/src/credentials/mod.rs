@@ -29,7 +29,7 @@ pub use source::{SecretSource, Vault, VaultToken};
 
 use crate::EgressError;
 use crate::events::Denial;
-use crate::permit::Permit;
+use crate::permit::{Permit, Spends};
 use crate::request::Body;
 use crate::resolve::Resolver;
 use crate::ssh::SigningKey;
@@ -154,7 +154,12 @@ impl Credentials {
     /// Whether requests to some place of the permit may get one.
     pub(crate) fn may_serve(&self, permit: &Permit) -> bool {
         let meet = |one: &Reach, other: &Reach| one.port == other.port && may_meet(&one.host, &other.host);
-        self.all.iter().any(|credential| permit.reach.iter().any(|reach| meet(&credential.to, reach)))
+        match &permit.spends {
+            Spends::Only(target) => self.has(target),
+            Spends::Everywhere => {
+                self.all.iter().any(|credential| permit.reach.iter().any(|reach| meet(&credential.to, reach)))
+            }
+        }
     }
 
     /// Puts the secrets of a place into a request to it, which goes over TLS; and what has to be taken out of the answer.

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use contract::Target;
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
+use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::events::Denial;
@@ -20,6 +22,8 @@ pub enum SecretSource {
     Value(Secret),
     /// The text of a file, without the line's end. It is read anew for each request, so that a change counts.
     File(PathBuf),
+    /// A key of type `user` in a keyring of the kernel, by its description: the session's, or else the user's own.
+    Keyring(String),
     /// A field of an entry in the [`Vault`].
     Vault {
         /// Such as `secret/data/api`.
@@ -73,6 +77,7 @@ impl Fetcher {
         match source {
             SecretSource::Value(secret) => Ok(secret.clone()),
             SecretSource::File(path) => read_file(path).await,
+            SecretSource::Keyring(name) => read_key(name).await,
             SecretSource::Vault { path, field } => {
                 let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
                 if let Some((_, secret)) = kept.filter(|(at, _)| at.elapsed() < KEPT) {
@@ -96,15 +101,32 @@ impl Fetcher {
 
 async fn read_file(path: &Path) -> Result<Secret, Denial> {
     let path = path.to_owned();
-    let read = tokio::task::spawn_blocking(move || {
-        let mut text = String::new();
-        std::fs::File::open(path)?.take(MAX_SECRET).read_to_string(&mut text)?;
-        let kept = text.trim_end_matches(['\r', '\n']).len();
-        text.truncate(kept);
-        Ok::<_, std::io::Error>(Secret::new(text))
-    });
-    match read.await {
-        Ok(Ok(secret)) if !secret.expose().is_empty() => Ok(secret),
+    read_elsewhere(move || {
+        let mut bytes = Zeroizing::new(Vec::new());
+        std::fs::File::open(path).ok()?.take(MAX_SECRET).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    })
+    .await
+}
+
+async fn read_key(name: &str) -> Result<Secret, Denial> {
+    let name = name.to_owned();
+    read_elsewhere(move || {
+        [KeyRingIdentifier::Session, KeyRingIdentifier::User].into_iter().find_map(|ring| {
+            let key = KeyRing::from_special_id(ring, false).ok()?.search(&name).ok()?;
+            key.read_to_vec().ok().map(Zeroizing::new)
+        })
+    })
+    .await
+}
+
+/// Where nobody waits for it. What is had is text without the line's end, and not nothing.
+async fn read_elsewhere(
+    read: impl FnOnce() -> Option<Zeroizing<Vec<u8>>> + Send + 'static,
+) -> Result<Secret, Denial> {
+    let bytes = tokio::task::spawn_blocking(read).await.ok().flatten().ok_or(Denial::NoCredential)?;
+    match str::from_utf8(&bytes).map(|text| text.trim_end_matches(['\r', '\n'])) {
+        Ok(text) if !text.is_empty() => Ok(Secret::new(text.to_owned())),
         _ => Err(Denial::NoCredential),
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use contract::{HostPattern, Reach, Target};
 use egress::{
-    Credential, Denial, Egress, EgressError, EgressSettings, Injection, Secret, SecretSource, Vault,
-    VaultToken, Way,
+    Credential, Denial, Egress, EgressError, EgressSettings, Injection, Methods, Permit, Secret,
+    SecretSource, Spends, Vault, VaultToken, Way,
 };
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 
@@ -17,10 +18,12 @@ use crate::world::{Inside, World, client_config_trusting, permit, run, server_co
 pub(crate) const TESTS: &[Test] = &[
     ("a secret arrives in its place and what the caller sent there does not", arrives),
     ("a secret goes to its own place only", own_place_only),
+    ("a permit that spends for one place spends for no other", spends_for_one),
     ("a secret does not go out without TLS", not_without_tls),
     ("a placeholder in a body is replaced for its host and inert elsewhere", body_placeholder),
     ("a signature is made outside", signature),
     ("a secret in a file is read anew, and without it nothing is sent", file),
+    ("a secret in a keyring is had from the kernel, and without it nothing is sent", keyring),
     ("a secret in a vault is asked for with the gate's token", vault),
     ("a secret is in no event, and no host is asked to show it", never_shown),
     ("a host that says a secret back is not heard saying it", said_back),
@@ -97,6 +100,26 @@ fn own_place_only() {
     });
 }
 
+fn spends_for_one() {
+    run(async {
+        let (world, web) = world_with(vec![credential("a.test:443", Injection::Bearer)]).await;
+        let spends = |place| Permit {
+            spends: Spends::Only(Target::parse(place).unwrap()),
+            methods: Methods::ReadOnly,
+            ..permit(&["a.test:443", "b.test:443"])
+        };
+        let head = "GET / HTTP/1.1\r\nAuthorization: own\r\n";
+        for place in ["b.test:443", "a.test:443"] {
+            let inside = world.open_with(spends(place));
+            assert!(ask(&world, &inside, head, "").await.contains("200 OK"));
+        }
+        let sent: Vec<_> = web.got().iter().map(|got| got.header("authorization")[0].to_owned()).collect();
+        assert_eq!(sent, ["own".to_owned(), format!("Bearer {SECRET}")]);
+        let passed = Permit { methods: Methods::Any, ..spends("b.test:443") };
+        assert!(!world.egress.terminates(&passed));
+    });
+}
+
 fn not_without_tls() {
     run(async {
         let world =
@@ -170,6 +193,24 @@ fn file() {
         inside.refused("a.test", Way::Http, &Denial::NoCredential).await;
         let sent: Vec<_> = web.got().iter().map(|got| got.header("authorization")[0].to_owned()).collect();
         assert_eq!(sent, ["Bearer first", "Bearer second"]);
+    });
+}
+
+fn keyring() {
+    run(async {
+        let name = format!("toolgate-egress-{}", std::process::id());
+        let ring = KeyRing::from_special_id(KeyRingIdentifier::User, true).unwrap();
+        let key = ring.add_key(&name, "kept\n").unwrap();
+        let to = Reach::parse("a.test:443").unwrap();
+        let source = SecretSource::Keyring(name);
+        let (world, web) = world_with(vec![Credential { to, injection: Injection::Bearer, source }]).await;
+        let inside = world.open(&["a.test:443"]);
+        let head = "GET / HTTP/1.1\r\n";
+        assert!(ask(&world, &inside, head, "").await.contains("200 OK"));
+        key.invalidate().unwrap();
+        assert!(ask(&world, &inside, head, "").await.contains("no_credential"));
+        let sent: Vec<_> = web.got().iter().map(|got| got.header("authorization")[0].to_owned()).collect();
+        assert_eq!(sent, ["Bearer kept"]);
     });
 }
 

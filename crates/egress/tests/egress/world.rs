@@ -10,7 +10,7 @@ use std::time::Duration;
 use contract::{Private, Reach};
 use egress::{
     Denial, Doors, Egress, EgressLimits, EgressSettings, Methods, OpenGrant, Outcome, Permit, PermitLimits,
-    Usage, Way,
+    Spends, Usage, Way,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::pem::PemObject as _;
@@ -82,6 +82,7 @@ pub(crate) fn permit(reach: &[&str]) -> Permit {
         reach: reach.iter().map(|text| Reach::parse(text).unwrap()).collect(),
         blocked: Vec::new(),
         methods: Methods::Any,
+        spends: Spends::Everywhere,
         private: Private::none(),
         login: None,
         limits: PermitLimits::default(),

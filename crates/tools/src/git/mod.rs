@@ -1,7 +1,7 @@
 //! `git.*`: real git behind walls, in repositories that nobody vouches for.
 //!
 //! Each verb is a contract, the words that git is started with, and a reading of what it says. What a repository may tell
-//! git is decided where it runs, by `inside::git`.
+//! git is decided where it runs, by `inside::git`. A pull request is none of git's: it is asked for over HTTP, of the host.
 //!
 //! # Invariants
 //! - Nothing is looked up: a repository is the directory that a call names, and lies in the workspace.
@@ -17,6 +17,7 @@ mod line;
 mod log;
 mod names;
 mod patch;
+mod pull_request;
 mod push;
 mod remote;
 mod show;
@@ -60,6 +61,7 @@ pub(crate) fn all() -> Result<Vec<Arc<dyn Tool>>, ContractError> {
         clone::tool()?,
         fetch::tool()?,
         push::tool()?,
+        pull_request::tool()?,
     ])
 }
 

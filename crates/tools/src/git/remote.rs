@@ -131,6 +131,11 @@ impl Remote {
         }
     }
 
+    /// Where it is at that place.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// What a directory for it would be called.
     pub(super) fn name(&self) -> Option<String> {
         let last = self.path.trim_end_matches('/').rsplit('/').next()?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use contract::{Private, Reach};
-use egress::{Egress, EgressLimits, EgressSettings, Methods, Permit, PermitLimits};
+use egress::{Egress, EgressLimits, EgressSettings, Methods, Permit, PermitLimits, Spends};
 use jail::{ChangeReport, Guarded, Helper, Limits, LocalDoor, Names, Outcome, Program, Request, Strictness};
 use sandbox::{Host, Launcher, PlanRequest, Profile, Proofs};
 use tokio::runtime::Runtime;
@@ -261,6 +261,7 @@ fn permit(port: u16) -> Result<Permit> {
         reach,
         blocked: Vec::new(),
         methods: Methods::Any,
+        spends: Spends::Everywhere,
         private,
         login: None,
         limits: PermitLimits { bytes: u64::MAX, ..PermitLimits::default() },

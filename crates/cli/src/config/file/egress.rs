@@ -51,7 +51,7 @@ pub(crate) struct CredentialFile {
     /// To which host: `api.example.com`, or with a port other than 443 (22 for `ssh_key`). Must be given.
     pub(crate) host: Given<String>,
     /// Where the secret is to be had: `env:NAME` (the environment of the gate), `file:PATH`, `vault:PATH#FIELD` or
-    /// `keyring:NAME`. Must be given.
+    /// `keyring:NAME` (a `user` key of the kernel's keyring, as `keyctl` shows them). Must be given.
     pub(crate) from: Given<String>,
     /// As the value of this header.
     pub(crate) header: Given<String>,
