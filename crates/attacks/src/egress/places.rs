@@ -62,7 +62,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let gate = stand.gate(settings(granting(&["example.test:443"], Private::none())?))?;
                 for address in ["93.184.216.35", "93.184.216.34", "[2606:2800:220:1::5]"] {
                     let url = format!("https://{address}/TOKEN");
-                    let place = format!("{}:443", address.trim_matches(['[', ']']));
+                    let place = format!("{address}:443");
                     let tried = trip.call(&gate, "curl", &curl(stand, &trip, &url)?)?;
                     tried.refused(&place, "address_not_granted")?;
                 }
