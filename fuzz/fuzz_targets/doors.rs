@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use contract::{Private, Reach};
-use egress::{Doors, Egress, EgressLimits, EgressSettings, Methods, OpenGrant, Permit, PermitLimits, Spends};
+use egress::{Doors, Egress, Patience, EgressSettings, Methods, OpenGrant, Permit, PermitLimits, Spends};
 use libfuzzer_sys::fuzz_target;
 
 /// What the doors understand; the first byte says which one is meant.
@@ -78,7 +78,7 @@ fn stand() -> &'static Stand {
             credentials: Vec::new(),
             vault: None,
             known_hosts: Vec::new(),
-            limits: EgressLimits { lookup: wait, dial: wait, handshake: wait },
+            patience: Patience { lookup: wait, dial: wait, handshake: wait },
             clock: || 0,
         };
         let doors_of_grant = Doors {

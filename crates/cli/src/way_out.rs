@@ -1,9 +1,7 @@
 //! The gate's way out of this machine, made from what is configured.
 
 use anyhow::{Context, Result, bail};
-use egress::{
-    Credential, Egress, EgressLimits, Injection, KnownHost, Secret, SecretSource, Vault, VaultToken,
-};
+use egress::{Credential, Egress, Injection, KnownHost, Patience, Secret, SecretSource, Vault, VaultToken};
 use engine::Clock;
 use policy::CredentialForm;
 
@@ -23,7 +21,7 @@ pub(crate) fn settings_of(configured: &policy::EgressSettings) -> Result<egress:
         credentials: configured.credentials.iter().map(credential).collect::<Result<_>>()?,
         vault: configured.vault.as_ref().map(vault).transpose()?,
         known_hosts: known_hosts(configured)?,
-        limits: EgressLimits::default(),
+        patience: Patience::default(),
         clock: Clock::system().as_function(),
     })
 }

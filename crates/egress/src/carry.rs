@@ -78,7 +78,7 @@ async fn try_to_carry(grant: &Arc<Grant>, mut client: Client, checked: Checked) 
     }
     let mut host = match host {
         Some(host) => host,
-        None => match checked.dial(grant.gate.limits.dial).await {
+        None => match checked.dial(grant.gate.patience.dial).await {
             Ok(host) => host,
             Err(denial) => return Err(Refused { client, denial, way }),
         },
@@ -91,7 +91,7 @@ async fn try_to_carry(grant: &Arc<Grant>, mut client: Client, checked: Checked) 
     let meter = grant.record.meter(&target.host.to_string());
     if matches!(opening, Opening::Tls(_)) {
         // A server may want another hello, and that one could name another host.
-        let patience = (grant.permit.limits.idle, grant.gate.limits.handshake);
+        let patience = (grant.permit.limits.idle, grant.gate.patience.handshake);
         let check = |hello: &Hello| names_target(grant, hello, target, false);
         if let Err(denial) = retry::pass_hello(&mut client, &mut host, &meter, patience, check).await {
             return Err(Refused { client, denial, way });
@@ -156,7 +156,7 @@ async fn listen(
     client: &mut Client,
     checked: &Checked,
 ) -> Result<(Opening, Option<TcpStream>), Denial> {
-    let limits = &grant.gate.limits;
+    let limits = &grant.gate.patience;
     if demands_client_first(grant, &checked.target) {
         return match tokio::time::timeout(limits.handshake, client.begin()).await {
             Ok(opening) => Ok((opening?, None)),

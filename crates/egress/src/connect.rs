@@ -35,7 +35,7 @@ pub(crate) async fn serve(grant: Arc<Grant>, stream: TcpStream) {
         async move { Ok::<_, Infallible>(answer(&grant, request, &promised).await) }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(grant.gate.limits.handshake);
+    builder.timer(TokioTimer::new()).header_read_timeout(grant.gate.patience.handshake);
     let served = builder.serve_connection(TokioIo::new(stream), answer).with_upgrades().await;
     if let Err(error) = served {
         if error.is_parse() {
@@ -121,7 +121,7 @@ async fn pass_on(grant: &Arc<Grant>, request: Request<Incoming>) -> Result<Respo
     grant.may_send(&request, &target, speaks).map_err(refused)?;
     let request = request.map(request::through);
     let request = request::forward(request, &target, speaks, Protocol::Http1.version()).map_err(refused)?;
-    let stream = checked.dial(grant.gate.limits.dial).await.map_err(refused)?;
+    let stream = checked.dial(grant.gate.patience.dial).await.map_err(refused)?;
     let activity = Arc::new(Activity::begin());
     let stream = grant.metered(stream, &target, &activity);
     let (upstream, connection) = Upstream::begin(grant, stream, Protocol::Http1).await.map_err(refused)?;

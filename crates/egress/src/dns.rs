@@ -17,7 +17,7 @@ pub(crate) enum Say {
     /// It exists, and has nothing of this kind.
     Nothing,
     /// It is blocked: to the client there is no such name.
-    Blocked,
+    NotThere,
 }
 
 /// What a client wants to know of a name.
@@ -36,7 +36,7 @@ const KIND_OPT: u16 = 41;
 const CLASS_IN: u16 = 1;
 /// Seconds. The address is good for as long as the grant; programs seldom live longer.
 const LIFETIME: u32 = 60;
-/// The Extended DNS Error `Blocked`.
+/// The Extended DNS Error `NotThere`.
 const BLOCKED: u16 = 15;
 /// What we say we could take.
 const PAYLOAD: u16 = 1232;
@@ -131,7 +131,7 @@ impl Reply {
     }
 
     fn full(&self, asked: &[u8], said: Say, extended: bool) -> Vec<u8> {
-        let code = if said == Say::Blocked { Code::NoSuchName } else { Code::Fine };
+        let code = if said == Say::NotThere { Code::NoSuchName } else { Code::Fine };
         let answers = u8::from(matches!(said, Say::At(_)));
         let mut bytes = self.header(code, [1, answers, u8::from(extended)]);
         bytes.extend_from_slice(asked);
@@ -149,7 +149,7 @@ impl Reply {
             bytes.extend_from_slice(&KIND_OPT.to_be_bytes());
             bytes.extend_from_slice(&PAYLOAD.to_be_bytes());
             bytes.extend_from_slice(&[0; 4]);
-            if said == Say::Blocked {
+            if said == Say::NotThere {
                 bytes.extend_from_slice(&[0, 6, 0, 15, 0, 2]);
                 bytes.extend_from_slice(&BLOCKED.to_be_bytes());
             } else {
@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn a_blocked_name_does_not_exist_and_whoever_understands_is_told_why() {
-        let plain = answer(&question(&[b"no", b"test"], 1, 1), |_, _| Say::Blocked).unwrap();
+        let plain = answer(&question(&[b"no", b"test"], 1, 1), |_, _| Say::NotThere).unwrap();
         assert_eq!((plain[3] & 15, plain[7], plain[11]), (3, 0, 0));
-        let told = answer(&extended(question(&[b"no", b"test"], 1, 1)), |_, _| Say::Blocked).unwrap();
+        let told = answer(&extended(question(&[b"no", b"test"], 1, 1)), |_, _| Say::NotThere).unwrap();
         assert_eq!((told[3] & 15, told[11]), (3, 1));
         assert!(told.ends_with(&[0, 6, 0, 15, 0, 2, 0, 15]), "{told:?}");
     }
@@ -255,7 +255,7 @@ mod tests {
         let asked = question(&[b"a.test\0", b"evil"], 1, 1);
         answer(&asked, |name, _| {
             assert_eq!(name, "a\\046test\\000.evil");
-            Say::Blocked
+            Say::NotThere
         })
         .unwrap();
     }
@@ -288,7 +288,7 @@ mod tests {
             at in 0_usize..60,
             byte: u8,
         ) {
-            let _ = answer(&bytes, |_, _| Say::Blocked);
+            let _ = answer(&bytes, |_, _| Say::NotThere);
             let mut asked = extended(question(&[b"example", b"test"], 1, 1));
             let place = at % asked.len();
             asked[place] = byte;

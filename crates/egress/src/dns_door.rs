@@ -58,7 +58,7 @@ fn say(grant: &Grant, name: &str, wants: Wants) -> Say {
         Ok(host) if host.name().is_some() => host,
         _ => {
             grant.deny(name, 0, Way::Dns, Denial::BadName);
-            return Say::Blocked;
+            return Say::NotThere;
         }
     };
     let said = match wants {
@@ -73,7 +73,7 @@ fn say(grant: &Grant, name: &str, wants: Wants) -> Say {
         }
         Err(denial) => {
             grant.deny(&host, 0, Way::Dns, denial);
-            Say::Blocked
+            Say::NotThere
         }
     }
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::hello::BadHello;
 
 /// So many different events of one grant are kept.
-pub const MAX_EVENTS: usize = 1000;
+const MAX_EVENTS: usize = 1000;
 
 /// Beyond so many, refusals are only counted: they can be made up without end, and shall not crowd out what went through.
 const MAX_REFUSALS: usize = 900;
@@ -50,7 +50,7 @@ pub struct Event {
     pub at: i64,
     /// The host that was asked for: a name, an address, or what was sent in place of one.
     pub host: String,
-    /// The port; 0 for a question to the DNS.
+    /// The port; 0 where none was named, as in a question to the DNS.
     pub port: u16,
     /// By which way.
     pub way: Way,
@@ -65,7 +65,7 @@ impl Event {
     pub fn place(&self) -> String {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
         let host = match &self.host {
-            host if host.bytes().all(is_plain) => host.clone(),
+            host if !host.is_empty() && host.bytes().all(is_plain) => host.clone(),
             host if host.parse::<Ipv6Addr>().is_ok() => format!("[{host}]"),
             odd => format!("{odd:?}"),
         };
@@ -269,6 +269,26 @@ pub enum Denial {
 }
 
 impl Denial {
+    /// Whether it is about whom was asked for, and not about how, or about what became of it.
+    pub fn is_about_the_place(&self) -> bool {
+        matches!(
+            self,
+            Denial::HostNotGranted
+                | Denial::PortNotGranted
+                | Denial::AddressNotGranted
+                | Denial::BadName
+                | Denial::NameTooLong
+                | Denial::TooManyNames
+                | Denial::Blocked
+                | Denial::SpecialAddress { .. }
+                | Denial::SpecialName { .. }
+                | Denial::NoServerName
+                | Denial::OtherServerName
+                | Denial::HiddenServerName
+                | Denial::OtherHost
+        )
+    }
+
     /// A word for it that stays the same.
     pub fn code(&self) -> &'static str {
         match self {
@@ -440,6 +460,7 @@ mod tests {
         };
         assert_eq!(place("a.test", 443), "a.test:443");
         assert_eq!(place("a.test", 0), "a.test");
+        assert_eq!(place("", 0), r#""""#);
         assert_eq!(place("2001:db8::1", 443), "[2001:db8::1]:443");
         assert_eq!(place("a.test:443", 0), r#""a.test:443""#);
         assert_eq!(place("a\n`b", 80), r#""a\n`b":80"#);

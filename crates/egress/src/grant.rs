@@ -74,11 +74,11 @@ impl OpenGrant {
         let grant = &self.grant;
         let asked = udp(doors.dns_udp)?;
         grant.spawn(crate::dns_door::answer_packets(Arc::clone(grant), asked));
-        self.listen(doors.dns_tcp, crate::dns_door::answer_stream)?;
-        self.listen(doors.http_proxy, crate::connect::serve)?;
-        self.listen(doors.socks, crate::socks::serve)?;
+        self.listen(doors.dns_tcp, Way::Dns, crate::dns_door::answer_stream)?;
+        self.listen(doors.http_proxy, Way::Connect, crate::connect::serve)?;
+        self.listen(doors.socks, Way::Socks, crate::socks::serve)?;
         for (port, door) in doors.tcp {
-            self.listen(door, move |grant, stream| crate::carry::serve(grant, stream, port))?;
+            self.listen(door, Way::Tcp, move |grant, stream| crate::carry::serve(grant, stream, port))?;
         }
         doors.signer.map_or(Ok(()), |door| self.listen_locally(door))
     }
@@ -107,7 +107,7 @@ impl OpenGrant {
     }
 
     /// Serves every connection that comes in by a door, in a task of its own.
-    fn listen<F, S>(&self, door: OwnedFd, serve: F) -> Result<(), OpenError>
+    fn listen<F, S>(&self, door: OwnedFd, way: Way, serve: F) -> Result<(), OpenError>
     where
         F: Fn(Arc<Grant>, TcpStream) -> S + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
@@ -131,9 +131,9 @@ impl OpenGrant {
                         });
                     }
                     None => {
-                        let port = stream.local_addr().map(|at| at.port()).unwrap_or_default();
-                        let host = stream.local_addr().map(|at| at.ip().to_canonical().to_string());
-                        grant.deny(&host.unwrap_or_default(), port, Way::Tcp, Denial::TooManyConnections);
+                        let Ok(at) = stream.local_addr() else { continue };
+                        let host = at.ip().to_canonical().to_string();
+                        grant.deny(&host, at.port(), way, Denial::TooManyConnections);
                     }
                 }
             }

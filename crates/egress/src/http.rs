@@ -157,7 +157,7 @@ impl Talk {
             }
         });
         let client = TokioIo::new(client);
-        let handshake = grant.gate.limits.handshake;
+        let handshake = grant.gate.patience.handshake;
         let serving = async {
             let mut connection = pin!(connection);
             match protocol {

@@ -46,11 +46,11 @@ use std::time::Duration;
 use contract::Target;
 
 pub use credentials::{Credential, Injection, Secret, SecretSource, Vault, VaultToken};
-pub use events::{Bytes, Denial, Event, MAX_EVENTS, Outcome, Usage, Way};
+pub use events::{Bytes, Denial, Event, Outcome, Usage, Way};
 pub use grant::{Doors, OpenGrant};
 pub use guards::Guard;
 pub use hello::BadHello;
-pub use names::{MAX_LABELS, MAX_NAMES, MAX_PUBLIC_NAMES, MAX_UNDER};
+pub use names::MAX_NAMES;
 pub use permit::{Methods, Permit, PermitLimits, Spends};
 pub use ssh::{KnownHost, KnownHostError, Login};
 
@@ -68,14 +68,14 @@ pub struct EgressSettings {
     /// The keys of hosts that are spoken to over ssh. No other is believed.
     pub known_hosts: Vec<KnownHost>,
     /// How long to wait for what.
-    pub limits: EgressLimits,
+    pub patience: Patience,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
 }
 
 /// How long the gate waits for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EgressLimits {
+pub struct Patience {
     /// For a name's addresses.
     pub lookup: Duration,
     /// For one address to accept a connection.
@@ -84,10 +84,10 @@ pub struct EgressLimits {
     pub handshake: Duration,
 }
 
-impl Default for EgressLimits {
-    fn default() -> EgressLimits {
+impl Default for Patience {
+    fn default() -> Patience {
         let seconds = Duration::from_secs;
-        EgressLimits { lookup: seconds(5), dial: seconds(5), handshake: seconds(10) }
+        Patience { lookup: seconds(5), dial: seconds(5), handshake: seconds(10) }
     }
 }
 
@@ -161,14 +161,14 @@ pub enum OpenError {
 impl Egress {
     /// Makes ready. Opens nothing yet.
     pub fn new(settings: EgressSettings) -> Result<Egress, EgressError> {
-        let EgressSettings { nameservers, extra_roots, credentials, vault, known_hosts, limits, clock } =
+        let EgressSettings { nameservers, extra_roots, credentials, vault, known_hosts, patience, clock } =
             settings;
         let credentials = credentials::Credentials::new(credentials, vault, clock)?;
-        let resolver = Arc::new(resolve::Resolver::new(&nameservers, limits.lookup)?);
+        let resolver = Arc::new(resolve::Resolver::new(&nameservers, patience.lookup)?);
         let tls = tls::Tls::new(&extra_roots, clock)?;
         let (supply, guards) = Default::default();
         let gate =
-            Gate { resolver, tls, extra_roots, credentials, known_hosts, supply, guards, limits, clock };
+            Gate { resolver, tls, extra_roots, credentials, known_hosts, supply, guards, patience, clock };
         Ok(Egress { gate: Arc::new(gate) })
     }
 
@@ -226,7 +226,7 @@ pub(crate) struct Gate {
     pub(crate) known_hosts: Vec<KnownHost>,
     pub(crate) supply: names::Supply,
     pub(crate) guards: guards::Guards,
-    pub(crate) limits: EgressLimits,
+    pub(crate) patience: Patience,
     pub(crate) clock: fn() -> i64,
 }
 

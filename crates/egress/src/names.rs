@@ -20,11 +20,11 @@ use crate::permit::{Permit, Via};
 /// So many different names under patterns one grant may use.
 pub const MAX_NAMES: usize = 64;
 /// So many where any host of the outside is permitted.
-pub const MAX_PUBLIC_NAMES: usize = 1024;
+const MAX_PUBLIC_NAMES: usize = 1024;
 /// So long may the part of a name be that stands for the `*`.
-pub const MAX_UNDER: usize = 64;
+const MAX_UNDER: usize = 64;
 /// So many labels may it have.
-pub const MAX_LABELS: usize = 4;
+const MAX_LABELS: usize = 4;
 
 const FIRST: u32 = u32::from_be_bytes([198, 18, 0, 0]);
 const COUNT: u32 = 1 << 17;

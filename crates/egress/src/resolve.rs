@@ -73,11 +73,7 @@ impl Resolver {
         if let Some(kind) = permit.private.refuses_host(&target.host) {
             return Err(Denial::SpecialName { kind });
         }
-        let addresses = match (target.host.address(), target.host.name()) {
-            (Some(address), _) => vec![address],
-            (None, Some(name)) => self.look_up(name).await?,
-            (None, None) => Vec::new(),
-        };
+        let addresses = self.addresses_of(&target.host).await?;
         if addresses.is_empty() {
             return Err(Denial::NotFound);
         }
@@ -95,18 +91,17 @@ impl Resolver {
 
     /// Connects to a service of the operator's own, wherever it is. No sandbox has a say in it.
     pub(crate) async fn dial_own(&self, target: &Target) -> Option<TcpStream> {
-        let addresses = match (target.host.address(), target.host.name()) {
-            (Some(address), _) => vec![address],
-            (None, Some(name)) => self.look_up(name).await.ok()?,
-            (None, None) => return None,
-        };
-        Checked { target: target.clone(), addresses }.dial(self.patience).await.ok()
+        let addresses = self.addresses_of(&target.host).await.ok()?;
+        dial(&addresses, target.port, self.patience).await.ok()
     }
 
-    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, Denial> {
-        // The dot at the end: no search list makes another name of it.
+    async fn addresses_of(&self, host: &Host) -> Result<Vec<IpAddr>, Denial> {
+        if let Some(address) = host.address() {
+            return Ok(vec![address]);
+        }
         let resolver = self.resolver.as_ref().ok_or(Denial::NotFound)?;
-        let asked = resolver.lookup_ip(format!("{name}."));
+        // The dot at the end: no search list makes another name of it.
+        let asked = resolver.lookup_ip(format!("{host}."));
         let Ok(Ok(found)) = tokio::time::timeout(self.patience, asked).await else {
             return Err(Denial::NotFound);
         };
@@ -120,20 +115,23 @@ impl Resolver {
 impl Checked {
     /// Connects to one of the addresses, in turn.
     pub(crate) async fn dial(&self, patience: Duration) -> Result<TcpStream, Denial> {
-        for address in self.addresses.iter().take(MAX_TRIES) {
-            let address = SocketAddr::new(*address, self.target.port);
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the one place that dials: `address` was checked by `check`"
-            )]
-            let dialled = TcpStream::connect(address);
-            if let Ok(Ok(stream)) = tokio::time::timeout(patience, dialled).await {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-        }
-        Err(Denial::Unreachable)
+        dial(&self.addresses, self.target.port, patience).await
     }
+}
+
+async fn dial(addresses: &[IpAddr], port: u16, patience: Duration) -> Result<TcpStream, Denial> {
+    for address in addresses.iter().take(MAX_TRIES) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that dials: what a sandbox asks for comes from a `Checked`, the rest is the operator's own"
+        )]
+        let dialled = TcpStream::connect(SocketAddr::new(*address, port));
+        if let Ok(Ok(stream)) = tokio::time::timeout(patience, dialled).await {
+            let _ = stream.set_nodelay(true);
+            return Ok(stream);
+        }
+    }
+    Err(Denial::Unreachable)
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {

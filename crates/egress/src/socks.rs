@@ -38,7 +38,7 @@ struct Refused {
 }
 
 pub(crate) async fn serve(grant: Arc<Grant>, mut stream: TcpStream) {
-    let patience = grant.gate.limits.handshake;
+    let patience = grant.gate.patience.handshake;
     let greeted = match tokio::time::timeout(patience, greet(&grant, &mut stream)).await {
         Ok(greeted) => greeted,
         Err(_elapsed) => Err(Refused::nowhere(Denial::TooSlow, None)),

@@ -107,7 +107,7 @@ pub(crate) async fn terminate(grant: &Arc<Grant>, client: Client, checked: Check
 
 /// None if the client did not come through its handshake.
 async fn end_and_begin(grant: &Arc<Grant>, client: Client, checked: Checked) -> Option<()> {
-    let patience = grant.gate.limits.handshake;
+    let patience = grant.gate.patience.handshake;
     let acceptor = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Rewound::from(client));
     let start = tokio::time::timeout(patience, acceptor).await.ok()?.ok()?;
     let offered: Vec<Vec<u8>> =
@@ -152,7 +152,7 @@ async fn reach(
     wanted: &[&[u8]],
     activity: &Arc<Activity>,
 ) -> Result<(TlsStream<Metered>, Protocol), Denial> {
-    let limits = &grant.gate.limits;
+    let limits = &grant.gate.patience;
     let target = &checked.target;
     let config = grant.gate.tls.client(wanted).await?;
     let name = server_name(&target.host)?;

@@ -102,6 +102,21 @@ pub enum CredentialForm {
     SshKey,
 }
 
+impl CredentialForm {
+    /// Which place of a request the secret takes. Two for one place would be one too many.
+    pub fn place(&self) -> (&'static str, String) {
+        match self {
+            CredentialForm::Header(name) => ("header", name.to_ascii_lowercase()),
+            CredentialForm::Bearer | CredentialForm::Basic { .. } | CredentialForm::Sigv4 { .. } => {
+                ("header", "authorization".to_owned())
+            }
+            CredentialForm::Query(name) => ("query", name.clone()),
+            CredentialForm::Body { placeholder } => ("body", placeholder.clone()),
+            CredentialForm::SshKey => ("ssh", String::new()),
+        }
+    }
+}
+
 /// Where a secret is to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -127,7 +142,7 @@ impl SecretSource {
         matches!(self, SecretSource::Vault { .. })
     }
 
-    /// Whether the gate has it without asking anybody.
+    /// Whether the token of a vault may come from it.
     pub fn is_at_hand(&self) -> bool {
         matches!(self, SecretSource::Variable(_) | SecretSource::File(_))
     }

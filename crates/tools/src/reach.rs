@@ -8,7 +8,7 @@ use contract::{Attempt, EgressClass, Reason, RunFacts, Target};
 pub(crate) use egress::Login;
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
-use egress::{Denial, Egress, OpenGrant, Outcome, Permit, PermitLimits, Spends};
+use egress::{Egress, OpenGrant, Outcome, Permit, PermitLimits, Spends};
 use jail::{Doors, Guarded, LOCAL_DOOR, LocalDoor};
 use policy::{EgressLimits, EgressSettings, Grant};
 
@@ -26,12 +26,12 @@ pub(crate) struct Reaching {
 }
 
 /// The way out of one call's network.
-pub(crate) struct Way {
+pub(crate) struct WayOut {
     egress: Egress,
     permit: Permit,
 }
 
-impl Way {
+impl WayOut {
     /// The way out that a grant has; nothing if it names no place. `reading` is what one does that only reads, and `login`
     /// whom it logs in to over ssh.
     pub(crate) fn of(
@@ -39,7 +39,7 @@ impl Way {
         at: &Surroundings,
         reading: Methods,
         login: Option<Login>,
-    ) -> Result<Option<Way>, Reason> {
+    ) -> Result<Option<WayOut>, Reason> {
         let authority = grant.authority();
         if authority.hosts.is_empty() {
             return Ok(None);
@@ -62,11 +62,11 @@ impl Way {
             login: login.filter(|login| egress.signs_for(&login.target)),
             limits,
         };
-        Ok(Some(Way { egress: egress.clone(), permit }))
+        Ok(Some(WayOut { egress: egress.clone(), permit }))
     }
 
     /// The same, with no credential but those for this place.
-    pub(crate) fn spending_for(mut self, target: &Target) -> Way {
+    pub(crate) fn spending_for(mut self, target: &Target) -> WayOut {
         self.permit.spends = Spends::Only(target.clone());
         self
     }
@@ -93,11 +93,15 @@ impl Way {
 
     /// Posts the guard. If that fails the doors are closed, and nobody is reached.
     pub(crate) fn open(self, doors: Doors) -> Option<OpenGrant> {
-        let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
-        let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local };
-        let opened = self.egress.open(self.permit, doors);
+        let opened = self.egress.open(self.permit, doors_of(doors));
         opened.inspect_err(|error| tracing::warn!(%error, "a network has no guard, and leads to nobody")).ok()
     }
+}
+
+/// The doors that a sandbox has made, as whoever guards them takes them.
+pub fn doors_of(doors: Doors) -> egress::Doors {
+    let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
+    egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local }
 }
 
 /// How much a grant may use of its network, as it is configured, for so long.
@@ -127,18 +131,11 @@ pub(crate) fn why_not_reached(usage: &Usage) -> Option<Reason> {
     });
     let (event, denial) = refused.next()?;
     let why = format!("`{}`: {denial}", event.place());
-    Some(match denial {
-        Denial::NotFound
-        | Denial::Unreachable
-        | Denial::Untrusted
-        | Denial::NoCredential
-        | Denial::EncryptedKey
-        | Denial::UnfitKey
-        | Denial::TooSlow
-        | Denial::Idle => Reason::tool_failed(why),
-        _ => Reason::host_not_allowed(why)
-            .with_hint("ask for a host that the call may reach; `toolgate explain` says which it would get"),
-    })
+    if !denial.is_about_the_place() {
+        return Some(Reason::tool_failed(why));
+    }
+    let hint = "ask for a host that the call may reach; `toolgate explain` says which it would get";
+    Some(Reason::host_not_allowed(why).with_hint(hint))
 }
 
 /// The facts of a run, and what its network was used for.

@@ -118,6 +118,7 @@ impl<'a> Trip<'a> {
         let at = self.stand.place.path("made");
         self.git(&at, &["init", "-q", "-b", "main"])?;
         prepare(self, &at)?;
+        // There may be no `.gitmodules`, and then git adds nothing of the two.
         self.git(&at, &["add", "a.txt", ".gitmodules"])?;
         self.git(&at, &["add", "a.txt"])?;
         self.git(&at, &["commit", "-qm", "from afar"])?;

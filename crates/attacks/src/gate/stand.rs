@@ -358,7 +358,7 @@ pub(crate) fn way_out(
         credentials: egress.credentials.iter().filter_map(credential).collect(),
         vault: None,
         known_hosts: known_hosts(egress)?,
-        limits: egress::EgressLimits::default(),
+        patience: egress::Patience::default(),
         clock: clock.as_function(),
     };
     let way_out = egress::Egress::new(settings)?;

@@ -36,7 +36,7 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// Whether a header of this name was sent with this value.
+    /// Whether the request holds this text.
     pub(crate) fn says(&self, text: &str) -> bool {
         self.request.contains(text)
     }

@@ -18,7 +18,7 @@ use sandbox::{Backend, BackendName, Deny, Job, Native, PlanRequest, Profile, Pro
 use egress::Usage;
 use serde::Serialize;
 
-use self::network::Way;
+use self::network::WayOut;
 use crate::{amount, config, talk};
 
 const CODE_USAGE: i32 = 2;
@@ -35,7 +35,7 @@ There is no network but its own loopback, unless --allow names whom it may reach
 proxy to be set, and nobody else. Secrets in the tree (.env*, .ssh, *.pem …) are hidden, and .git/hooks and .git/config
 cannot be written.
 
-Exit codes: the command's own; 2 usage, 3 refused, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,
+Exit codes: the command's own; 2 usage, 3 `--backend deny`, 124 timeout, 125 the sandbox could not be built, 126 cannot execute,
 127 not found, 128+N ended by signal N.
 
 Examples:
@@ -49,7 +49,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// inspect: look only; build, mutate: write in the directories given by --rw; networked: the same, and reach --allow
+    /// inspect: look only, no network; build, mutate: also write in --rw; networked: the same, for commands that are about the network
     #[arg(long, value_name = "PROFILE", default_value = "inspect")]
     profile: String,
 
@@ -57,23 +57,23 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BACKEND", default_value = "native")]
     backend: String,
 
-    /// Show this directory read-only
+    /// Show this directory read-only; can be repeated
     #[arg(long, value_name = "DIR")]
     ro: Vec<PathBuf>,
 
-    /// Let the command write in this directory
+    /// Let the command write in this directory; can be repeated
     #[arg(long, value_name = "DIR")]
     rw: Vec<PathBuf>,
 
-    /// Let the command reach this host, such as example.com:443, *.example.com:443 or preset:python
+    /// Let the command reach this host and port, such as example.com:443, *.example.com:443 or preset:python, with any profile but inspect; can be repeated
     #[arg(long, value_name = "HOST:PORT")]
     allow: Vec<String>,
 
-    /// Let granted hosts lie in this private range or at this special address
+    /// Let granted hosts lie in this private range or at this special address; can be repeated
     #[arg(long, value_name = "RANGE")]
     private: Vec<String>,
 
-    /// The configuration, for --allow: name servers, certificates, private ranges, blocked hosts; else TOOLGATE_CONFIG
+    /// The configuration, for --allow: name servers, certificates, private ranges, blocked hosts, and no credentials; else TOOLGATE_CONFIG
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -174,9 +174,9 @@ fn try_run(arguments: Arguments, begun: Option<Prepared>) -> Result<i32, Failed>
     })?;
     let wanted = arguments.command.first().cloned().unwrap_or_default();
     let profile = profile_of(&arguments)?;
-    let way = Way::of(profile, &arguments)?;
+    let way = WayOut::of(profile, &arguments)?;
     let mut request = request_of(profile, arguments)?;
-    request.guarded = way.as_ref().map(Way::guarded);
+    request.guarded = way.as_ref().map(WayOut::guarded);
     let plan = request.into_plan(&config::host()).map_err(bad_plan)?;
     let (report, usage) = run_in(backend, Job { plan, sealed: Vec::new(), streams }, way, begun)?;
     if json {
@@ -314,7 +314,7 @@ fn not_shown(name: Pattern, hidden: &[Pattern]) -> Failed {
 fn run_in(
     backend: BackendName,
     job: Job,
-    way: Option<Way>,
+    way: Option<WayOut>,
     begun: Option<Prepared>,
 ) -> Result<(Report, Option<Usage>), Failed> {
     let prober = std::env::current_exe()

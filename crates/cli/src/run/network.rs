@@ -16,14 +16,14 @@ use crate::{config, talk, way_out};
 const PRESET: &str = "preset:";
 
 /// The way out of one command's network.
-pub(super) struct Way {
+pub(super) struct WayOut {
     settings: EgressSettings,
     permit: Permit,
 }
 
-impl Way {
+impl WayOut {
     /// What the arguments grant; nothing if they grant nothing.
-    pub(super) fn of(profile: Profile, arguments: &Arguments) -> Result<Option<Way>, Failed> {
+    pub(super) fn of(profile: Profile, arguments: &Arguments) -> Result<Option<WayOut>, Failed> {
         let Arguments { allow, private, config, .. } = arguments;
         match (profile, allow.is_empty()) {
             (Profile::Networked, true) => {
@@ -72,7 +72,7 @@ impl Way {
             login: None,
             limits,
         };
-        Ok(Some(Way { settings, permit }))
+        Ok(Some(WayOut { settings, permit }))
     }
 
     /// What the sandbox needs for it.
@@ -132,9 +132,7 @@ impl Guard {
         let runtime = Runtime::new().context("cannot start the egress guard")?;
         let open = {
             let _entered = runtime.enter();
-            let Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
-            let doors = egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local };
-            Egress::new(settings)?.open(permit, doors)?
+            Egress::new(settings)?.open(permit, tools::doors_of(doors))?
         };
         Ok(Guard { runtime, open })
     }

@@ -87,13 +87,12 @@ pub(crate) struct Masked {
     mask: Mask,
     /// What may be the beginning of a secret, and waits for the rest.
     held: Vec<u8>,
-    next: Option<Frame<Bytes>>,
     ended: bool,
 }
 
 impl Masked {
     pub(crate) fn new(inner: Body, mask: Mask) -> Masked {
-        Masked { inner, mask, held: Vec::new(), next: None, ended: false }
+        Masked { inner, mask, held: Vec::new(), ended: false }
     }
 }
 
@@ -106,19 +105,16 @@ impl HttpBody for Masked {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
-            if let Some(frame) = self.next.take() {
-                return Poll::Ready(Some(Ok(frame)));
-            }
             if self.ended {
                 return Poll::Ready(None);
             }
             let frame = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                Some(Ok(frame)) => frame.into_data().map_err(Some),
-                None => Err(None),
+                Some(Ok(frame)) => frame.into_data().ok(),
+                None => None,
             };
             let ready = match frame {
-                Ok(data) => {
+                Some(data) => {
                     let mut bytes = std::mem::take(&mut self.held);
                     bytes.extend_from_slice(&data);
                     self.mask.cover(&mut bytes);
@@ -127,7 +123,7 @@ impl HttpBody for Masked {
                     bytes
                 }
                 // Whatever was held was no secret. Trailers are not passed on: nobody has looked at them.
-                Err(_) => {
+                None => {
                     self.ended = true;
                     std::mem::take(&mut self.held)
                 }

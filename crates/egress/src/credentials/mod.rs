@@ -47,6 +47,19 @@ pub struct Credential {
     pub source: SecretSource,
 }
 
+impl Credential {
+    /// To operators: whoever asked is told no more than that there is none.
+    fn tell_it_is_not_had(&self) {
+        let kept = match &self.source {
+            SecretSource::Value(_) => "in the environment".to_owned(),
+            SecretSource::File(path) => format!("in the file `{}`", path.display()),
+            SecretSource::Keyring(name) => format!("in the keyring, as `{name}`"),
+            SecretSource::Vault { path, field } => format!("in the vault, as `{path}#{field}`"),
+        };
+        tracing::warn!(to = %self.to, "a credential that is kept {kept} cannot be had");
+    }
+}
+
 /// Where in a request a secret goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Injection {
@@ -143,7 +156,8 @@ impl Credentials {
         let (number, credential) = found.ok_or(Denial::NoCredential)?;
         // Their numbers follow those of the others.
         let number = self.all.len() + number;
-        SigningKey::read(&self.fetcher.fetch(number, &credential.source, resolver, tls).await?)
+        let fetched = self.fetcher.fetch(number, &credential.source, resolver, tls).await;
+        SigningKey::read(&fetched.inspect_err(|_| credential.tell_it_is_not_had())?)
     }
 
     /// Whether requests to the place get a secret.
@@ -181,7 +195,8 @@ impl Credentials {
             if request.method() == Method::TRACE || request.method().as_str() == "TRACK" {
                 return Err(Denial::ShowsCredential);
             }
-            let secret = self.fetcher.fetch(number, &credential.source, resolver, tls).await?;
+            let fetched = self.fetcher.fetch(number, &credential.source, resolver, tls).await;
+            let secret = fetched.inspect_err(|_| credential.tell_it_is_not_had())?;
             request = match injection {
                 Injection::AwsSigV4 { access_key, region, service } => {
                     let scope = signature::Scope { access_key, region, service };

@@ -85,7 +85,7 @@ async fn a_pipe_on_which_nothing_moves_is_closed() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_stops_nothing_but_itself_and_gets_everything() {
+async fn a_reader_of_small_pieces_gets_everything() {
     let Rig { mut client, mut host, pipe, .. } = rig(b"", u64::MAX, LONG).await;
     let sent = vec![3_u8; 20_000_000];
     let writer = tokio::spawn(async move {

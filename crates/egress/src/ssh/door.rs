@@ -44,7 +44,7 @@ pub(crate) async fn serve(grant: Arc<Grant>, mut stream: UnixStream) {
             }
         };
         let framed = super::wire::string(&answer);
-        let sent = tokio::time::timeout(grant.gate.limits.handshake, stream.write_all(&framed)).await;
+        let sent = tokio::time::timeout(grant.gate.patience.handshake, stream.write_all(&framed)).await;
         if !matches!(sent, Ok(Ok(()))) {
             return;
         }
@@ -73,7 +73,7 @@ async fn next(grant: &Grant, stream: &mut UnixStream) -> Result<Option<Vec<u8>>,
     }
     let mut message = Vec::new();
     let mut rest = stream.take(u64::from(length));
-    match tokio::time::timeout(grant.gate.limits.handshake, rest.read_to_end(&mut message)).await {
+    match tokio::time::timeout(grant.gate.patience.handshake, rest.read_to_end(&mut message)).await {
         Ok(Ok(read)) if u32::try_from(read) == Ok(length) => Ok(Some(message)),
         Ok(_over) => Err(Denial::BadRequest),
         Err(_elapsed) => Err(Denial::TooSlow),

@@ -413,7 +413,7 @@ fn closing_tells() {
 
 fn slow_client() {
     run(async {
-        let world = World::with(|settings| settings.limits.handshake = Duration::from_secs(2)).await;
+        let world = World::with(|settings| settings.patience.handshake = Duration::from_secs(2)).await;
         let host = OutsideHost::tls_echo("a.test", 443).await;
         world.names.say("a.test", &[&host.at()]);
         let inside = world.open(&["a.test:443"]);
@@ -435,7 +435,7 @@ fn slow_client() {
 
 fn silent_host() {
     run(async {
-        let world = World::with(|settings| settings.limits.lookup = Duration::from_secs(3)).await;
+        let world = World::with(|settings| settings.patience.lookup = Duration::from_secs(3)).await;
         let silent = OutsideHost::serve(7000, |stream| async move {
             tokio::time::sleep(Duration::from_secs(600)).await;
             drop(stream);

@@ -298,7 +298,7 @@ fn bad_credentials() {
             credentials,
             vault: None,
             known_hosts: Vec::new(),
-            limits: egress::EgressLimits::default(),
+            patience: egress::Patience::default(),
             clock: crate::world::now,
         })
         .unwrap_err()

@@ -177,7 +177,7 @@ fn problem_document() {
 
 fn slow_head() {
     run(async {
-        let world = World::with(|settings| settings.limits.handshake = Duration::from_secs(2)).await;
+        let world = World::with(|settings| settings.patience.handshake = Duration::from_secs(2)).await;
         let web = WebHost::plain(80).await;
         world.names.say("a.test", &[&web.host.at()]);
         let inside = world.open(&["a.test:80"]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contract::{Private, Reach};
 use egress::{
-    Denial, Doors, Egress, EgressLimits, EgressSettings, Methods, OpenGrant, Outcome, Permit, PermitLimits,
+    Denial, Doors, Egress, EgressSettings, Methods, OpenGrant, Outcome, Patience, Permit, PermitLimits,
     Spends, Usage, Way,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
@@ -45,7 +45,7 @@ impl World {
             credentials: Vec::new(),
             vault: None,
             known_hosts: Vec::new(),
-            limits: EgressLimits { handshake: Duration::from_secs(5), ..EgressLimits::default() },
+            patience: Patience { handshake: Duration::from_secs(5), ..Patience::default() },
             clock: now,
         };
         change(&mut settings);

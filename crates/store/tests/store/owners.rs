@@ -37,7 +37,7 @@ async fn die(gate: Gate, id: &GateId) -> (tempfile::TempDir, Store) {
     store.close().await;
     drop(store);
     let known = async { while other.fate(Some(id)).await.unwrap() != Fate::Lost {} };
-    tokio::time::timeout(NOTICED, known).await.expect("its end is noticed");
+    tokio::time::timeout(NOTICED, known).await.unwrap();
     (home, other)
 }
 

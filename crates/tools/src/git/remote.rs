@@ -6,8 +6,9 @@
 
 use std::fmt;
 
-use contract::{Host, Reason, Target};
+use contract::{Reason, Target};
 
+use crate::http::{read_host, read_place};
 use crate::inside::Transport;
 use crate::path::{shown, shown_address};
 use crate::reach::Login;
@@ -17,7 +18,7 @@ const MAX_ADDRESS: usize = 2048;
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Remote {
-    way: Way,
+    form: Form,
     user: Option<String>,
     target: Target,
     path: String,
@@ -25,7 +26,7 @@ pub(super) struct Remote {
 
 /// How it is reached, and how its address is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Form {
     /// `https://host/path`
     Https,
     /// `ssh://user@host/path`
@@ -59,8 +60,8 @@ impl Remote {
             return Err(refuse(&format!("names the program `git-remote-{}` to be run", shown(name))));
         }
         match text.split_once("://") {
-            Some(("https", rest)) => Remote::of_url(Way::Https, rest, 443, refuse),
-            Some(("ssh", rest)) => Remote::of_url(Way::Ssh, rest, 22, refuse),
+            Some(("https", rest)) => Remote::of_url(Form::Https, rest, 443, refuse),
+            Some(("ssh", rest)) => Remote::of_url(Form::Ssh, rest, 22, refuse),
             Some(("http", _)) => {
                 Err(refuse("is plain http, where anybody on the way can change what is fetched"))
             }
@@ -70,31 +71,23 @@ impl Remote {
         }
     }
 
-    fn of_url(way: Way, rest: &str, usual: u16, refuse: impl Fn(&str) -> Reason) -> Result<Remote, Reason> {
+    fn of_url(form: Form, rest: &str, usual: u16, refuse: impl Fn(&str) -> Reason) -> Result<Remote, Reason> {
         let (authority, path) = rest.split_once('/').ok_or_else(|| refuse("has no path"))?;
         // ATTACK(userinfo-host): only what follows the one `@` is the host.
         let (user, place) = match authority.split_once('@') {
             Some((user, place)) => (Some(user), place),
             None => (None, authority),
         };
-        if user.is_some_and(|user| user.contains(':')) || (way == Way::Https && user.is_some()) {
+        if user.is_some_and(|user| user.contains(':')) || (form == Form::Https && user.is_some()) {
             return Err(refuse("holds a user or a password")
                 .with_hint("leave it out: the gate adds credentials where it is told to"));
         }
         let user = user
             .map(|user| check_user(user).ok_or_else(|| refuse("has a user of an odd name")))
             .transpose()?;
-        let (host, port) = match place.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host, Some(port)),
-            _ => (place, None),
-        };
-        let port = match port {
-            None => usual,
-            Some(port) => read_port(port).ok_or_else(|| refuse("has a port that is none"))?,
-        };
-        let target = Target { host: read_host(host, &refuse)?, port };
+        let target = read_place(place, usual).map_err(|why| refuse(&why))?;
         let path = check_path(path).ok_or_else(|| refuse("has a path that is not plain"))?;
-        Ok(Remote { way, user, target, path })
+        Ok(Remote { form, user, target, path })
     }
 
     fn of_scp(text: &str, refuse: impl Fn(&str) -> Reason) -> Result<Remote, Reason> {
@@ -103,12 +96,12 @@ impl Remote {
             text.split_once(':').filter(|(place, _)| !place.contains('/')).ok_or_else(local)?;
         let (user, host) = place.split_once('@').ok_or_else(local)?;
         let user = check_user(user).ok_or_else(|| refuse("has a user of an odd name"))?;
-        let target = Target { host: read_host(host, &refuse)?, port: 22 };
+        let target = Target { host: read_host(host).map_err(|why| refuse(&why))?, port: 22 };
         if target.host.name().is_none() {
             return Err(refuse("names an address; write it as `ssh://`"));
         }
         let path = check_path(path).ok_or_else(|| refuse("has a path that is not plain"))?;
-        Ok(Remote { way: Way::Scp, user: Some(user), target, path })
+        Ok(Remote { form: Form::Scp, user: Some(user), target, path })
     }
 
     /// The place that it is at.
@@ -117,17 +110,17 @@ impl Remote {
     }
 
     pub(super) fn transport(&self) -> Transport {
-        match self.way {
-            Way::Https => Transport::Https,
-            Way::Ssh | Way::Scp => Transport::Ssh,
+        match self.form {
+            Form::Https => Transport::Https,
+            Form::Ssh | Form::Scp => Transport::Ssh,
         }
     }
 
     /// Whom git logs in to, where it is reached by ssh.
     pub(super) fn login(&self) -> Option<Login> {
-        match self.way {
-            Way::Https => None,
-            Way::Ssh | Way::Scp => Some(Login { target: self.target.clone(), user: self.user.clone() }),
+        match self.form {
+            Form::Https => None,
+            Form::Ssh | Form::Scp => Some(Login { target: self.target.clone(), user: self.user.clone() }),
         }
     }
 
@@ -149,29 +142,12 @@ impl fmt::Display for Remote {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
         let Remote { target, path, .. } = self;
-        match self.way {
-            Way::Https => write!(formatter, "https://{target}/{path}"),
-            Way::Ssh => write!(formatter, "ssh://{user}{target}/{path}"),
-            Way::Scp => write!(formatter, "{user}{}:{path}", target.host),
+        match self.form {
+            Form::Https => write!(formatter, "https://{target}/{path}"),
+            Form::Ssh => write!(formatter, "ssh://{user}{target}/{path}"),
+            Form::Scp => write!(formatter, "{user}{}:{path}", target.host),
         }
     }
-}
-
-fn read_host(text: &str, refuse: impl Fn(&str) -> Reason) -> Result<Host, Reason> {
-    let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    match (inside, Host::parse(inside.unwrap_or(text))) {
-        (Some(_), Ok(host)) if host.address().is_some_and(|address| address.is_ipv6()) => Ok(host),
-        (None, Ok(host)) if !host.address().is_some_and(|address| address.is_ipv6()) => Ok(host),
-        (_, Ok(_)) => {
-            Err(refuse("has a host that is none: an IPv6 address stands in brackets, and nothing else does"))
-        }
-        (_, Err(error)) => Err(refuse(&format!("has a host that is none: {error}"))),
-    }
-}
-
-fn read_port(text: &str) -> Option<u16> {
-    let is_plain = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|port| is_plain && *port > 0)
 }
 
 fn check_user(text: &str) -> Option<String> {

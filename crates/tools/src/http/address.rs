@@ -71,15 +71,7 @@ impl Address {
             return Err(refuse("holds a user or a password")
                 .with_hint("use the header `Authorization`, or a credential of the gate"));
         }
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host, Some(port)),
-            _ => (authority, None),
-        };
-        let port = match port {
-            None => scheme.port(),
-            Some(port) => read_port(port).ok_or_else(|| refuse("has a port that is none"))?,
-        };
-        let target = Target { host: read_host(host).map_err(|why| refuse(&why))?, port };
+        let target = read_place(authority, scheme.port()).map_err(|why| refuse(&why))?;
         if let Some(odd) = odd_part(path) {
             let why = format!("holds `{}`, which does not stand in a URL", odd.escape_debug());
             return Err(refuse(&why).with_hint("write it as `%` and two hexadecimal digits"));
@@ -140,7 +132,20 @@ impl TryFrom<String> for Address {
     }
 }
 
-fn read_host(text: &str) -> Result<Host, String> {
+/// Reads `host` or `host:port`, as it stands in a URL; else says what is wrong with it.
+pub(crate) fn read_place(text: &str, usual: u16) -> Result<Target, String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let port = match port {
+        None => usual,
+        Some(port) => read_port(port).ok_or("has a port that is none")?,
+    };
+    Ok(Target { host: read_host(host)?, port })
+}
+
+pub(crate) fn read_host(text: &str) -> Result<Host, String> {
     let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let host =
         Host::parse(inside.unwrap_or(text)).map_err(|error| format!("has a host that is none: {error}"))?;

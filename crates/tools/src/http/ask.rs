@@ -15,7 +15,7 @@ use super::types::{Got, Order, Places};
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::Trade;
 use crate::pipeline::{Launch, Launched, stopped};
-use crate::reach::{Methods, Way, why_not_reached, with_usage};
+use crate::reach::{Methods, WayOut, why_not_reached, with_usage};
 use crate::surroundings::Surroundings;
 use crate::wire::{read_frame, write_frame};
 
@@ -23,7 +23,7 @@ use crate::wire::{read_frame, write_frame};
 const AROUND: Duration = Duration::from_secs(5);
 
 /// What a call asks for, as far as its arguments say.
-pub(crate) struct Question {
+pub(crate) struct WebRequest {
     pub(crate) method: String,
     pub(crate) address: Address,
     pub(crate) headers: Vec<(String, String)>,
@@ -40,7 +40,7 @@ pub(crate) struct Heard {
     pub(crate) facts: RunFacts,
 }
 
-impl Question {
+impl WebRequest {
     /// Asks. Whoever calls this has checked that the grant is for the call.
     pub(crate) async fn ask(self, grant: &Grant, at: &Surroundings, cancel: &CancellationToken) -> Heard {
         let launched = match self.prepare(grant, at) {
@@ -55,7 +55,7 @@ impl Question {
 
     fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Launch, Reason> {
         let authority = grant.authority();
-        let way = Way::of(grant, at, Methods::ReadOnly, None)?
+        let way = WayOut::of(grant, at, Methods::ReadOnly, None)?
             .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?
             // ATTACK(redirect-that-spends): where an answer leads, the gate's credentials do not go along.
             .spending_for(&self.address.target);
@@ -121,8 +121,8 @@ fn hear(grant: &Grant, launched: Launched) -> Heard {
     Heard { said, facts: RunFacts { output: output.or(facts.output), ..facts } }
 }
 
-/// As the guard of the network answers over HTTP where it has not passed a request on.
-const GUARD_SAYS: [u16; 5] = [400, 403, 408, 413, 502];
+/// As the guard of the network answers over HTTP where it has not passed a request on (`egress::refuse`).
+const GUARD_SAYS: [u16; 6] = [400, 403, 408, 413, 429, 502];
 
 /// What the worker said, if it came to its end.
 fn said(report: &Report) -> Result<(Got, Vec<u8>), Reason> {

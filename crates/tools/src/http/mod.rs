@@ -9,8 +9,8 @@ mod definition;
 mod headers;
 mod types;
 
-pub(crate) use address::{Address, Scheme};
-pub(crate) use ask::{Heard, Question};
+pub(crate) use address::{Address, Scheme, read_host, read_place};
+pub(crate) use ask::{Heard, WebRequest};
 pub(crate) use headers::is_for_anybody;
 #[cfg(test)]
 pub(crate) use types::SentPlaces;
@@ -56,7 +56,7 @@ impl HttpRequest {
 }
 
 /// What a call asks for, read from its arguments.
-fn asked_by(arguments: &Value, settings: &HttpSettings) -> Result<Question, Reason> {
+fn asked_by(arguments: &Value, settings: &HttpSettings) -> Result<WebRequest, Reason> {
     let input =
         HttpInput::deserialize(arguments).map_err(|error| Reason::bad_arguments(error.to_string()))?;
     if !settings.methods.contains(&input.method) {
@@ -83,7 +83,7 @@ fn asked_by(arguments: &Value, settings: &HttpSettings) -> Result<Question, Reas
     if redirects > MAX_REDIRECTS {
         return Err(Reason::bad_arguments("at most 5 redirects are followed"));
     }
-    Ok(Question {
+    Ok(WebRequest {
         address: Address::parse(&input.url)?,
         headers: headers::headers_of(&input.headers, &settings.headers)?,
         method: input.method,

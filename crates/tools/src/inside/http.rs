@@ -150,12 +150,11 @@ async fn send(step: &Step) -> Result<Response<Incoming>, Reason> {
     match step.address.scheme {
         Scheme::Http => exchange(stream, step).await,
         Scheme::Https => {
-            let name = match (place.host.name(), place.host.address()) {
-                (Some(name), _) => {
-                    ServerName::try_from(name.to_owned()).map_err(|_| failed("has no proper name"))?
+            let name = match place.host.address() {
+                Some(address) => ServerName::from(address),
+                None => {
+                    ServerName::try_from(place.host.to_string()).map_err(|_| failed("has no proper name"))?
                 }
-                (None, Some(address)) => ServerName::from(address),
-                (None, None) => return Err(failed("has no name")),
             };
             let connector = TlsConnector::from(Arc::new(tls_config()?));
             let stream = connector

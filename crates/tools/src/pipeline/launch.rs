@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::facts::not_enforced;
 use crate::operands::busy;
-use crate::reach::{Usage, Way};
+use crate::reach::{Usage, WayOut};
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
 
@@ -31,7 +31,7 @@ pub(crate) struct Launch {
     /// How long it waits for the workspace.
     pub(crate) timeout: Duration,
     /// Its way to other hosts, if it has one.
-    pub(crate) way: Option<Way>,
+    pub(crate) way: Option<WayOut>,
 }
 
 /// A run that is over.

@@ -24,7 +24,7 @@ pub(crate) use show::{Cut, SHOWN, cut};
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{GitUse, Pipeline, Stage, Trade, Transport};
 use crate::operands::{InForce, Sealed, Sought, Words, words_of};
-use crate::reach::{Login, Methods, Way, refusals_of, with_usage};
+use crate::reach::{Login, Methods, WayOut, refusals_of, with_usage};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
@@ -129,7 +129,7 @@ impl Commands {
             // Who speaks there is git itself, told to fetch; ssh shows nobody what it says.
             Some(Transport::Ssh) => Methods::Any,
         };
-        let way = Way::of(grant, at, reading, self.login.clone())?;
+        let way = WayOut::of(grant, at, reading, self.login.clone())?;
         if (self.profile == Profile::Networked || transport.is_some()) && way.is_none() {
             return Err(no_network());
         }
@@ -155,7 +155,7 @@ impl Commands {
         };
         let timeout = limits.timeout;
         let plan = PlanRequest {
-            guarded: way.as_ref().map(Way::guarded),
+            guarded: way.as_ref().map(WayOut::guarded),
             profile,
             program: Program::Own,
             arguments: vec![Trade::Pipeline.as_str().into()],
@@ -228,7 +228,7 @@ struct Prepared {
     pipeline: Pipeline,
     timeout: Duration,
     access: WorkspaceAccess,
-    way: Option<Way>,
+    way: Option<WayOut>,
 }
 
 impl Prepared {

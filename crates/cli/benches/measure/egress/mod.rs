@@ -12,11 +12,10 @@ mod server;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use contract::{Private, Reach};
-use egress::{Egress, EgressLimits, EgressSettings, Methods, Permit, PermitLimits, Spends};
+use egress::{Egress, EgressSettings, Methods, Patience, Permit, PermitLimits, Spends};
 use jail::{ChangeReport, Guarded, Helper, Limits, LocalDoor, Names, Outcome, Program, Request, Strictness};
 use sandbox::{Host, Launcher, PlanRequest, Profile, Proofs};
 use tokio::runtime::Runtime;
@@ -32,7 +31,7 @@ use peer::Forwarded;
 use server::Server;
 
 /// Who reaches the server, one way or another.
-trait Way {
+trait Route {
     fn name(&self) -> &str;
 
     /// Has a client do this and say what it saw.
@@ -48,8 +47,8 @@ pub(crate) fn measure(options: &Options, peers: &Peers) -> Result<Section> {
     let direct = Direct { client: &client, port: server.port };
     let guarded = Walled::new(&options.toolgate, &client, &folder, server.port)?;
     let forwarded = Forwarded::begin(peers, &client, &folder, server.port)?;
-    let mut ways: Vec<&dyn Way> = vec![&direct, &guarded];
-    ways.extend(forwarded.as_ref().map(|way| way as &dyn Way));
+    let mut ways: Vec<&dyn Route> = vec![&direct, &guarded];
+    ways.extend(forwarded.as_ref().map(|way| way as &dyn Route));
 
     let mut found: Vec<Found> = ways.iter().map(|way| Found::of(way.name())).collect();
     let mut shuffle = Shuffle::new();
@@ -153,7 +152,7 @@ struct Direct<'a> {
     port: u16,
 }
 
-impl Way for Direct<'_> {
+impl Route for Direct<'_> {
     fn name(&self) -> &str {
         "direct"
     }
@@ -170,7 +169,7 @@ struct Walled<'a> {
     client: &'a Path,
     port: u16,
     runtime: Runtime,
-    egress: Arc<Egress>,
+    egress: Egress,
     permit: Permit,
 }
 
@@ -179,7 +178,7 @@ impl<'a> Walled<'a> {
         let runtime = Runtime::new()?;
         let egress = {
             let _entered = runtime.enter();
-            Arc::new(Egress::new(settings())?)
+            Egress::new(settings())?
         };
         let proofs = Proofs { folder: Some(folder.to_owned()), prober: toolgate.to_owned() };
         let launcher = Launcher::new(Helper { binary: toolgate.to_owned() }, proofs);
@@ -187,7 +186,7 @@ impl<'a> Walled<'a> {
     }
 }
 
-impl Way for Walled<'_> {
+impl Route for Walled<'_> {
     fn name(&self) -> &str {
         "guarded"
     }
@@ -220,7 +219,7 @@ impl Way for Walled<'_> {
             |_| (),
             |doors| {
                 let _entered = self.runtime.enter();
-                open = Some(self.egress.open(self.permit.clone(), doors_of(doors)));
+                open = Some(self.egress.open(self.permit.clone(), tools::doors_of(doors)));
             },
         )?;
         drop(open.context("no door was made")??);
@@ -242,14 +241,9 @@ fn settings() -> EgressSettings {
         credentials: Vec::new(),
         vault: None,
         known_hosts: Vec::new(),
-        limits: EgressLimits::default(),
+        patience: Patience::default(),
         clock: || 0,
     }
-}
-
-fn doors_of(doors: jail::Doors) -> egress::Doors {
-    let jail::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, local } = doors;
-    egress::Doors { dns_udp, dns_tcp, http_proxy, socks, tcp, signer: local }
 }
 
 /// For the server of this process alone.

@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::{Result, ensure};
 
-use super::Way;
+use super::Route;
 use super::client::{CLIENT, Errand, Seen};
 use crate::peers::Peers;
 
@@ -46,7 +46,7 @@ impl<'a> Forwarded<'a> {
     }
 }
 
-impl Way for Forwarded<'_> {
+impl Route for Forwarded<'_> {
     fn name(&self) -> &str {
         "forwarder"
     }

@@ -61,7 +61,7 @@ pub(crate) struct CredentialFile {
     pub(crate) basic: Given<String>,
     /// As this parameter of the query.
     pub(crate) query: Given<String>,
-    /// In the place of this text in the body.
+    /// In the place of this text in the body: at least 8 characters, so that it is not met by chance.
     pub(crate) body: Given<String>,
     /// As the key of a signature, in the way of AWS (version 4).
     pub(crate) sigv4: Given<Sigv4File>,

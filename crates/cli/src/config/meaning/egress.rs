@@ -209,9 +209,17 @@ impl Reader {
     }
 
     fn credentials(&mut self, file: &Egress, private: &Private) -> Vec<Credential> {
-        let list = file.credentials.get().into_iter().flatten();
-        let read: Vec<Credential> =
-            list.filter_map(|credential| self.credential(credential, private)).collect();
+        let mut read: Vec<Credential> = Vec::new();
+        for at in file.credentials.get().into_iter().flatten() {
+            let Some(credential) = self.credential(at, private) else { continue };
+            let takes = |other: &Credential| (other.to.clone(), other.form.place());
+            if read.iter().any(|other| takes(other) == takes(&credential)) {
+                let why =
+                    format!("two credentials for `{}` go to the same place of a request", credential.to);
+                self.refuse(at.place, why);
+            }
+            read.push(credential);
+        }
         let needs_vault = read.iter().any(|credential| credential.from.is_in_a_vault());
         if needs_vault && let Some(at) = file.credentials.at().filter(|_| file.vault.at().is_none()) {
             self.refuse(at.place, "a secret comes from `vault:`, and there is no `egress.vault`");

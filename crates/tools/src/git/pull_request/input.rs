@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::project::{HostKind, Project, is_segment};
 use crate::git::names::Branch;
-use crate::http::Question;
+use crate::http::WebRequest;
 use crate::path::shown;
 
 /// As many as are listed.
@@ -100,7 +100,7 @@ impl Asked {
         !matches!(self.what, What::Open(_))
     }
 
-    pub(super) fn question(&self) -> Result<Question, Reason> {
+    pub(super) fn question(&self) -> Result<WebRequest, Reason> {
         let page = MOST_LISTED + 1;
         let (method, rest, body) = match (&self.what, self.project.kind) {
             (What::Open(body), _) => ("POST", String::new(), Some(body)),
@@ -117,7 +117,7 @@ impl Asked {
         if body.is_some() {
             headers.push(("content-type", "application/json"));
         }
-        Ok(Question {
+        Ok(WebRequest {
             method: method.to_owned(),
             address: self.project.address(&rest)?,
             headers: headers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::http::{Got, Question};
+use crate::http::{Got, WebRequest};
 
 const GITHUB: &str = "https://github.com/team/project.git";
 const GITLAB: &str = "git@code.example.com:team/sub/project.git";
@@ -27,7 +27,7 @@ fn facets(arguments: &Value) -> Result<Facets, Reason> {
     tool.facets(arguments, &Settings::default())
 }
 
-fn question(arguments: &Value) -> Question {
+fn question(arguments: &Value) -> WebRequest {
     Asked::parse(arguments).and_then(|asked| asked.question()).unwrap()
 }
 
