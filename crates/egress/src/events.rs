@@ -14,14 +14,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use contract::Special;
 use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::hello::BadHello;
+use crate::pipe::LARGE_BUFFERS_OF_ONE;
 
 /// So many different events of one grant are kept.
 const MAX_EVENTS: usize = 1000;
 
-/// Beyond so many, refusals are only counted: they can be made up without end, and shall not crowd out what went through.
-const MAX_REFUSALS: usize = 900;
+/// Beyond so many, refusals are only counted, and of each no more is kept than this: they can be made up without end, and are
+/// no way to write on the record, nor to crowd out what went through.
+const MAX_REFUSALS: usize = 64;
+const LONGEST_REFUSED: usize = 80;
 
 /// What a grant's network was used for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -352,12 +356,23 @@ pub(crate) struct Record {
     meters: Mutex<BTreeMap<String, Arc<Meter>>>,
     moved: Arc<AtomicU64>,
     most: u64,
+    /// Its share of large buffers.
+    large: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     events: Vec<Event>,
+    /// How many of them are refusals.
+    refusals: usize,
     more: u64,
+}
+
+impl Kept {
+    fn has_room(&self, is_refused: bool) -> bool {
+        let has_room = self.events.len() < MAX_EVENTS;
+        has_room && (!is_refused || self.refusals < MAX_REFUSALS)
+    }
 }
 
 impl Record {
@@ -368,19 +383,21 @@ impl Record {
             meters: Mutex::default(),
             moved: Arc::default(),
             most: most_bytes,
+            large: Arc::new(Semaphore::new(LARGE_BUFFERS_OF_ONE)),
         }
     }
 
     pub(crate) fn note(&self, host: &str, port: u16, way: Way, outcome: Outcome) {
-        let host = printable(host);
-        let most = if outcome == Outcome::Allow { MAX_EVENTS } else { MAX_REFUSALS };
+        let is_refused = outcome != Outcome::Allow;
+        let host = if is_refused { shortened(printable(host)) } else { printable(host) };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |event: &&mut Event| {
             event.port == port && event.way == way && event.outcome == outcome && event.host == host
         };
         if let Some(event) = kept.events.iter_mut().rev().find(same) {
             event.times = event.times.saturating_add(1);
-        } else if kept.events.len() < most {
+        } else if kept.has_room(is_refused) {
+            kept.refusals += usize::from(is_refused);
             kept.events.push(Event { at: (self.clock)(), host, port, way, outcome, times: 1 });
         } else {
             kept.more = kept.more.saturating_add(1);
@@ -392,7 +409,8 @@ impl Record {
         let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = || {
             let moved = Arc::clone(&self.moved);
-            Arc::new(Meter { sent: AtomicU64::new(0), received: AtomicU64::new(0), moved, most: self.most })
+            let (sent, received, large) = (AtomicU64::new(0), AtomicU64::new(0), Arc::clone(&self.large));
+            Arc::new(Meter { sent, received, moved, most: self.most, large })
         };
         Arc::clone(meters.entry(host.to_owned()).or_insert_with(fresh))
     }
@@ -416,6 +434,8 @@ pub(crate) struct Meter {
     received: AtomicU64,
     moved: Arc<AtomicU64>,
     most: u64,
+    /// The share of the grant.
+    large: Arc<Semaphore>,
 }
 
 /// Which way bytes go.
@@ -426,6 +446,11 @@ pub(crate) enum Direction {
 }
 
 impl Meter {
+    /// A large buffer, if the grant may have one more.
+    pub(crate) fn large_buffer(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.large).try_acquire_owned().ok()
+    }
+
     /// How many bytes the grant may still move.
     pub(crate) fn left(&self) -> u64 {
         self.most.saturating_sub(self.moved.load(Ordering::Relaxed))
@@ -440,6 +465,13 @@ impl Meter {
 
     fn read(&self) -> Bytes {
         Bytes { sent: self.sent.load(Ordering::Relaxed), received: self.received.load(Ordering::Relaxed) }
+    }
+}
+
+fn shortened(host: String) -> String {
+    match host.char_indices().nth(LONGEST_REFUSED) {
+        Some((end, _)) => format!("{}…", host.get(..end).unwrap_or_default()),
+        None => host,
     }
 }
 
@@ -477,7 +509,7 @@ mod tests {
         }
         record.note("b.test", 443, Way::Tcp, Outcome::Allow);
         let usage = record.usage();
-        assert_eq!((usage.events.len(), usage.more), (MAX_REFUSALS + 1, 101));
+        assert_eq!((usage.events.len(), usage.more), (MAX_REFUSALS + 2, 936));
         assert_eq!(usage.events.last().map(|event| event.host.as_str()), Some("b.test"));
         assert_eq!((usage.events[0].times, usage.events[0].at), (3, 7));
     }

@@ -32,7 +32,11 @@ use crate::stream::{Metered, Rewound};
 
 /// No head of a request is longer.
 const MAX_HEAD: usize = 64 * 1024;
-const MAX_STREAMS: u32 = 100;
+/// So many requests at once on a connection of HTTP/2, and so many bytes ahead of whoever reads: of each connection, and of
+/// each request.
+const MAX_STREAMS: u32 = 32;
+const WINDOW: u32 = 1 << 20;
+const SENT_AHEAD: usize = 1 << 15;
 
 /// Serves HTTP without TLS.
 pub(crate) async fn serve_plain(grant: &Arc<Grant>, client: Client, host: TcpStream, target: Target) {
@@ -93,7 +97,9 @@ impl Upstream {
             }
             Protocol::Http2 => {
                 let mut builder = host_http2::Builder::new(tasks);
-                builder.timer(TokioTimer::new()).adaptive_window(true);
+                builder.timer(TokioTimer::new());
+                builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+                builder.max_send_buf_size(SENT_AHEAD);
                 let (sender, connection) =
                     builder.handshake(stream).await.map_err(|_gone| Denial::Unreachable)?;
                 (Upstream::Http2(sender), None, Some(connection))
@@ -176,7 +182,9 @@ impl Talk {
                 }
                 Protocol::Http2 => {
                     let mut builder = http2::Builder::new(Tasks(Arc::clone(&grant)));
-                    builder.timer(TokioTimer::new()).adaptive_window(true);
+                    builder.timer(TokioTimer::new());
+                    builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+                    builder.max_send_buf_size(SENT_AHEAD);
                     builder.max_concurrent_streams(MAX_STREAMS).max_header_list_size(MAX_HEAD as u32);
                     let mut serving = pin!(builder.serve_connection(client, answer));
                     tokio::select! {

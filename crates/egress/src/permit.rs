@@ -2,6 +2,8 @@
 //!
 //! Decides nothing: the permit was made from a grant.
 
+use std::borrow::Cow;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use contract::{Host, HostPattern, Private, Reach, Target};
@@ -53,8 +55,8 @@ impl Methods {
 pub enum Spends {
     /// For every one that has some.
     Everywhere,
-    /// For this one, which the call itself names. Whoever is asked cannot have others asked in the caller's name.
-    Only(Target),
+    /// For these, which the call itself names. Whoever is asked cannot have others asked in the gate's name.
+    Only(Vec<Target>),
 }
 
 /// How much one call may use.
@@ -114,7 +116,18 @@ impl Permit {
     pub(crate) fn spends_for(&self, target: &Target) -> bool {
         match &self.spends {
             Spends::Everywhere => true,
-            Spends::Only(only) => only == target,
+            Spends::Only(only) => only.contains(target),
+        }
+    }
+
+    /// The special addresses that a place may lie at. ATTACK(opted-in-by-a-name): opting in to a range is no yes to whatever
+    /// name leads there: one that is not named itself lies there only if the address is granted, too.
+    pub(crate) fn private_for(&self, target: &Target, address: IpAddr) -> Cow<'_, Private> {
+        let at = Target { host: Host::from(address), port: target.port };
+        if self.via(&target.host) == Some(Via::Named) || self.covers(&at) {
+            Cow::Borrowed(&self.private)
+        } else {
+            Cow::Owned(Private::none())
         }
     }
 

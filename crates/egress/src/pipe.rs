@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::events::{Direction, Meter};
 use crate::opening::{LineWatch, Seen};
@@ -46,8 +46,10 @@ const SMALL: usize = 1 << 13;
 /// So much, where more than this has gone already.
 const LARGE: usize = 1 << 18;
 const MUCH: usize = 1 << 16;
-/// So many may be in use at once, by both directions of all connections: 32 MiB. The others go on with little.
+/// So many may be in use at once, by both directions of all connections: 32 MiB, and an eighth of it by one grant. The others
+/// go on with little.
 static LARGE_BUFFERS: Semaphore = Semaphore::const_new(128);
+pub(crate) const LARGE_BUFFERS_OF_ONE: usize = 16;
 
 /// Moves bytes until both sides have ended. `early` was read from the client already.
 pub(crate) async fn join(
@@ -112,7 +114,7 @@ async fn one_way(
         if direction == Direction::Out {
             meter.count(direction, given);
         }
-        buffer.has_moved(taken);
+        buffer.has_moved(taken, meter);
     }
 }
 
@@ -120,7 +122,7 @@ async fn one_way(
 struct Buffer {
     bytes: Vec<u8>,
     moved: usize,
-    large: Option<SemaphorePermit<'static>>,
+    large: Option<(SemaphorePermit<'static>, OwnedSemaphorePermit)>,
 }
 
 impl Buffer {
@@ -138,13 +140,13 @@ impl Buffer {
         self.bytes.get(..count).unwrap_or_default()
     }
 
-    fn has_moved(&mut self, count: usize) {
+    fn has_moved(&mut self, count: usize, meter: &Meter) {
         self.moved = self.moved.saturating_add(count);
         if self.moved < MUCH || self.large.is_some() {
             return;
         }
-        if let Ok(large) = LARGE_BUFFERS.try_acquire() {
-            *self = Buffer { bytes: vec![0; LARGE], large: Some(large), ..*self };
+        if let (Ok(large), Some(share)) = (LARGE_BUFFERS.try_acquire(), meter.large_buffer()) {
+            *self = Buffer { bytes: vec![0; LARGE], large: Some((large, share)), ..*self };
         }
     }
 }

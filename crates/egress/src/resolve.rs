@@ -82,7 +82,11 @@ impl Resolver {
             if permit.blocks(&Host::from(*address)) {
                 return Err(Denial::Blocked);
             }
-            if let Some(kind) = permit.private.refuses(*address).filter(|_| guards.stands(Guard::Addresses)) {
+            if let Some(kind) = permit
+                .private_for(&target, *address)
+                .refuses(*address)
+                .filter(|_| guards.stands(Guard::Addresses))
+            {
                 return Err(Denial::SpecialAddress { address: *address, kind });
             }
         }

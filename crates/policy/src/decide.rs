@@ -1,7 +1,7 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, TrustLabel,
+    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, Target, TrustLabel,
 };
 
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
@@ -132,15 +132,26 @@ impl<'a> Hearing<'a> {
             Ok(places) => self.places = places,
             Err(reason) => return self.deny("hosts", reason),
         }
-        let unlisted = self.places.unlisted.iter();
-        let unlisted = unlisted
-            .map(|target| format!("`{target}` is on no list of hosts; a yes lets this call reach it"));
-        for why in unlisted.collect::<Vec<_>>() {
-            self.ask("hosts", why);
+        for target in self.places.unlisted.clone() {
+            let with = self.with_credential(&target);
+            self.ask(
+                "hosts",
+                format!("`{target}` is on no list of hosts; a yes lets this call reach it{with}"),
+            );
         }
         let listed = self.places.listed.iter().map(|target| format!("`{target}` is listed"));
         self.trace.extend(listed.map(|why| Step { layer: "hosts", says: "allow", why }));
         Ok(())
+    }
+
+    /// ATTACK(unshown-credential): that the gate lends its name is a part of what is asked.
+    fn with_credential(&self, target: &Target) -> &'static str {
+        let mut credentials = self.settings.egress.credentials.iter();
+        if credentials.any(|credential| credential.to.covers(target)) {
+            ", with the credential that this gate has for it"
+        } else {
+            ""
+        }
     }
 
     fn hear_required_approvals(&mut self, constraints: &Constraints) {
@@ -309,7 +320,13 @@ impl<'a> Hearing<'a> {
             return Verdict::Allow(self.grant(None));
         }
         // ATTACK(standing-for-another-host): who is asked is shown the places, and a yes is one to these alone.
-        let reached = self.places.listed.iter().map(|target| format!("it would reach `{target}`"));
+        let reached = self.places.listed.iter();
+        let reached =
+            reached.map(|target| format!("it would reach `{target}`{}", self.with_credential(target)));
+        // Where a command goes cannot be told from its words.
+        let is_command = self.call.facets.profile == Some(Profile::Networked);
+        let others = self.places.told_of_others().filter(|_| is_command);
+        let reached: Vec<String> = reached.chain(others).collect();
         self.asks.extend(reached);
         match &self.facts.consent {
             Some(consent) => match self.why_not_good(consent) {
@@ -409,6 +426,7 @@ impl<'a> Hearing<'a> {
             profile: call.facets.profile,
             egress: call.facets.egress,
             hosts: self.places.granted.clone(),
+            named: self.places.named().cloned().collect(),
             blocked: self.places.blocked.clone(),
             limits,
             // A minute for everything around the run itself.

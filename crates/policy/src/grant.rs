@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use contract::{ApprovalId, CallId, Digest, EgressClass, HostPattern, Profile, Reach, ToolName};
+use contract::{ApprovalId, CallId, Digest, EgressClass, HostPattern, Profile, Reach, Target, ToolName};
 use serde::{Serialize, Serializer};
 
 /// The whole plan of one call. What is not in it cannot happen.
@@ -46,6 +46,9 @@ pub struct Authority {
     pub egress: EgressClass,
     /// To which hosts and ports.
     pub hosts: Vec<Reach>,
+    /// Those of them that the call itself names. For these, and no other, the gate adds its credentials.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<Target>,
     /// To which hosts not, though they are among those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<HostPattern>,

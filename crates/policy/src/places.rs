@@ -24,6 +24,33 @@ pub(crate) struct Places {
     pub(crate) unlisted: Vec<Target>,
 }
 
+/// As many places as a question names besides those of the call.
+const MOST_SHOWN: usize = 20;
+
+impl Places {
+    /// Those that the call itself names.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &Target> {
+        self.listed.iter().chain(&self.unlisted)
+    }
+
+    /// What whoever is asked is told of the places that a call gets besides those that it names.
+    pub(crate) fn told_of_others(&self) -> Option<String> {
+        let named: Vec<Reach> = self.named().cloned().map(Reach::from).collect();
+        let others: Vec<String> = self
+            .granted
+            .iter()
+            .filter(|reach| !named.contains(reach))
+            .map(|reach| format!("`{reach}`"))
+            .collect();
+        let shown = others.iter().take(MOST_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match others.len().saturating_sub(MOST_SHOWN) {
+            _ if others.is_empty() => None,
+            0 => Some(format!("it could reach what is listed: {shown}")),
+            more => Some(format!("it could reach what is listed: {shown} and {more} more")),
+        }
+    }
+}
+
 /// Refuses a call that names this machine, a private network or a metadata service.
 pub(crate) fn refuse_special(call: &Admitted, egress: &EgressSettings) -> Result<(), Reason> {
     // ATTACK(metadata-service): denied by its address, whatever else would allow it.

@@ -10,8 +10,9 @@ use contract::{
     Private, Profile, Reach, SafetyClass, Scope, Target, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Authority, Consent, EgressSettings, Facets, Facts, GrantLimits, Policy, Settings,
-    Standing, ToolFacts, ToolGlob, ToolPlaces, Verdict, WorkspaceAccess, decide,
+    Admitted, Agent, Authority, Consent, Credential, CredentialForm, EgressSettings, Facets, Facts,
+    GrantLimits, Policy, SecretSource, Settings, Standing, ToolFacts, ToolGlob, ToolPlaces, Verdict,
+    WorkspaceAccess, decide,
 };
 
 fn agent() -> AgentName {
@@ -190,6 +191,30 @@ fn a_command_gets_the_list_of_its_category_and_what_its_words_name() {
     let named = approved(&command(&["api.example:443"]), &settings);
     assert_eq!(shown(&named.hosts), ["api.example:443", "registry.example:443"]);
     assert!(refused(&command(&[]), EgressSettings::default()).contains("there is no list of hosts"));
+}
+
+#[test]
+fn who_is_asked_is_shown_where_a_command_could_go_and_for_whom_the_gate_lends_its_name() {
+    let credential = Credential {
+        to: Reach::parse("api.example:443").unwrap(),
+        form: CredentialForm::Bearer,
+        from: SecretSource::Variable("TOKEN".to_owned()),
+    };
+    let list = listing(&["api.example:443", "cdn.example:443"]);
+    let settings = settings(EgressSettings { credentials: vec![credential], ..list });
+    let asked = |words: &[&str]| match verdict(&command(words), &settings) {
+        Verdict::Ask(question) => question.why.get(1..).unwrap().to_vec(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(asked(&[]), ["it could reach what is listed: `api.example:443`, `cdn.example:443`"]);
+    let named = [
+        "it would reach `api.example:443`, with the credential that this gate has for it",
+        "it could reach what is listed: `cdn.example:443`",
+    ];
+    assert_eq!(asked(&["api.example:443"]), named);
+    let names = |words: &[&str]| approved(&command(words), &settings).named;
+    assert_eq!(names(&[]), []);
+    assert_eq!(names(&["api.example:443"]), [Target::parse("api.example:443").unwrap()]);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use contract::{Attempt, EgressClass, Reason, RunFacts, Target};
+use contract::{Attempt, EgressClass, Reason, RunFacts};
 pub(crate) use egress::Login;
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
@@ -57,18 +57,13 @@ impl WayOut {
             reach: authority.hosts.clone(),
             blocked: authority.blocked.clone(),
             methods,
-            spends: Spends::Everywhere,
+            // ATTACK(redirect-that-spends): where an answer leads, or a program goes, the gate's credentials do not go along.
+            spends: Spends::Only(authority.named.clone()),
             private: settings.private.clone(),
             login: login.filter(|login| egress.signs_for(&login.target)),
             limits,
         };
         Ok(Some(WayOut { egress: egress.clone(), permit }))
-    }
-
-    /// The same, with no credential but those for this place.
-    pub(crate) fn spending_for(mut self, target: &Target) -> WayOut {
-        self.permit.spends = Spends::Only(target.clone());
-        self
     }
 
     /// What the sandbox needs for it.

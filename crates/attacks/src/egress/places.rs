@@ -83,6 +83,22 @@ pub(super) fn cases() -> Vec<Case> {
             ask_special(stand, everything)
         }),
         Case::new(
+            "opted-in-by-a-name",
+            "opting in to a range is no yes to any name that leads there",
+            |stand| bare(stand, "http://leads.inside.test/TOKEN"),
+            |stand| {
+                let trip = Trip::begin(stand)?;
+                let mut opted = Private::none();
+                opted.add("10.0.0.0/8").map_err(|error| error.to_string())?;
+                let url = "http://leads.inside.test/TOKEN";
+                let allow = ["*.inside.test:80", "10.0.0.4:80", "10.0.0.5:443"];
+                let tried = trip.with(granting(&allow, opted)?, "curl", &curl(stand, &trip, url)?)?;
+                tried.refused("leads.inside.test:80", "special_address")?;
+                Ok(trip.judged(|_| true))
+            },
+        )
+        .held_by(Guard::Addresses),
+        Case::new(
             "one-bad-address",
             "one private address among public ones refuses the host",
             |stand| bare(stand, "http://mixed.test/TOKEN"),

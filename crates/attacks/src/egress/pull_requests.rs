@@ -75,7 +75,7 @@ pub(super) fn cases() -> Vec<Case> {
             },
             |stand| {
                 let trip = Trip::begin(stand)?;
-                for body in ["/merge", "Text\n/merge", "Text\r\n  /approve now", "/assign @me\nText"] {
+                for body in ["/merge", "Text\n/merge", "Text\r\n  /approve now", "/assign @me\nText", "Text\n/\rmerge"] {
                     let mut call = opening("https://git.test/team/project", "gitlab");
                     put(&mut call, "body", json!(body));
                     trip.ask(&["git.test:443"], "git.pr", &call, Ending::Refused("bad_arguments"))?;

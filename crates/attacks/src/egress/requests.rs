@@ -83,6 +83,20 @@ pub(super) fn cases() -> Vec<Case> {
             |stand| spend(stand, "https://example.test/redirect?to=https://other.test/TOKEN"),
         ),
         Case::new(
+            "command-that-spends",
+            "a command that does not name a host has no credential of the gate's added for it, though it is listed",
+            |stand| spend(stand, "https://other.test/TOKEN"),
+            |stand| {
+                let trip = Trip::begin(stand)?;
+                let (secret, egress) = with_credential(stand)?;
+                let url = format!("url = \"https://other.test/{}\"\n", trip.token);
+                stand.put("curl.conf", &url)?;
+                trip.with(egress, "curl", &["-sSk", "--max-time", "8", "--config", "curl.conf"])?
+                    .says("reached")?;
+                Ok(trip.judged(|visit| visit.says(&secret)))
+            },
+        ),
+        Case::new(
             "header-injection",
             "no argument writes a header, a line or a request of its own",
             |stand| {
@@ -174,9 +188,8 @@ fn follow_bare(stand: &Stand<'_>, url: &str, words: &[&str]) -> Try<Effect> {
     Ok(trip.judged(is_elsewhere))
 }
 
-/// Through if the other host gets the credential that the gate has for it.
-fn spend(stand: &Stand<'_>, url: &str) -> Try<Effect> {
-    let trip = Trip::begin(stand)?;
+/// Two listed hosts, and a credential for the other one.
+fn with_credential(stand: &Stand<'_>) -> Try<(String, EgressSettings)> {
     let secret = token();
     let credential = Credential {
         to: Reach::parse("other.test:443").map_err(|error| error.to_string())?,
@@ -184,7 +197,13 @@ fn spend(stand: &Stand<'_>, url: &str) -> Try<Effect> {
         from: SecretSource::File(stand.place.file("credential", &secret)?),
     };
     let granted = granting(&["example.test:443", "other.test:443"], Private::none())?;
-    let egress = EgressSettings { credentials: vec![credential], ..granted };
+    Ok((secret, EgressSettings { credentials: vec![credential], ..granted }))
+}
+
+/// Through if the other host gets the credential that the gate has for it.
+fn spend(stand: &Stand<'_>, url: &str) -> Try<Effect> {
+    let trip = Trip::begin(stand)?;
+    let (secret, egress) = with_credential(stand)?;
     let result = trip.ask_with(egress, "http.request", &json!({ "url": url }), Ending::Done)?;
     if !result.content.contains(&format!("200 https://other.test/{}", trip.token)) {
         return Err(format!("it has not got there: {}", result.content).into());

@@ -73,6 +73,34 @@ pub(super) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "repository-nickname",
+            "a file of a repository's does not say what an address stands for",
+            |stand| {
+                let served = Served::begin(stand)?;
+                nickname(stand, &served.trip)?;
+                served
+                    .trip
+                    .bare("git", &["-C", "x", "-c", "http.sslVerify=false", "fetch", "git@git.test:TOKEN"])?;
+                Ok(served.trip.judged(|visit| visit.sni.as_deref() == Some("other.test")))
+            },
+            |stand| {
+                let served = Served::begin(stand)?;
+                nickname(stand, &served.trip)?;
+                let known = served.known("git.test", "host")?;
+                let known = known.replace(&format!("[git.test]:{}", served.port), "git.test");
+                let egress = || -> Try<EgressSettings> {
+                    let granted = granting(&["git.test:22"], Private::none())?;
+                    Ok(EgressSettings { known_hosts: vec![known.clone()], ..granted })
+                };
+                let url = "git@git.test:TOKEN";
+                let fetch = json!({ "repository": "x", "url": url });
+                served.trip.ask_with(egress()?, "git.fetch", &fetch, Ending::Failed("cannot_enforce"))?;
+                let push = json!({ "repository": "x", "url": url, "branch": "main" });
+                served.trip.ask_with(egress()?, "git.push", &push, Ending::Failed("cannot_enforce"))?;
+                Ok(served.trip.judged(|_| true))
+            },
+        ),
+        Case::new(
             "ssh-key-elsewhere",
             "the key for one host logs in to no other, though that one is granted and known",
             |stand| Served::begin(stand)?.reached_bare("other.test"),
@@ -107,6 +135,16 @@ pub(super) fn cases() -> Vec<Case> {
         .before_any_call(),
     ];
     cases.into_iter().map(|case| case.needs(Need::Program("sshd"))).collect()
+}
+
+/// A repository where an address is the name of another.
+fn nickname(stand: &Stand<'_>, trip: &Trip<'_>) -> Try<()> {
+    let token = &trip.token;
+    trip.git(&stand.workspace, &["init", "-q", "-b", "main", "x"])?;
+    let at = stand.workspace.join("x/.git/remotes");
+    fs::create_dir(&at)?;
+    fs::write(at.join(format!("git@git.test:{token}")), format!("URL: https://other.test/{token}\n"))?;
+    Ok(())
 }
 
 /// Clones, fetches and pushes; then looks for the key.

@@ -28,18 +28,23 @@ impl Mask {
     /// Remembers the forms of a secret that went out.
     pub(super) fn add(&mut self, secret: &Secret, injection: &Injection) {
         let mut forms = vec![Zeroizing::new(secret.expose().as_bytes().to_vec())];
-        forms.push(Zeroizing::new(percent_encode(secret.expose()).as_bytes().to_vec()));
+        let encoded = percent_encode(secret.expose());
+        forms.push(Zeroizing::new(encoded.as_bytes().to_vec()));
+        forms.push(Zeroizing::new(with_small_digits(encoded.as_bytes())));
         if let Ok(text) = serde_json::to_vec(secret.expose()) {
             let text = Zeroizing::new(text);
             let inner =
                 text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or_default();
             forms.push(Zeroizing::new(inner.to_vec()));
+            // As some write a slash.
+            forms.push(Zeroizing::new(inner.iter().flat_map(escaped_slash).copied().collect()));
         }
         if let Injection::Basic { user } = injection {
             forms.push(Zeroizing::new(super::inject::basic(user, secret).as_bytes().to_vec()));
         }
         forms.retain(|form| form.len() >= SHORTEST);
         self.forms.extend(forms);
+        self.forms.sort_unstable_by(|one, other| one.as_slice().cmp(other.as_slice()));
         self.forms.dedup();
     }
 
@@ -79,6 +84,22 @@ impl Mask {
         };
         self.forms.iter().filter_map(longest).max().unwrap_or(0)
     }
+}
+
+fn escaped_slash(byte: &u8) -> &[u8] {
+    if *byte == b'/' { br"\/" } else { std::slice::from_ref(byte) }
+}
+
+/// The same with `%2f` for `%2F`.
+fn with_small_digits(encoded: &[u8]) -> Vec<u8> {
+    let mut small = encoded.to_vec();
+    let places: Vec<usize> = memchr::memchr_iter(b'%', encoded).collect();
+    for place in places {
+        if let Some(digits) = small.get_mut(place..place + 3) {
+            digits.make_ascii_lowercase();
+        }
+    }
+    small
 }
 
 /// A body with stars over the secrets in it, also over one that is cut in two.
@@ -213,6 +234,15 @@ mod tests {
         );
         let first = masked.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(first.as_ref(), b"data: 1\n\n");
+    }
+
+    #[test]
+    fn a_secret_is_known_however_it_is_escaped() {
+        let mask = mask("a/b+c/s3cr3t", &Injection::Bearer);
+        for said in ["a/b+c/s3cr3t", r"a\/b+c\/s3cr3t", "a%2Fb%2Bc%2Fs3cr3t", "a%2fb%2bc%2fs3cr3t"] {
+            let mut bytes = said.as_bytes().to_vec();
+            assert!(mask.cover(&mut bytes) && bytes.iter().all(|byte| *byte == b'*'), "{said}");
+        }
     }
 
     #[test]

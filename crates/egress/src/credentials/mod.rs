@@ -169,7 +169,7 @@ impl Credentials {
     pub(crate) fn may_serve(&self, permit: &Permit) -> bool {
         let meet = |one: &Reach, other: &Reach| one.port == other.port && may_meet(&one.host, &other.host);
         match &permit.spends {
-            Spends::Only(target) => self.has(target),
+            Spends::Only(targets) => targets.iter().any(|target| self.has(target)),
             Spends::Everywhere => {
                 self.all.iter().any(|credential| permit.reach.iter().any(|reach| meet(&credential.to, reach)))
             }

@@ -104,7 +104,7 @@ fn spends_for_one() {
     run(async {
         let (world, web) = world_with(vec![credential("a.test:443", Injection::Bearer)]).await;
         let spends = |place| Permit {
-            spends: Spends::Only(Target::parse(place).unwrap()),
+            spends: Spends::Only(vec![Target::parse(place).unwrap()]),
             methods: Methods::ReadOnly,
             ..permit(&["a.test:443", "b.test:443"])
         };

@@ -56,9 +56,7 @@ impl WebRequest {
     fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Launch, Reason> {
         let authority = grant.authority();
         let way = WayOut::of(grant, at, Methods::ReadOnly, None)?
-            .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?
-            // ATTACK(redirect-that-spends): where an answer leads, the gate's credentials do not go along.
-            .spending_for(&self.address.target);
+            .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?;
         let places = Places { reach: authority.hosts.clone(), blocked: authority.blocked.clone() };
         let order = Order {
             method: self.method,

@@ -166,6 +166,9 @@ pub(super) fn variables(used: GitUse, ssh: Option<&SshInside>) -> Result<Vec<(St
         return Ok(environment(used, ssh, &settings));
     }
     check_place()?;
+    if used.reaches_out() {
+        check_nicknames()?;
+    }
     let own = own_settings(&environment(used, ssh, &settings))?;
     let more = outrank(&own, used)?;
     Ok(environment(used, ssh, &[settings, more].concat()))
@@ -205,6 +208,23 @@ fn check_place() -> Result<(), Reason> {
     }
     if kind(".git/commondir").is_some() || kind(".git/config") == Some(FileType::Symlink) {
         return Err(Reason::cannot_enforce("the repository takes its settings from elsewhere"));
+    }
+    Ok(())
+}
+
+/// ATTACK(repository-nickname): to git an address without a slash may be a name, and a file of that name says what it stands
+/// for. No setting shows it.
+fn check_nicknames() -> Result<(), Reason> {
+    for folder in [".git/remotes", ".git/branches"] {
+        let is_empty = match std::fs::read_dir(folder) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        if !is_empty {
+            let why = format!("the repository's `{folder}` says what addresses stand for");
+            return Err(Reason::cannot_enforce(why)
+                .with_hint("git has not written such files for many years; a person can remove them"));
+        }
     }
     Ok(())
 }

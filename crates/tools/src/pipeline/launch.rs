@@ -95,7 +95,11 @@ impl Launch {
             Some(open) => open.close().await,
             None => Usage::default(),
         };
-        let report = report.map_err(|refusal| not_ended(&refusal, effect))?;
+        let report = report.map_err(|refusal| {
+            // There is no receipt of it but the reason.
+            tracing::warn!(?usage, "a run ended without a report; this is what its network was used for");
+            not_ended(&refusal, effect)
+        })?;
         Ok(Launched { report, usage, worker })
     }
 }

@@ -168,6 +168,12 @@ fn checked_body(kind: HostKind, text: &str) -> Result<&str, Reason> {
     if text.chars().count() > LONGEST_BODY {
         return Err(Reason::bad_arguments("what a pull request is about takes at most 65536 characters"));
     }
+    // What one reader takes for the end of a line, another leaves out.
+    let is_odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.replace("\r\n", "\n").contains(is_odd) {
+        return Err(Reason::bad_arguments("`body` holds a control character")
+            .with_hint("lines end with a line feed, with or without a carriage return before it"));
+    }
     match text.split(['\n', '\r']).find_map(command_in) {
         Some(word) if kind == HostKind::Gitlab => {
             let why = format!("a line of `body` is `/{}`, which the host would carry out", shown(word));
