@@ -144,7 +144,7 @@ impl<'a> Hearing<'a> {
         Ok(())
     }
 
-    /// ATTACK(unshown-credential): that the gate lends its name is a part of what is asked.
+    /// ATTACK(command-that-spends): that the gate lends its name is a part of what is asked.
     fn with_credential(&self, target: &Target) -> &'static str {
         let mut credentials = self.settings.egress.credentials.iter();
         if credentials.any(|credential| credential.to.covers(target)) {
