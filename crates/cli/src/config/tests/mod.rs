@@ -5,6 +5,7 @@ mod documented;
 mod egress;
 mod examples;
 mod spellings;
+mod verdicts;
 
 use std::path::Path;
 
