@@ -67,6 +67,7 @@ fn stand() -> &'static Stand {
             blocked: Vec::new(),
             methods: Methods::Any,
             spends: Spends::Everywhere,
+            by_pattern: Vec::new(),
             private,
             login: None,
             limits: PermitLimits { idle: Duration::from_millis(200), ..PermitLimits::default() },

@@ -128,6 +128,7 @@ mod tests {
             blocked: Vec::new(),
             methods: Methods::Any,
             spends: Spends::Everywhere,
+            by_pattern: Vec::new(),
             private: Private::none(),
             login: None,
             limits: PermitLimits::default(),

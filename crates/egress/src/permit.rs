@@ -21,6 +21,8 @@ pub struct Permit {
     pub methods: Methods,
     /// Whose credentials are spent.
     pub spends: Spends,
+    /// Places that are in `reach` by themselves, and were granted only for what they are like.
+    pub by_pattern: Vec<Target>,
     /// Special addresses that granted hosts may lie at. None means none.
     pub private: Private,
     /// Whom it logs in to over ssh, if the gate is to sign for it.
@@ -124,11 +126,8 @@ impl Permit {
     /// name leads there: one that is not named itself lies there only if the address is granted, too.
     pub(crate) fn private_for(&self, target: &Target, address: IpAddr) -> Cow<'_, Private> {
         let at = Target { host: Host::from(address), port: target.port };
-        if self.via(&target.host) == Some(Via::Named) || self.covers(&at) {
-            Cow::Borrowed(&self.private)
-        } else {
-            Cow::Owned(Private::none())
-        }
+        let is_named = self.via(&target.host) == Some(Via::Named) && !self.by_pattern.contains(target);
+        if is_named || self.covers(&at) { Cow::Borrowed(&self.private) } else { Cow::Owned(Private::none()) }
     }
 
     /// Whether the host, or one at this address, is blocked.

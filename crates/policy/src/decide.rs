@@ -427,6 +427,7 @@ impl<'a> Hearing<'a> {
             egress: call.facets.egress,
             hosts: self.places.granted.clone(),
             named: self.places.named().cloned().collect(),
+            by_pattern: self.places.by_pattern.clone(),
             blocked: self.places.blocked.clone(),
             limits,
             // A minute for everything around the run itself.

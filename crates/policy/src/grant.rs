@@ -49,6 +49,9 @@ pub struct Authority {
     /// Those of them that the call itself names. For these, and no other, the gate adds its credentials.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<Target>,
+    /// Those of them that only a pattern lists. They do not lie in ranges that were opted in to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_pattern: Vec<Target>,
     /// To which hosts not, though they are among those.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<HostPattern>,

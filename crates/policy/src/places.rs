@@ -22,6 +22,8 @@ pub(crate) struct Places {
     pub(crate) listed: Vec<Target>,
     /// Those that it names and that are not.
     pub(crate) unlisted: Vec<Target>,
+    /// Of those that are listed, the ones that only a pattern lists.
+    pub(crate) by_pattern: Vec<Target>,
 }
 
 /// As many places as a question names besides those of the call.
@@ -88,7 +90,11 @@ pub(crate) fn places_of(
             let why = format!("`{}` is a blocked host", target.host);
             return Err(Reason::host_not_allowed(why).with_hint(hint));
         }
-        if list.places.iter().any(|reach| reach.covers(target)) {
+        let mut covering = list.places.iter().filter(|reach| reach.covers(target)).peekable();
+        if covering.peek().is_some() {
+            if !covering.any(|reach| matches!(reach.host, HostPattern::Exact(_) | HostPattern::Network(_))) {
+                places.by_pattern.push(target.clone());
+            }
             places.listed.push(target.clone());
         // ATTACK(empty-list): no question is put that could make somebody of nobody.
         } else if list.is_nobody {

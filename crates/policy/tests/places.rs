@@ -218,6 +218,17 @@ fn who_is_asked_is_shown_where_a_command_could_go_and_for_whom_the_gate_lends_it
 }
 
 #[test]
+fn a_place_that_only_a_pattern_lists_is_marked_as_such() {
+    let marked = |list: &[&str]| {
+        let settings = settings(listing(list));
+        let Verdict::Allow(grant) = verdict(&reading(&["a.api.example:443"]), &settings) else { panic!() };
+        !grant.authority().by_pattern.is_empty()
+    };
+    assert!(marked(&["*.api.example:443"]));
+    assert!(!marked(&["*.api.example:443", "a.api.example:443"]));
+}
+
+#[test]
 fn what_stays_inside_gets_no_place_whatever_is_listed() {
     let mut call = command(&["api.example:443"]);
     call.facets.egress = EgressClass::None;

@@ -59,6 +59,7 @@ impl WayOut {
             methods,
             // ATTACK(redirect-that-spends): where an answer leads, or a program goes, the gate's credentials do not go along.
             spends: Spends::Only(authority.named.clone()),
+            by_pattern: authority.by_pattern.clone(),
             private: settings.private.clone(),
             login: login.filter(|login| egress.signs_for(&login.target)),
             limits,

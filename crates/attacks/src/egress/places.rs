@@ -2,12 +2,13 @@
 
 use contract::Private;
 use egress::Guard;
+use serde_json::json;
 
 use super::trip::{Trip, granting, settings};
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::stand::Stand;
+use crate::gate::stand::{Ending, Stand};
 
 /// Names whose zone leads to where nobody from outside belongs.
 const SPECIAL: [&str; 10] = [
@@ -92,8 +93,12 @@ pub(super) fn cases() -> Vec<Case> {
                 opted.add("10.0.0.0/8").map_err(|error| error.to_string())?;
                 let url = "http://leads.inside.test/TOKEN";
                 let allow = ["*.inside.test:80", "10.0.0.4:80", "10.0.0.5:443"];
-                let tried = trip.with(granting(&allow, opted)?, "curl", &curl(stand, &trip, url)?)?;
+                let tried = trip.with(granting(&allow, opted.clone())?, "curl", &curl(stand, &trip, url)?)?;
                 tried.refused("leads.inside.test:80", "special_address")?;
+                let egress = granting(&["*.inside.test:80"], opted)?;
+                let ending =
+                    if stand.without.is_some() { Ending::Done } else { Ending::Failed("host_not_allowed") };
+                trip.ask_with(egress, "http.request", &json!({ "url": url }), ending)?;
                 Ok(trip.judged(|_| true))
             },
         )

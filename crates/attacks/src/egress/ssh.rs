@@ -287,6 +287,7 @@ impl<'a> Served<'a> {
             blocked: Vec::new(),
             methods: Methods::Any,
             spends: Spends::Everywhere,
+            by_pattern: Vec::new(),
             private: Private::none(),
             login: Some(Login { target, user: Some("git".to_owned()) }),
             limits: PermitLimits::default(),

@@ -68,6 +68,7 @@ impl WayOut {
             blocked: configured.block,
             methods: Methods::Any,
             spends: Spends::Everywhere,
+            by_pattern: Vec::new(),
             private: ranges,
             login: None,
             limits,

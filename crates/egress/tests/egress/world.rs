@@ -83,6 +83,7 @@ pub(crate) fn permit(reach: &[&str]) -> Permit {
         blocked: Vec::new(),
         methods: Methods::Any,
         spends: Spends::Everywhere,
+        by_pattern: Vec::new(),
         private: Private::none(),
         login: None,
         limits: PermitLimits::default(),

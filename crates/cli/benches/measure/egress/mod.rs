@@ -256,6 +256,7 @@ fn permit(port: u16) -> Result<Permit> {
         blocked: Vec::new(),
         methods: Methods::Any,
         spends: Spends::Everywhere,
+        by_pattern: Vec::new(),
         private,
         login: None,
         limits: PermitLimits { bytes: u64::MAX, ..PermitLimits::default() },
