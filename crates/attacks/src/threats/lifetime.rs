@@ -183,8 +183,7 @@ fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
         for pid in generation_of(&noted, generation)? {
             // One that has ended by itself meanwhile is none.
             let _ = kill_process(pid, Signal::KILL);
-            let files = format!("/proc/{}/fd/0", pid.as_raw_nonzero());
-            wait_patiently(|| !Path::new(&files).exists())?;
+            wait_patiently(|| has_ended(pid))?;
         }
         report = run().map_err(|error| format!("after generation {generation} was killed: {error}"))?;
     }
@@ -192,6 +191,12 @@ fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
     let gone = wait_until(|| processes_with(&mark).is_empty()).is_ok();
     let left = processes_with(&mark).join("; ");
     Ok(Attempt { effect: Effect::through_if(!gone, left), answer: Reply::Report(report) })
+}
+
+/// Whether a process is no more, or waits to be buried: all that it had open is closed then, and not before.
+fn has_ended(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    status.map_or(true, |status| status.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
 
 /// Whether the zygote lives, has a launcher, and that one an init.
