@@ -1,6 +1,7 @@
 //! `http.request`: what an answer or an argument would have it send, and whom.
 
 use contract::{Private, Reach};
+use egress::Guard;
 use policy::{Credential, CredentialForm, EgressSettings, SecretSource};
 use serde_json::json;
 
@@ -76,6 +77,23 @@ pub(super) fn cases() -> Vec<Case> {
                 if first { Ok(effect) } else { Err("the first host got no credential".into()) }
             },
         ),
+        Case::new(
+            "fronting",
+            "behind the granted name in TLS no other host is asked, where the gate reads requests",
+            |stand| {
+                let trip = Trip::begin(stand)?;
+                trip.bare("curl", &[FRONTING, &["https://other.test/TOKEN"]].concat())?;
+                Ok(trip.judged(|visit| visit.says("Host: example.test")))
+            },
+            |stand| {
+                let trip = Trip::begin(stand)?;
+                let (_, egress) = with_credential(stand)?;
+                let tried = trip.with(egress, "curl", &[FRONTING, &["https://other.test/TOKEN"]].concat())?;
+                tried.refused("other.test:443", "other_host")?;
+                Ok(trip.judged(|_| true))
+            },
+        )
+        .held_by(Guard::Hosts),
         Case::new(
             "redirect-that-spends",
             "a host that sends a request elsewhere has no credential of the gate's sent along",
@@ -176,6 +194,8 @@ pub(super) fn cases() -> Vec<Case> {
         ),
     ]
 }
+
+const FRONTING: &[&str] = &["-sSk", "--max-time", "8", "-H", "Host: example.test"];
 
 /// Not the one who sends others away.
 fn is_elsewhere(visit: &Visit) -> bool {
