@@ -5,11 +5,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::place::{Place, Up, text};
-use crate::toolgate::{finish, missing, start};
+use crate::toolgate::{finish_within, missing, start};
 
 const PYTHON_CLIENT: &str = include_str!("../clients/client.py");
 const TYPESCRIPT_CLIENT: &str = include_str!("../clients/client.mjs");
@@ -26,10 +27,13 @@ fn clients() -> Option<PathBuf> {
     found
 }
 
+/// Some of them start a browser, which takes its time where much else is done.
+const A_BROWSER_STARTS: Duration = Duration::from_secs(120);
+
 /// Runs a script of ours with another's libraries, and reads the JSON that it prints.
 fn drive(place: &Place, command: &mut Command) -> Value {
     place.settle(command);
-    let ran = finish(start(command));
+    let ran = finish_within(start(command), A_BROWSER_STARTS);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("not JSON: {error}: {ran:?}"))
 }

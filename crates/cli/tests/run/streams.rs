@@ -170,7 +170,7 @@ fn a_reader_that_stalls_does_not_defeat_the_timeout() {
             start(&mut gate.run_command(&["--timeout", "1"], &["sh", "-c", &format!("exec yes >&{stream}")]));
         let stalled = (child.stdout.take(), child.stderr.take());
         let begun = Instant::now();
-        assert_eq!(wait(&mut child), Some(124), "stream {stream}");
+        assert_eq!(wait(&mut child, PATIENCE), Some(124), "stream {stream}");
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(6), "stream {stream}: ended after {took:?}");
         drop(stalled);
@@ -212,7 +212,7 @@ fn waiting_costs_no_processor_time() {
     let mut child = start(gate.run_command(&[], &["sleep", "1.5"]).stdin(Stdio::null()));
     thread::sleep(Duration::from_secs(1));
     let used = processor_time_of(child.id());
-    assert_eq!(wait(&mut child), Some(0));
+    assert_eq!(wait(&mut child, PATIENCE), Some(0));
     assert!(used < Duration::from_millis(300), "{used:?} of processor time in one second of waiting");
 }
 

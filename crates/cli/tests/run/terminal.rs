@@ -166,7 +166,7 @@ fn waiting_without_input_costs_no_processor_time() {
     let mut child = start(gate.run_command(&["-t"], &["sleep", "1.5"]).stdin(Stdio::null()));
     thread::sleep(Duration::from_secs(1));
     let used = processor_time_of(child.id());
-    assert_eq!(wait(&mut child), Some(0));
+    assert_eq!(wait(&mut child, PATIENCE), Some(0));
     assert!(used < Duration::from_millis(300), "{used:?} of processor time in one second of waiting");
 }
 
@@ -280,14 +280,14 @@ impl Session {
 
     /// Waits for the end without reading a byte.
     fn end_unread(mut self) -> Option<i32> {
-        wait(&mut self.child)
+        wait(&mut self.child, PATIENCE)
     }
 
     /// Closes the window.
     fn hang_up(self) -> Option<i32> {
         let Session { master, slave, mut child, _gate, .. } = self;
         drop((master, slave));
-        wait(&mut child)
+        wait(&mut child, PATIENCE)
     }
 }
 

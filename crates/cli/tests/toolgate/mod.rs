@@ -126,10 +126,15 @@ pub(crate) fn start(command: &mut Command) -> Child {
 
 /// Waits for the end of a command and reads what it wrote. One that hangs is ended, and fails the test; so does one
 /// that leaves somebody behind who could still write.
-pub(crate) fn finish(mut child: Child) -> Ran {
+pub(crate) fn finish(child: Child) -> Ran {
+    finish_within(child, PATIENCE)
+}
+
+/// The same for what takes longer.
+pub(crate) fn finish_within(mut child: Child, patience: Duration) -> Ran {
     let stdout = child.stdout.take().map(|stream| thread::spawn(|| read_all(stream)));
     let stderr = child.stderr.take().map(|stream| thread::spawn(|| read_all(stream)));
-    let code = wait(&mut child);
+    let code = wait(&mut child, patience);
     let text = |reader: Option<thread::JoinHandle<Vec<u8>>>| {
         let Some(reader) = reader else { return String::new() };
         until("nobody writes any more", || reader.is_finished().then_some(()));
@@ -151,16 +156,16 @@ pub(crate) fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
 }
 
 /// Waits for the end of a command: its exit code, `None` for a signal. One that hangs is ended, and fails the test.
-pub(crate) fn wait(child: &mut Child) -> Option<i32> {
+pub(crate) fn wait(child: &mut Child, patience: Duration) -> Option<i32> {
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             return status.code();
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > patience {
             child.kill().expect("a child can be killed");
             child.wait().expect("a child can be waited for");
-            panic!("still running after {PATIENCE:?}");
+            panic!("still running after {patience:?}");
         }
         thread::sleep(Duration::from_millis(2));
     }
