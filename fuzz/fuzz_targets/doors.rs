@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use contract::{Private, Reach};
-use egress::{Doors, Egress, Patience, EgressSettings, Methods, OpenGrant, Permit, PermitLimits, Spends};
+use egress::{Doors, Egress, EgressSettings, Methods, OpenGrant, Patience, Permit, PermitLimits};
 use libfuzzer_sys::fuzz_target;
 
 /// What the doors understand; the first byte says which one is meant.
@@ -66,7 +66,7 @@ fn stand() -> &'static Stand {
             reach: vec![Reach::parse(&format!("127.0.0.1:{port}")).expect("a place")],
             blocked: Vec::new(),
             methods: Methods::Any,
-            spends: Spends::Everywhere,
+            spends: vec![],
             by_pattern: Vec::new(),
             private,
             login: None,

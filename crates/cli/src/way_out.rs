@@ -52,7 +52,20 @@ fn known_hosts(configured: &policy::EgressSettings) -> Result<Vec<KnownHost>> {
 }
 
 fn credential(configured: &policy::Credential) -> Result<Credential> {
-    let injection = match configured.form.clone() {
+    let source = match &configured.from {
+        policy::SecretSource::Variable(name) => SecretSource::Value(variable(name)?),
+        policy::SecretSource::File(path) => SecretSource::File(path.clone()),
+        policy::SecretSource::Vault { path, field } => {
+            SecretSource::Vault { path: path.clone(), field: field.clone() }
+        }
+        policy::SecretSource::Keyring(name) => SecretSource::Keyring(name.clone()),
+    };
+    Ok(Credential { to: configured.to.clone(), injection: injection_of(&configured.form), source })
+}
+
+/// Where in a request a secret goes.
+pub(crate) fn injection_of(form: &CredentialForm) -> Injection {
+    match form.clone() {
         CredentialForm::Header(name) => Injection::Header { name },
         CredentialForm::Bearer => Injection::Bearer,
         CredentialForm::Basic { user } => Injection::Basic { user },
@@ -62,16 +75,7 @@ fn credential(configured: &policy::Credential) -> Result<Credential> {
             Injection::AwsSigV4 { access_key: key, region, service }
         }
         CredentialForm::SshKey => Injection::SshKey,
-    };
-    let source = match &configured.from {
-        policy::SecretSource::Variable(name) => SecretSource::Value(variable(name)?),
-        policy::SecretSource::File(path) => SecretSource::File(path.clone()),
-        policy::SecretSource::Vault { path, field } => {
-            SecretSource::Vault { path: path.clone(), field: field.clone() }
-        }
-        policy::SecretSource::Keyring(name) => SecretSource::Keyring(name.clone()),
-    };
-    Ok(Credential { to: configured.to.clone(), injection, source })
+    }
 }
 
 fn vault(configured: &policy::VaultSettings) -> Result<Vault> {

@@ -36,7 +36,7 @@ const KIND_OPT: u16 = 41;
 const CLASS_IN: u16 = 1;
 /// Seconds. The address is good for as long as the grant; programs seldom live longer.
 const LIFETIME: u32 = 60;
-/// The Extended DNS Error `NotThere`.
+/// The Extended DNS Error `Blocked`.
 const BLOCKED: u16 = 15;
 /// What we say we could take.
 const PAYLOAD: u16 = 1232;

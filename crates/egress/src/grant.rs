@@ -21,6 +21,7 @@ use crate::events::{Denial, Outcome, Record, Usage, Way};
 use crate::names::Names;
 use crate::permit::Permit;
 use crate::resolve::Checked;
+use crate::ssh::Login;
 use crate::{Gate, OpenError};
 
 /// As many requests of one grant as are held in memory at once.
@@ -93,13 +94,20 @@ impl OpenGrant {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 };
-                // It counts among the grant's connections; one too many is hung up on.
-                if let Some(slot) = grant.take_slot() {
-                    let work = crate::ssh::serve(Arc::clone(&grant), stream);
-                    grant.spawn(async move {
-                        work.await;
-                        drop(slot);
-                    });
+                // It counts among the grant's connections.
+                match (grant.take_slot(), &grant.permit.login) {
+                    (Some(slot), _) => {
+                        let work = crate::ssh::serve(Arc::clone(&grant), stream);
+                        grant.spawn(async move {
+                            work.await;
+                            drop(slot);
+                        });
+                    }
+                    (None, Some(Login { target, .. })) => {
+                        let host = target.host.to_string();
+                        grant.deny(&host, target.port, Way::Signer, Denial::TooManyConnections);
+                    }
+                    (None, None) => {}
                 }
             }
         });

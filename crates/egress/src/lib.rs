@@ -51,7 +51,7 @@ pub use grant::{Doors, OpenGrant};
 pub use guards::Guard;
 pub use hello::BadHello;
 pub use names::MAX_NAMES;
-pub use permit::{Methods, Permit, PermitLimits, Spends};
+pub use permit::{Methods, Permit, PermitLimits};
 pub use ssh::{KnownHost, KnownHostError, Login};
 
 /// What a gate's way out is made of.
@@ -212,7 +212,7 @@ impl Egress {
 
     /// Whether the gate would end TLS for any place of the permit.
     pub fn terminates(&self, permit: &Permit) -> bool {
-        permit.methods.only_reads() || self.gate.credentials.may_serve(permit)
+        permit.methods.only_reads() || permit.spends.iter().any(|target| self.gate.credentials.has(target))
     }
 }
 
@@ -244,6 +244,6 @@ impl Gate {
 
     /// Whether requests to the place get a secret.
     pub(crate) fn has_credential(&self, permit: &Permit, target: &Target) -> bool {
-        permit.spends_for(target) && self.credentials.has(target)
+        permit.spends.contains(target) && self.credentials.has(target)
     }
 }

@@ -120,14 +120,14 @@ mod tests {
     use contract::{Private, Reach};
 
     use super::*;
-    use crate::permit::{Methods, PermitLimits, Spends};
+    use crate::permit::{Methods, PermitLimits};
 
     fn permit(reach: &[&str]) -> Permit {
         Permit {
             reach: reach.iter().map(|text| Reach::parse(text).unwrap()).collect(),
             blocked: Vec::new(),
             methods: Methods::Any,
-            spends: Spends::Everywhere,
+            spends: Vec::new(),
             by_pattern: Vec::new(),
             private: Private::none(),
             login: None,

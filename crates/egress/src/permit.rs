@@ -19,8 +19,9 @@ pub struct Permit {
     pub blocked: Vec<HostPattern>,
     /// What may be done there.
     pub methods: Methods,
-    /// Whose credentials are spent.
-    pub spends: Spends,
+    /// The places for which credentials are added: those that the call itself names. Whoever is asked cannot have others asked
+    /// in the gate's name.
+    pub spends: Vec<Target>,
     /// Places that are in `reach` by themselves, and were granted only for what they are like.
     pub by_pattern: Vec<Target>,
     /// Special addresses that granted hosts may lie at. None means none.
@@ -50,15 +51,6 @@ impl Methods {
             Methods::Any => false,
         }
     }
-}
-
-/// For which places of a permit the gate adds credentials.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spends {
-    /// For every one that has some.
-    Everywhere,
-    /// For these, which the call itself names. Whoever is asked cannot have others asked in the gate's name.
-    Only(Vec<Target>),
 }
 
 /// How much one call may use.
@@ -112,14 +104,6 @@ impl Permit {
     /// Whether this port of the host is in the permit.
     pub(crate) fn covers(&self, target: &Target) -> bool {
         !self.blocks(&target.host) && self.reach.iter().any(|reach| reach.covers(target))
-    }
-
-    /// Whether requests to the place may have a credential added.
-    pub(crate) fn spends_for(&self, target: &Target) -> bool {
-        match &self.spends {
-            Spends::Everywhere => true,
-            Spends::Only(only) => only.contains(target),
-        }
     }
 
     /// The special addresses that a place may lie at. ATTACK(opted-in-by-a-name): opting in to a range is no yes to whatever

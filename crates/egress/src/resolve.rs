@@ -49,9 +49,6 @@ impl Resolver {
                 configure(builder.options_mut(), patience);
                 builder.build()
             });
-            if let Err(error) = &built {
-                tracing::warn!(%error, "nobody can be asked for addresses, so no name is reached");
-            }
             return Ok(Resolver { resolver: built.ok(), patience });
         }
         let servers = nameservers.iter().map(name_server).collect();
@@ -103,7 +100,10 @@ impl Resolver {
         if let Some(address) = host.address() {
             return Ok(vec![address]);
         }
-        let resolver = self.resolver.as_ref().ok_or(Denial::NotFound)?;
+        let Some(resolver) = &self.resolver else {
+            tracing::warn!("this machine names no server to ask for addresses, so no name is found");
+            return Err(Denial::NotFound);
+        };
         // The dot at the end: no search list makes another name of it.
         let asked = resolver.lookup_ip(format!("{host}."));
         let Ok(Ok(found)) = tokio::time::timeout(self.patience, asked).await else {

@@ -102,21 +102,6 @@ pub enum CredentialForm {
     SshKey,
 }
 
-impl CredentialForm {
-    /// Which place of a request the secret takes. Two for one place would be one too many.
-    pub fn place(&self) -> (&'static str, String) {
-        match self {
-            CredentialForm::Header(name) => ("header", name.to_ascii_lowercase()),
-            CredentialForm::Bearer | CredentialForm::Basic { .. } | CredentialForm::Sigv4 { .. } => {
-                ("header", "authorization".to_owned())
-            }
-            CredentialForm::Query(name) => ("query", name.clone()),
-            CredentialForm::Body { placeholder } => ("body", placeholder.clone()),
-            CredentialForm::SshKey => ("ssh", String::new()),
-        }
-    }
-}
-
 /// Where a secret is to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,7 +8,7 @@ use contract::{Attempt, EgressClass, Reason, RunFacts};
 pub(crate) use egress::Login;
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
-use egress::{Egress, OpenGrant, Outcome, Permit, PermitLimits, Spends};
+use egress::{Egress, OpenGrant, Outcome, Permit, PermitLimits};
 use jail::{Doors, Guarded, LOCAL_DOOR, LocalDoor};
 use policy::{EgressLimits, EgressSettings, Grant};
 
@@ -58,7 +58,7 @@ impl WayOut {
             blocked: authority.blocked.clone(),
             methods,
             // ATTACK(redirect-that-spends): where an answer leads, or a program goes, the gate's credentials do not go along.
-            spends: Spends::Only(authority.named.clone()),
+            spends: authority.named.clone(),
             by_pattern: authority.by_pattern.clone(),
             private: settings.private.clone(),
             login: login.filter(|login| egress.signs_for(&login.target)),

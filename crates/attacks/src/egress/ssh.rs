@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use contract::{Private, Reach, Target};
-use egress::{Denial, Event, Guard, Login, Methods, Outcome, Permit, PermitLimits, Spends, Usage, Way};
+use egress::{Denial, Event, Guard, Login, Methods, Outcome, Permit, PermitLimits, Usage, Way};
 use engine::Clock;
 use jail::{
     ChangeReport, Doors, Guarded, Helper, Limits, LocalDoor, Names, Plan, Program, Request, Strictness,
@@ -286,7 +286,7 @@ impl<'a> Served<'a> {
             reach: [settings.allow.clone(), others.allow].into_iter().flatten().flatten().collect(),
             blocked: Vec::new(),
             methods: Methods::Any,
-            spends: Spends::Everywhere,
+            spends: Vec::new(),
             by_pattern: Vec::new(),
             private: Private::none(),
             login: Some(Login { target, user: Some("git".to_owned()) }),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use contract::{Reach, ReachError, preset};
-use egress::{Egress, EgressSettings, Methods, OpenGrant, Outcome, Permit, Spends, Usage};
+use egress::{Egress, EgressSettings, Methods, OpenGrant, Outcome, Permit, Usage};
 use jail::{Doors, Guarded, LocalDoor, Report};
 use sandbox::{Job, Native, Profile};
 use tokio::runtime::Runtime;
@@ -67,7 +67,7 @@ impl WayOut {
             reach,
             blocked: configured.block,
             methods: Methods::Any,
-            spends: Spends::Everywhere,
+            spends: Vec::new(),
             by_pattern: Vec::new(),
             private: ranges,
             login: None,

@@ -29,7 +29,6 @@ pub use source::{SecretSource, Vault, VaultToken};
 
 use crate::EgressError;
 use crate::events::Denial;
-use crate::permit::{Permit, Spends};
 use crate::request::Body;
 use crate::resolve::Resolver;
 use crate::ssh::SigningKey;
@@ -121,7 +120,7 @@ impl Credentials {
         clock: fn() -> i64,
     ) -> Result<Credentials, EgressError> {
         for (number, credential) in credentials.iter().enumerate() {
-            check(&credential.injection)?;
+            credential.injection.check()?;
             if credential.to.host == HostPattern::Public {
                 return Err(EgressError::ForEverybody);
             }
@@ -129,7 +128,7 @@ impl Credentials {
                 return Err(EgressError::NoVault);
             }
             let mut before = credentials.iter().take(number).filter(|other| other.to == credential.to);
-            if before.any(|other| share_place(&other.injection, &credential.injection)) {
+            if before.any(|other| other.injection.shares_place_with(&credential.injection)) {
                 return Err(EgressError::SamePlace { to: credential.to.to_string() });
             }
         }
@@ -165,17 +164,6 @@ impl Credentials {
         self.all.iter().any(|credential| credential.to.covers(target))
     }
 
-    /// Whether requests to some place of the permit may get one.
-    pub(crate) fn may_serve(&self, permit: &Permit) -> bool {
-        let meet = |one: &Reach, other: &Reach| one.port == other.port && may_meet(&one.host, &other.host);
-        match &permit.spends {
-            Spends::Only(targets) => targets.iter().any(|target| self.has(target)),
-            Spends::Everywhere => {
-                self.all.iter().any(|credential| permit.reach.iter().any(|reach| meet(&credential.to, reach)))
-            }
-        }
-    }
-
     /// Puts the secrets of a place into a request to it, which goes over TLS; and what has to be taken out of the answer.
     pub(crate) async fn inject(
         &self,
@@ -188,7 +176,7 @@ impl Credentials {
         let mut done: Vec<&Injection> = Vec::new();
         for (number, credential) in self.all.iter().enumerate() {
             let injection = &credential.injection;
-            if !credential.to.covers(target) || done.iter().any(|other| share_place(other, injection)) {
+            if !credential.to.covers(target) || done.iter().any(|other| other.shares_place_with(injection)) {
                 continue;
             }
             // A host answers it with the request itself, and so with the secret.
@@ -219,38 +207,29 @@ impl Credentials {
     }
 }
 
-/// Whether two patterns may have a host in common; in doubt they may.
-fn may_meet(one: &HostPattern, other: &HostPattern) -> bool {
-    match (one, other) {
-        (HostPattern::Exact(host), pattern) | (pattern, HostPattern::Exact(host)) => pattern.covers(host),
-        (HostPattern::Below(one), HostPattern::Below(other)) => {
-            let below = |inner: &str, outer: &str| inner.ends_with(outer);
-            below(one.name(), other.name()) || below(other.name(), one.name())
+impl Injection {
+    /// Whether a secret can go there.
+    pub fn check(&self) -> Result<(), EgressError> {
+        match self {
+            Injection::Header { name } => {
+                let parsed: Option<HeaderName> = name.parse().ok();
+                let is_fit = parsed.is_some_and(|parsed| !NOT_FOR_SECRETS.contains(&parsed));
+                if is_fit { Ok(()) } else { Err(EgressError::Header { name: name.clone() }) }
+            }
+            Injection::BodyPlaceholder { placeholder } if placeholder.len() < MIN_PLACEHOLDER => {
+                Err(EgressError::Placeholder { least: MIN_PLACEHOLDER })
+            }
+            Injection::Basic { user } if user.contains(':') => Err(EgressError::BasicUser),
+            _ => Ok(()),
         }
-        _ => true,
     }
-}
 
-fn check(injection: &Injection) -> Result<(), EgressError> {
-    match injection {
-        Injection::Header { name } => {
-            let parsed: Option<HeaderName> = name.parse().ok();
-            let is_fit = parsed.is_some_and(|parsed| !NOT_FOR_SECRETS.contains(&parsed));
-            if is_fit { Ok(()) } else { Err(EgressError::Header { name: name.clone() }) }
+    /// Whether two secrets would go to the same place of a request.
+    pub fn shares_place_with(&self, other: &Injection) -> bool {
+        match (header_of(self), header_of(other)) {
+            (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
+            _ => self == other,
         }
-        Injection::BodyPlaceholder { placeholder } if placeholder.len() < MIN_PLACEHOLDER => {
-            Err(EgressError::Placeholder { least: MIN_PLACEHOLDER })
-        }
-        Injection::Basic { user } if user.contains(':') => Err(EgressError::BasicUser),
-        _ => Ok(()),
-    }
-}
-
-/// Whether two secrets would go to the same place of a request.
-fn share_place(one: &Injection, other: &Injection) -> bool {
-    match (header_of(one), header_of(other)) {
-        (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
-        _ => one == other,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contract::{HostPattern, Reach, Target};
 use egress::{
     Credential, Denial, Egress, EgressError, EgressSettings, Injection, Methods, Permit, Secret,
-    SecretSource, Spends, Vault, VaultToken, Way,
+    SecretSource, Vault, VaultToken, Way,
 };
 use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -104,7 +104,7 @@ fn spends_for_one() {
     run(async {
         let (world, web) = world_with(vec![credential("a.test:443", Injection::Bearer)]).await;
         let spends = |place| Permit {
-            spends: Spends::Only(vec![Target::parse(place).unwrap()]),
+            spends: vec![Target::parse(place).unwrap()],
             methods: Methods::ReadOnly,
             ..permit(&["a.test:443", "b.test:443"])
         };

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use contract::{Private, Reach};
+use contract::{Private, Reach, Target};
 use egress::{
     Denial, Doors, Egress, EgressSettings, Methods, OpenGrant, Outcome, Patience, Permit, PermitLimits,
-    Spends, Usage, Way,
+    Usage, Way,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::pem::PemObject as _;
@@ -82,7 +82,7 @@ pub(crate) fn permit(reach: &[&str]) -> Permit {
         reach: reach.iter().map(|text| Reach::parse(text).unwrap()).collect(),
         blocked: Vec::new(),
         methods: Methods::Any,
-        spends: Spends::Everywhere,
+        spends: reach.iter().filter_map(|text| Target::parse(text).ok()).collect(),
         by_pattern: Vec::new(),
         private: Private::none(),
         login: None,

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use contract::{Code, Digest, Reason, RunFacts};
+use contract::{Actions, Code, Digest, EgressClass, Reason, RunFacts, SafetyClass};
 use jail::{ChangeReport, Limits, Outcome, Program, Report, Strictness};
-use policy::{Grant, WorkspaceAccess};
+use policy::{Facets, Grant, WorkspaceAccess};
 use sandbox::PlanRequest;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,20 @@ pub(crate) struct Heard {
 }
 
 impl WebRequest {
+    /// What it does, of which only the kind is up to the tool.
+    pub(crate) fn facets(self, action: &str, egress: EgressClass) -> Result<Facets, Reason> {
+        Ok(Facets {
+            action: Actions::default().parse(action).map_err(|error| Reason::internal(error.to_string()))?,
+            safety: SafetyClass::Network,
+            egress,
+            access: WorkspaceAccess::None,
+            profile: None,
+            commands: Vec::new(),
+            trees: Vec::new(),
+            hosts: vec![self.address.target],
+        })
+    }
+
     /// Asks. Whoever calls this has checked that the grant is for the call.
     pub(crate) async fn ask(self, grant: &Grant, at: &Surroundings, cancel: &CancellationToken) -> Heard {
         let launched = match self.prepare(grant, at) {

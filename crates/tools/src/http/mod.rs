@@ -21,10 +21,8 @@ use std::pin::Pin;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clean::Findings;
-use contract::{
-    Actions, Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass,
-};
-use policy::{Facets, Grant, HttpSettings, Settings, WorkspaceAccess};
+use contract::{Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass};
+use policy::{Facets, Grant, HttpSettings, Settings};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -120,16 +118,7 @@ impl Tool for HttpRequest {
         } else {
             ("web:write", EgressClass::Write)
         };
-        Ok(Facets {
-            action: Actions::default().parse(action).map_err(|error| Reason::internal(error.to_string()))?,
-            safety: SafetyClass::Network,
-            egress,
-            access: WorkspaceAccess::None,
-            profile: None,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: vec![asked.address.target],
-        })
+        asked.facets(action, egress)
     }
 
     fn run<'a>(

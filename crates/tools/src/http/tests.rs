@@ -26,7 +26,7 @@ fn the_method_says_whether_it_only_asks_and_the_url_whom() {
             (facets.action.as_str(), facets.egress, hosts),
             (action, egress, vec!["example.com:8443".to_owned()])
         );
-        assert_eq!((facets.access, facets.profile), (WorkspaceAccess::None, None));
+        assert_eq!((facets.access, facets.profile), (policy::WorkspaceAccess::None, None));
     }
     assert_eq!(facets(json!({ "url": "http://example.com" })).unwrap().action.as_str(), "web:read");
 }

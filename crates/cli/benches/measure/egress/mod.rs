@@ -15,7 +15,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use contract::{Private, Reach};
-use egress::{Egress, EgressSettings, Methods, Patience, Permit, PermitLimits, Spends};
+use egress::{Egress, EgressSettings, Methods, Patience, Permit, PermitLimits};
 use jail::{ChangeReport, Guarded, Helper, Limits, LocalDoor, Names, Outcome, Program, Request, Strictness};
 use sandbox::{Host, Launcher, PlanRequest, Profile, Proofs};
 use tokio::runtime::Runtime;
@@ -255,7 +255,7 @@ fn permit(port: u16) -> Result<Permit> {
         reach,
         blocked: Vec::new(),
         methods: Methods::Any,
-        spends: Spends::Everywhere,
+        spends: Vec::new(),
         by_pattern: Vec::new(),
         private,
         login: None,

@@ -10,13 +10,9 @@ use super::Reader;
 use super::limits::is_variable;
 use crate::config::at::{At, Given};
 use crate::config::file::CredentialFile;
+use crate::way_out::injection_of;
 
 const SOURCES: &str = "a secret does not stand here, but where it is to be had: `env:NAME`, `file:PATH`, `vault:PATH#FIELD` or `keyring:NAME`";
-
-/// Headers that say whom a request is for and where it ends.
-const NOT_FOR_SECRETS: [&str; 5] = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
-
-const LEAST_PLACEHOLDER: usize = 8;
 
 impl Reader {
     pub(super) fn credential(&mut self, at: &At<CredentialFile>, private: &Private) -> Option<Credential> {
@@ -30,6 +26,9 @@ impl Reader {
         let to = file.host.at().and_then(|host| self.secret_place(host, usual, private));
         let from = file.from.at().and_then(|from| self.source(from));
         let form = self.form(at);
+        if let Some(Err(error)) = form.as_ref().map(|form| injection_of(form).check()) {
+            self.refuse(at.place, error.to_string());
+        }
         Some(Credential { to: to?, form: form?, from: from? })
     }
 
@@ -51,13 +50,6 @@ impl Reader {
             return None;
         }
         if let Some(name) = file.header.at() {
-            if NOT_FOR_SECRETS.iter().any(|other| name.value.eq_ignore_ascii_case(other)) {
-                self.refuse(
-                    name.place,
-                    format!("`{}` says where a request goes or ends, and carries no secret", name.value),
-                );
-                return None;
-            }
             return self.header_name(name).map(CredentialForm::Header);
         }
         if let Some(user) = self.word("basic", &file.basic) {
@@ -67,15 +59,6 @@ impl Reader {
             return Some(CredentialForm::Query(name));
         }
         if let Some(placeholder) = self.word("body", &file.body) {
-            if let Some(at) = file.body.at().filter(|at| at.value.len() < LEAST_PLACEHOLDER) {
-                self.refuse(
-                    at.place,
-                    format!(
-                        "`body` has at least {LEAST_PLACEHOLDER} characters, so that it is not met by chance"
-                    ),
-                );
-                return None;
-            }
             return Some(CredentialForm::Body { placeholder });
         }
         if file.ssh_key.get() == Some(&true) {

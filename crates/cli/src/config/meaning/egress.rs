@@ -17,6 +17,7 @@ use crate::amount;
 use crate::config::at::{At, Given};
 use crate::config::file::{Egress, EgressLimitsFile, File, Http, VaultFile};
 use crate::config::problem::shown;
+use crate::way_out::injection_of;
 
 /// As many places and hosts as one list has.
 const MOST_PLACES: usize = 1000;
@@ -212,8 +213,9 @@ impl Reader {
         let mut read: Vec<Credential> = Vec::new();
         for at in file.credentials.get().into_iter().flatten() {
             let Some(credential) = self.credential(at, private) else { continue };
-            let takes = |other: &Credential| (other.to.clone(), other.form.place());
-            if read.iter().any(|other| takes(other) == takes(&credential)) {
+            let injection = injection_of(&credential.form);
+            let mut others = read.iter().filter(|other| other.to == credential.to);
+            if others.any(|other| injection_of(&other.form).shares_place_with(&injection)) {
                 let why =
                     format!("two credentials for `{}` go to the same place of a request", credential.to);
                 self.refuse(at.place, why);

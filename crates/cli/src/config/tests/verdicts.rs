@@ -5,10 +5,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use contract::{
-    AgentName, Autonomy, CallId, Canonical, EgressClass, Example, Level, SafetyClass, ToolStatus,
-};
+use contract::{AgentName, Autonomy, CallId, Canonical, Example, Level, ToolStatus};
 use policy::{Admitted, Agent, Facts, GrantLimits, Policy, Ruling, Settings, ToolFacts, Verdict, decide};
+use store::ToolRow;
 use tools::Tool;
 
 const PAGE: &str = include_str!("../../../../../docs/reference/verdicts.md");
@@ -71,8 +70,7 @@ fn verdict(tool: &Arc<dyn Tool>, example: &Example, level: Level, autonomy: Auto
             egress: definition.egress,
             status: ToolStatus::Active,
             trust: contract.trust(),
-            requires_approval: definition.egress == EgressClass::Write
-                || definition.safety >= SafetyClass::Financial,
+            requires_approval: ToolRow::of(contract).requires_approval,
             limits: GrantLimits::default(),
         },
         facets: tool.facets(arguments.value(), &settings).unwrap(),

@@ -14,10 +14,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use contract::{
-    Actions, Canonical, Code, Contract, ContractError, CostTier, Definition, EgressClass, Example, Output,
-    Reason, RunFacts, SafetyClass, Target,
+    Canonical, Code, Contract, ContractError, CostTier, Definition, EgressClass, Example, Output, Reason,
+    RunFacts, SafetyClass, Target,
 };
-use policy::{Facets, Grant, Settings, WorkspaceAccess};
+use policy::{Facets, Grant, Settings};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -104,16 +104,7 @@ impl Tool for PullRequests {
         } else {
             ("vcs:push", EgressClass::Write)
         };
-        Ok(Facets {
-            action: Actions::default().parse(action).map_err(|error| Reason::internal(error.to_string()))?,
-            safety: SafetyClass::Network,
-            egress,
-            access: WorkspaceAccess::None,
-            profile: None,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: vec![asked.question()?.address.target],
-        })
+        asked.question()?.facets(action, egress)
     }
 
     fn run<'a>(

@@ -93,7 +93,7 @@ fn opening_sends_something_to_the_interface_and_looking_only_asks() {
         );
         assert_eq!(
             (facets.safety, facets.access, facets.profile),
-            (SafetyClass::Network, WorkspaceAccess::None, None)
+            (SafetyClass::Network, policy::WorkspaceAccess::None, None)
         );
     }
 }
