@@ -80,6 +80,8 @@ reasons!(
     NoOperator no_operator = "no_operator",
     /// A rule of the configuration denies it.
     DeniedByRule denied_by_rule = "denied_by_rule",
+    /// A rule cannot be evaluated for the call, so it may not run.
+    RuleFailed rule_failed = "rule_failed",
     /// A hook denies it.
     DeniedByHook denied_by_hook = "denied_by_hook",
     /// A hook gave no answer, which means no.

@@ -4,6 +4,7 @@ use contract::{
     Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, Target, TrustLabel,
 };
 
+use crate::cedar::{CedarEffect, CedarRule, CedarSays, Shown};
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
@@ -38,6 +39,17 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
         Ok(()) => hearing.conclude(),
     };
     Ruling { verdict, trace: hearing.trace }
+}
+
+/// Where a rule in Cedar is found.
+const CEDAR_HINT: &str = "whoever runs this gate can change that: the rule that is named stands under `policy` in toolgate.yaml, or in a file named there";
+
+/// What one rule in Cedar says about a call of such an agent, at this moment.
+pub fn cedar_says(rule: &CedarRule, call: &Admitted, agent: &Agent, now: i64) -> CedarSays {
+    match Shown::of(call, agent, now) {
+        Ok(shown) => shown.to(rule),
+        Err(why) => CedarSays::Fails(why),
+    }
 }
 
 struct Hearing<'a> {
@@ -82,6 +94,7 @@ impl<'a> Hearing<'a> {
         self.hear_action(agent);
         self.hear_autonomy(agent)?;
         self.hear_rules()?;
+        self.hear_cedar(agent)?;
         self.hear_registry();
         Ok(())
     }
@@ -298,6 +311,48 @@ impl<'a> Hearing<'a> {
                     return self.deny("rule", Reason::denied_by_rule(format!("{what} denies")));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// What rules in Cedar forbid, or have people asked about.
+    ///
+    /// INVARIANT(cedar-restricts): it can deny and ask, and nothing that it says is an allow.
+    fn hear_cedar(&mut self, agent: &Agent) -> Result<(), Reason> {
+        let (call, policy) = (self.call, self.policy);
+        let rules = policy.cedar_about(&call.tool.name, &call.facets.action);
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let shown = Shown::of(call, agent, self.facts.now);
+        let mut matching = 0_usize;
+        for rule in &rules {
+            let says = match &shown {
+                Ok(shown) => shown.to(rule),
+                Err(why) => CedarSays::Fails(why.clone()),
+            };
+            let what = rule.described();
+            match (says, rule.effect) {
+                (CedarSays::Nothing, _) => continue,
+                // INVARIANT(cedar-error-denies)
+                (CedarSays::Fails(why), _) => {
+                    let why = format!("{what} (cannot be evaluated for this call, so it denies: {why})");
+                    return self.deny("cedar", Reason::rule_failed(why));
+                }
+                (CedarSays::Matches, CedarEffect::Forbid) => {
+                    let reason = Reason::denied_by_rule(format!("{what} (forbids)"));
+                    return self.deny("cedar", reason.with_hint(CEDAR_HINT));
+                }
+                (CedarSays::Matches, CedarEffect::Ask { people }) => {
+                    self.quorum = self.quorum.max(people);
+                    let people = if people > 1 { format!(" {people} people") } else { String::new() };
+                    self.ask("cedar", format!("{what} (asks{people})"));
+                }
+            }
+            matching += 1;
+        }
+        if matching == 0 {
+            self.say("cedar", "-", format!("none of {} rules is about the call", rules.len()));
         }
         Ok(())
     }

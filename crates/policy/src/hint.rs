@@ -32,6 +32,10 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
             "`agents.{agent}.level` or `agents.{agent}.overrides` in toolgate.yaml, or `tools` where it is the tool that is kept short"
         )),
         Code::DeniedByRule => operator("the rule that is named stands in `approval.rules`".to_owned()),
+        Code::RuleFailed => operator(
+            "the rule that is named stands under `policy` in toolgate.yaml, or in a file named there; `has` asks whether there is something to look at"
+                .to_owned(),
+        ),
         Code::Locked => {
             operator(format!("`agents.{agent}.autonomy` in toolgate.yaml; what only looks is not locked"))
         }
@@ -63,6 +67,7 @@ mod tests {
             Reason::not_in_level(""),
             Reason::constrained(""),
             Reason::denied_by_rule(""),
+            Reason::rule_failed(""),
             Reason::locked(""),
             Reason::command_not_allowed(""),
             Reason::no_operator(""),

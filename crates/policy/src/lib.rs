@@ -4,9 +4,11 @@
 //!
 //! # Invariants
 //! - What nothing permits is denied, and what nothing frees is asked; an empty list means none, never all.
+//! - A rule in Cedar only restricts, and one that cannot be evaluated denies.
 //! - A [`Grant`] is made only here, and never exceeds the tool's contract.
 #![forbid(unsafe_code)]
 
+mod cedar;
 mod decide;
 mod egress;
 mod facts;
@@ -26,7 +28,8 @@ mod standing;
 mod verdict;
 mod wildcard;
 
-pub use decide::decide;
+pub use cedar::{CedarEffect, CedarProblem, CedarRule, CedarSays, Named, Reads};
+pub use decide::{cedar_says, decide};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,

@@ -11,6 +11,7 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::cedar::{CedarIndex, CedarRule};
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
@@ -28,6 +29,9 @@ pub struct Settings {
     pub levels: BTreeMap<Level, Overrides>,
     /// Who must be asked, in order; the strictest that matches wins.
     pub rules: Vec<ApprovalRule>,
+    /// Rules in Cedar, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cedar: Vec<CedarRule>,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
     /// Categories that nothing here can run as the configuration asks, and why.
@@ -60,6 +64,7 @@ impl Default for Settings {
             agents: BTreeMap::new(),
             levels: BTreeMap::new(),
             rules: Vec::new(),
+            cedar: Vec::new(),
             disabled: Vec::new(),
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
@@ -192,6 +197,7 @@ pub struct Policy {
     settings: Settings,
     hash: Digest,
     index: RuleIndex,
+    cedar: CedarIndex,
 }
 
 impl Policy {
@@ -199,12 +205,19 @@ impl Policy {
     pub fn of(settings: Settings) -> Result<Policy, CanonicalError> {
         let hash = settings.hash()?;
         let index = RuleIndex::of(&settings.rules);
-        Ok(Policy { settings, hash, index })
+        let cedar = CedarIndex::of(&settings.cedar);
+        Ok(Policy { settings, hash, index, cedar })
     }
 
     /// The rules about a tool, in order.
     pub(crate) fn rules_about(&self, tool: &ToolName) -> Vec<&ApprovalRule> {
         self.index.about(tool).into_iter().filter_map(|place| self.settings.rules.get(place)).collect()
+    }
+
+    /// The rules in Cedar that can be about a call of this tool that is this action, in order.
+    pub(crate) fn cedar_about(&self, tool: &ToolName, action: &Action) -> Vec<&CedarRule> {
+        let places = self.cedar.about(tool, action).into_iter();
+        places.filter_map(|place| self.settings.cedar.get(place)).collect()
     }
 
     /// What decides.

@@ -3,7 +3,9 @@
 use std::fs;
 
 use engine::AnswerRefused;
-use policy::{ApprovalRule, ArgumentPath, Conditions, Pattern, RuleEffect, Settings, TextPattern, ToolGlob};
+use policy::{
+    ApprovalRule, ArgumentPath, CedarRule, Conditions, Pattern, RuleEffect, Settings, TextPattern, ToolGlob,
+};
 use serde_json::{Value, json};
 use store::Vote;
 
@@ -40,6 +42,34 @@ pub(crate) fn cases() -> Vec<Case> {
         .without("the rule", |stand| {
             touch_all_as(stand, trusted(), Ending::Settled)?;
             Ok(Effect::through_if(stand.workspace.join(MARK).exists(), "it was started"))
+        }),
+        Case::new(
+            "cedar-error-skips",
+            "a rule in Cedar that a call makes fail is no rule that is skipped",
+            |stand| {
+                touch_all_as(stand, trusted(), Ending::Settled)?;
+                delete(stand, trusted(), Ending::Done)?;
+                marked_or_deleted(stand)
+            },
+            |stand| {
+                // The program is told by its name, however it is spelt; what cannot be told makes the rule fail.
+                let gate = stand.gate(in_cedar(
+                    "forbid (principal, action, resource) when { context.commands.contains(\"touch\") };",
+                )?)?;
+                let untold = touches().len().saturating_sub(1);
+                for (place, call) in touches().into_iter().enumerate() {
+                    let code = if place == untold { "rule_failed" } else { "denied_by_rule" };
+                    gate.call("shell", call, Ending::Refused(code))?;
+                }
+                drop(gate);
+                delete(stand, in_cedar(CARELESS)?, Ending::Refused("rule_failed"))?;
+                marked_or_deleted(stand)
+            },
+        )
+        .without("the rule's failing", |stand| {
+            let guarded = CARELESS.replace("when {", "when { context.arguments has recursive &&");
+            delete(stand, in_cedar(&guarded)?, Ending::Done)?;
+            marked_or_deleted(stand)
         }),
         Case::new(
             "odd-blanks",
@@ -88,6 +118,28 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
     ]
+}
+
+/// A rule whose author has not thought of calls that leave an argument out.
+const CARELESS: &str =
+    "forbid (principal, action, resource == Tool::\"fs.delete\") when { context.arguments.recursive };";
+
+fn in_cedar(text: &str) -> Try<Settings> {
+    let rules = CedarRule::read(text, |line| format!("rules.cedar:{line}"));
+    let cedar = rules.map_err(|problems| format!("{problems:?}"))?;
+    Ok(Settings { cedar, ..trusted() })
+}
+
+/// Leaves out what the rule looks at.
+fn delete(stand: &Stand<'_>, settings: Settings, ending: Ending) -> Try<()> {
+    stand.put("precious", BEFORE)?;
+    stand.gate(settings)?.call("fs.delete", json!({ "path": "precious" }), ending)?;
+    Ok(())
+}
+
+fn marked_or_deleted(stand: &Stand<'_>) -> Try<Effect> {
+    let is_marked = stand.workspace.join(MARK).exists();
+    Ok(Effect::through_if(is_marked || !stand.workspace.join("precious").exists(), "it was done"))
 }
 
 /// Asks for something after so many others that are long, and says yes to it.

@@ -10,8 +10,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
 use policy::{
-    Agent, ApprovalRule, Asking, Constraints, EgressSettings, FileSettings, HookSettings, RateSettings,
-    Settings, ShellSettings, ToolGlob, ToolResources,
+    Agent, ApprovalRule, Asking, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
+    RateSettings, Settings, ShellSettings, ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -102,7 +102,8 @@ fn check(file: Option<&Path>, json: bool) -> i32 {
     } else {
         loaded.warnings.iter().for_each(|warning| talk::warning(warning));
         let agents = loaded.meaning.settings.agents.len();
-        let rules = loaded.meaning.settings.rules.len();
+        let settings = &loaded.meaning.settings;
+        let rules = settings.rules.len() + settings.cedar.len();
         let hash = named(&loaded.meaning.settings);
         talk::data(&format!(
             "{}: valid, {}, {}, policy {hash}",
@@ -222,6 +223,8 @@ struct Shown<'a> {
     agents: BTreeMap<&'a AgentName, ShownAgent<'a>>,
     levels: BTreeMap<Level, Constraints>,
     rules: &'a [ApprovalRule],
+    cedar: &'a [CedarRule],
+
     ask_for_seconds: i64,
     asking_ms: &'a Asking,
     rates: &'a RateSettings,
@@ -293,6 +296,7 @@ impl<'a> Shown<'a> {
             agents,
             levels: _,
             rules,
+            cedar,
             disabled,
             unavailable,
             shell,
@@ -327,6 +331,7 @@ impl<'a> Shown<'a> {
             agents: agents.iter().map(agent).collect(),
             levels: Level::ALL.iter().map(level).collect(),
             rules,
+            cedar,
             ask_for_seconds: ask_for / 1000,
             asking_ms: asking,
             rates,

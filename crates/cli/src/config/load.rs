@@ -124,7 +124,8 @@ fn is_missing(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+/// The content of a file that decides.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let unreadable = |source| LoadError::Unreadable { file: name_of(path), source };
     // Opening a named pipe would wait for a writer.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();

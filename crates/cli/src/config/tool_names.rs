@@ -3,7 +3,7 @@
 use contract::ToolName;
 use policy::ToolGlob;
 
-use super::at::At;
+use super::at::{At, Place};
 use super::problem::Problem;
 
 /// Every built-in tool, and the one that the gate adds for MCP clients.
@@ -119,6 +119,18 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
             Ok(glob)
         }
     }
+}
+
+/// Checks the name of one tool. There is no rule about a tool that there is not.
+pub(crate) fn check(name: &str, place: Place, warnings: &mut Vec<Problem>) -> Result<(), Problem> {
+    if TOOLS.contains(&name) || (name.starts_with("mcp_") && ToolName::parse(name).is_ok()) {
+        return Ok(());
+    }
+    if LATER.contains(&name) {
+        warnings.push(Problem::new(place, format!("`{name}` is read, but this version has no such tool")));
+        return Ok(());
+    }
+    Err(Problem::unknown(place, "there is no tool", name, TOOLS.iter().copied()))
 }
 
 #[cfg(test)]

@@ -127,6 +127,14 @@ pub(crate) enum RuleAction {
     Budget,
 }
 
+/// What a rule in Cedar says about an example.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Expect {
+    Forbid,
+    Ask,
+    Nothing,
+}
+
 words! {
     /// An access level.
     LevelWord: Level {
@@ -188,6 +196,10 @@ words! {
     RuleActionWord: RuleAction {
         "approve" => RuleAction::Approve, "deny" => RuleAction::Deny, "prompt" => RuleAction::Prompt,
         "budget" => RuleAction::Budget,
+    }
+    /// What a rule in Cedar says about an example.
+    ExpectWord: Expect {
+        "forbid" => Expect::Forbid, "ask" => Expect::Ask, "nothing" => Expect::Nothing,
     }
     /// When a hook is heard.
     HookTimeWord: HookTime {

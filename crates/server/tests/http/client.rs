@@ -100,7 +100,7 @@ impl Response {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let problem = self.json();
         let keys: Vec<&String> = problem.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["code", "detail", "hint", "status", "title", "type"], "{problem}");
+        assert_eq!(keys, ["type", "title", "status", "code", "detail", "hint"], "{problem}");
         assert_eq!(problem["status"], self.status);
         let code = problem["code"].as_str().unwrap();
         assert_eq!(problem["type"], format!("urn:toolgate:problem:{code}"));

@@ -6,6 +6,7 @@
 mod approval;
 mod egress;
 mod hook;
+mod rules;
 mod sandboxing;
 mod tools;
 mod trust;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
+pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
 pub(crate) use tools::{Bash, Filesystem, Http, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
@@ -48,7 +50,7 @@ pub(crate) struct File {
     pub(crate) tools: Given<Tools>,
     /// Who is asked, and how long a question waits.
     pub(crate) approval: Given<Approval>,
-    /// Limits on how often tools are called, and on how much a call may use.
+    /// Rules in Cedar, and limits on how often tools are called and on how much a call may use.
     pub(crate) policy: Given<PolicyFile>,
     /// Programs of yours that are heard before a call runs and after it has, in this order: they can have people asked,
     /// deny, remark and withhold. docs/hooks.md says how. Default: none.
@@ -142,10 +144,16 @@ pub(crate) struct LevelFile {
     pub(crate) requires_approval: Given<Vec<At<String>>>,
 }
 
-/// Limits on how often tools are called, and on how much a call may use.
+/// Rules in Cedar, and limits on how often tools are called and on how much a call may use.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PolicyFile {
+    /// Rules in Cedar, each with examples; docs/guide/policies.md says how. They only restrict: a rule forbids a call, or
+    /// has people asked about it. Default: none.
+    pub(crate) rules: Given<Vec<At<CedarRuleFile>>>,
+    /// Files of such rules; a relative path begins at this file. They belong to you or root, and not everybody can write
+    /// them. Default: none.
+    pub(crate) files: Given<Vec<At<String>>>,
     /// For each tool or pattern over tools: how often one agent may call them, all of them together. Default: none.
     #[serde(alias = "rateLimits")]
     pub(crate) rate_limits: Given<BTreeMap<At<String>, RateLimit>>,

@@ -1,6 +1,6 @@
 //! What a configuration means: [`policy::Settings`], and what runs calls, where, for how long.
 //!
-//! Pure but for `hooks`, whose programs are looked at, and [`Meaning::settings_in`], which asks the file system where
+//! Pure but for `hooks`, whose programs are looked at, files of rules, which are read, and [`Meaning::settings_in`], which asks the file system where
 //! directories really are.
 //!
 //! # Invariants
@@ -9,6 +9,7 @@
 
 mod approval;
 mod backends;
+mod cedar;
 mod credentials;
 mod egress;
 mod hooks;
@@ -196,10 +197,11 @@ impl Reader {
         let tools = tree.tools.get();
         let bash = tools.and_then(|tools| tools.bash.get());
         let files = tools.and_then(|tools| tools.filesystem.get());
-        let settings = Settings {
+        let mut settings = Settings {
             agents,
             levels: self.levels(tree),
             rules: self.rules(tree),
+            cedar: Vec::new(),
             disabled: self.disabled(tree),
             unavailable,
             shell: self.shell(bash),
@@ -212,6 +214,7 @@ impl Reader {
             asking: self.asking(tree),
             hooks: self.hooks(tree),
         };
+        settings.cedar = self.cedar(tree, &settings);
         self.keep_for_later(tree);
         Meaning {
             settings,

@@ -60,6 +60,50 @@ const EXAMPLES: &[(&str, &str)] = &[
         "approval: {rules: [{tool: shell, action: prompt, arguments: {command: make}}]}",
     ),
     ("approval.rules[].quorum", "approval: {rules: [{tool: fs.delete, action: prompt, quorum: 2}]}"),
+    (
+        "policy.rules",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");'}]}",
+    ),
+    (
+        "policy.rules[].cedar",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");'}]}",
+    ),
+    (
+        "policy.rules[].id",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', id: no-delete}]}",
+    ),
+    (
+        "policy.rules[].examples",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].tool",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{tool: fs.read, arguments: {path: a}, expect: nothing}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].arguments",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{tool: fs.delete, arguments: {path: b}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].expect",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{tool: fs.stat, arguments: {path: a}, expect: nothing}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].agent",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{agent: {level: elevated}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].agent.name",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{agent: {name: coder}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].agent.level",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{agent: {level: restricted}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].agent.autonomy",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{agent: {autonomy: full}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
     ("policy.agent_rate_limit", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
     ("policy.agent_rate_limit.max_calls", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
     ("policy.agent_rate_limit.window_ms", "policy: {agent_rate_limit: {max_calls: 20, window_ms: 1000}}"),
@@ -249,7 +293,8 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn object(&mut self, object: &'a Value, path: &str) {
-        for (name, property) in object["properties"].as_object().into_iter().flatten() {
+        let properties: BTreeMap<_, _> = object["properties"].as_object().into_iter().flatten().collect();
+        for (name, property) in properties {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             self.key(property, &path);
         }
@@ -327,6 +372,7 @@ fn takes(kind: &Value) -> String {
         Some("integer") => "a whole number".to_owned(),
         Some("number") => "a number".to_owned(),
         Some("string") => "text".to_owned(),
+        Some("object") => "keys".to_owned(),
         _ => "a number, or keys".to_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! What configurations mean, and what is said about those that mean nothing.
 
 mod bad_files;
+mod cedar;
 mod documented;
 mod egress;
 mod examples;

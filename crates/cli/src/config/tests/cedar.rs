@@ -1,0 +1,125 @@
+//! Rules in Cedar: where they stand, what is wrong with them, and whether their examples are right.
+
+use std::fs;
+
+use super::{load, loaded};
+use crate::config::load::{LoadError, Loaded, load_file};
+
+/// A rule about pushes to `main`, with an example that expects something.
+fn with_example(example: &str) -> String {
+    format!(
+        "policy:\n  rules:\n    - id: main\n      cedar: |\n        forbid (principal, action, resource == Tool::\"git.push\")\n        \
+         when {{ context.arguments.branch == \"main\" }};\n      examples:\n        - {example}\n"
+    )
+}
+
+fn refused(text: &str) -> String {
+    match load("toolgate.yaml", text.as_bytes()) {
+        Ok(_) => panic!("it is taken as valid:\n{text}"),
+        Err(found) => found,
+    }
+}
+
+#[test]
+fn a_rule_has_its_name_its_line_and_examples_that_hold() {
+    let push = |branch: &str, expect: &str| {
+        format!(
+            "{{ tool: git.push, arguments: {{ url: \"https://a.example/b.git\", branch: {branch} }}, expect: {expect} }}"
+        )
+    };
+    let read = loaded(&with_example(&push("main", "forbid"))).meaning.settings.cedar;
+    let [rule] = read.as_slice() else { panic!("{read:?}") };
+    assert_eq!((rule.place.as_str(), rule.id.as_deref()), ("toolgate.yaml:5", Some("main")));
+    loaded(&with_example(&push("other", "nothing")));
+    let wrong = refused(&with_example(&push("other", "forbid")));
+    assert_eq!(wrong, "8:99: the example expects `forbid`, and the rule says `nothing`");
+    assert!(
+        refused(&with_example("{ tool: git.push, expect: forbid }"))
+            .starts_with("8:11: the example is no call: ")
+    );
+    assert!(
+        refused(&with_example("{ tool: deploy.trigger, expect: forbid }"))
+            .contains("there is no tool `deploy.trigger` here")
+    );
+    assert_eq!(refused(&with_example("{ tool: git.push }")), "8:11: `expect` is missing in this example");
+    let fails = "policy: { rules: [{ cedar: 'forbid (principal, action, resource) when { context.arguments.x };', \
+                 examples: [{ tool: fs.read, arguments: { path: a }, expect: nothing }] }] }";
+    assert!(refused(fails).contains("the rule cannot be evaluated, which denies"), "{}", refused(fails));
+}
+
+#[test]
+fn what_a_rule_names_exists() {
+    let rule = |text: &str| refused(&format!("policy:\n  rules:\n    - cedar: '{text}'"));
+    let scope = |scope: &str| rule(&format!("forbid ({scope});"));
+    assert_eq!(
+        scope("principal, action, resource == Tool::\"git.psuh\""),
+        "3:14: there is no tool `git.psuh`, did you mean `git.push`?"
+    );
+    assert!(
+        scope("principal, action == Action::\"vcs:psuh\", resource")
+            .starts_with("3:14: there is no action `vcs:psuh`")
+    );
+    assert!(
+        scope("principal, action == Action::\"database_write\", resource")
+            .contains("no action `database_write`")
+    );
+    assert_eq!(
+        scope("principal == Agent::\"x\", action, resource"),
+        "3:14: there is no agent `x`; there is `default`"
+    );
+    assert_eq!(
+        rule(
+            "forbid (principal, action, resource == Tool::\"git.push\") when { context.arguments has brnch };"
+        ),
+        "3:14: `git.push` has no argument `brnch`, did you mean `branch`?"
+    );
+    assert_eq!(
+        rule("forbid (principal, action, resource) when { context.arguments. };"),
+        "3:14: line 1, column 64 of the rule: unexpected token `}`"
+    );
+    assert_eq!(
+        rule("forbid (principal, action, resource) when { principal.age > 3 };"),
+        "3:14: line 1, column 1 of the rule: `principal` has no attribute `age`; there is `level`, `autonomy`"
+    );
+    assert!(rule("permit (principal, action, resource);").contains("`permit` changes nothing here"));
+    assert_eq!(
+        rule("forbid (principal, action, resource); forbid (principal, action, resource);"),
+        "3:14: one rule stands here, not 2; `files` take more"
+    );
+    assert_eq!(refused("policy: { rules: [{ id: x }] }"), "1:19: `cedar` is missing in this rule");
+}
+
+#[test]
+fn files_of_rules_stand_beside_the_configuration_and_are_pointed_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("toolgate.yaml");
+    fs::write(&path, "policy:\n  files: [rules.cedar]\n").unwrap();
+    let read = |rules: &str| -> Result<Loaded, String> {
+        fs::write(folder.path().join("rules.cedar"), rules).unwrap();
+        load_file(&path).map_err(|error| match error {
+            LoadError::Invalid { problems, .. } => problems.iter().map(ToString::to_string).collect(),
+            other => other.to_string(),
+        })
+    };
+    let two = "// why\n\n@id(\"a\")\nforbid (principal, action, resource is Tool);\n\
+               @effect(\"ask\") forbid (principal, action in Action::\"vcs\", resource);\n";
+    let settings = read(two).unwrap().meaning.settings;
+    let places: Vec<&str> = settings.cedar.iter().map(|rule| rule.place.as_str()).collect();
+    assert_eq!(places, ["rules.cedar:3", "rules.cedar:5"]);
+    let other = read("@id(\"a\") forbid (principal, action, resource is Tool);").unwrap().meaning.settings;
+    assert_ne!(settings.hash().unwrap(), other.hash().unwrap());
+    assert_eq!(
+        read("\nforbid (principal, action, resource)\nwhen { 1 + };").unwrap_err(),
+        "2:11: rules.cedar:3:12: unexpected token `}`"
+    );
+    assert_eq!(
+        read("\nforbid (principal, action, resource == Tool::\"shel\");").unwrap_err(),
+        "2:11: rules.cedar:2: there is no tool `shel`, did you mean `shell`?"
+    );
+    assert!(read("@id(\"a\") forbid (principal, action, resource);\n@id(\"a\") forbid (principal, action, resource);")
+        .unwrap_err()
+        .contains("two rules have the name `a`: rules.cedar:1 and rules.cedar:2"));
+    fs::remove_file(folder.path().join("rules.cedar")).unwrap();
+    let missing = load_file(&path).unwrap_err().to_string();
+    assert!(missing.contains(":2:11: cannot read"), "{missing}");
+}
