@@ -56,6 +56,8 @@ enum Command {
     Operators(gate::OperatorsArguments),
     /// Verify, show, export and prove what happened
     Ledger(gate::LedgerArguments),
+    /// Show which policies were in force, and what a shadow would have said
+    Policy(gate::PolicyArguments),
     /// Show or verify the signed record of a call
     Receipt(gate::ReceiptArguments),
     /// Write what a call left behind to standard output
@@ -129,6 +131,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Answer(arguments) => gate::run(arguments.gate.json, gate::answer(arguments)),
         Command::Operators(arguments) => gate::run(arguments.gate.json, gate::operators(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
+        Command::Policy(arguments) => gate::run(arguments.gate.json, gate::policy(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
         Command::Reveal(arguments) => gate::run(arguments.gate.json, gate::reveal(arguments)),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use contract::{
     Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName,
@@ -194,7 +195,7 @@ impl Default for FileSettings {
 /// not for every call.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    settings: Settings,
+    settings: Arc<Settings>,
     hash: Digest,
     index: RuleIndex,
     cedar: CedarIndex,
@@ -206,7 +207,7 @@ impl Policy {
         let hash = settings.hash()?;
         let index = RuleIndex::of(&settings.rules);
         let cedar = CedarIndex::of(&settings.cedar);
-        Ok(Policy { settings, hash, index, cedar })
+        Ok(Policy { settings: Arc::new(settings), hash, index, cedar })
     }
 
     /// The rules about a tool, in order.
@@ -223,6 +224,11 @@ impl Policy {
     /// What decides.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The same, for whoever outlives it.
+    pub fn shared_settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings)
     }
 
     /// What names it.

@@ -37,6 +37,7 @@ mod operators;
 mod outlook;
 mod owners;
 mod place;
+mod policies;
 mod private;
 mod questions;
 mod read;
@@ -72,6 +73,7 @@ pub use operators::{AddOperatorError, By, ChangeOperatorError, OperatorRow, Role
 pub use outlook::{Outlook, Sameness};
 pub use owners::Fate;
 pub use place::{UrlError, names_no_secret};
+pub use policies::{PolicyEvent, Shadowed};
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
 pub use registry::{RegisterError, ToolRow, ToolState};

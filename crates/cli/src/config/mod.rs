@@ -7,6 +7,7 @@ mod at;
 mod environment;
 mod file;
 mod load;
+mod look;
 mod meaning;
 mod problem;
 mod schema;
@@ -16,6 +17,7 @@ mod tool_names;
 mod word;
 
 pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of};
+pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place};
+pub(crate) use look::Look;
 pub(crate) use meaning::{Meaning, Records};
 pub(crate) use schema::schema;

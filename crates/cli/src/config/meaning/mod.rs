@@ -16,6 +16,7 @@ mod hooks;
 mod lifecycle;
 mod limits;
 mod rates;
+mod running;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ use policy::{Agent, Overrides, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
+
+pub(crate) use running::WhileRunning;
 
 use super::at::{At, Given, Place};
 use super::file::{AgentFile, File, LevelFile};
@@ -62,6 +65,8 @@ pub(crate) struct Meaning {
     pub(crate) listen: SocketAddr,
     /// What was read and is not in force yet.
     pub(crate) kept: Value,
+    /// What a gate that runs needs to know.
+    pub(crate) while_running: WhileRunning,
 }
 
 /// What keeps the records.
@@ -101,6 +106,7 @@ impl Default for Meaning {
             store: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
             kept: json!({}),
+            while_running: WhileRunning::default(),
         }
     }
 }
@@ -228,6 +234,7 @@ impl Reader {
             store: self.store(tree),
             listen: self.listen(tree),
             kept: limits::kept(tree),
+            while_running: self.while_running(tree),
         }
     }
 
