@@ -60,6 +60,8 @@ enum Command {
     Ledger(gate::LedgerArguments),
     /// Show or verify the signed record of a call
     Receipt(gate::ReceiptArguments),
+    /// Show a past call, and what would be decided of it now; runs nothing
+    Replay(gate::ReplayArguments),
     /// Write what a call left behind to standard output
     Artifact(gate::ArtifactArguments),
     /// Show what a call was asked and what its tool really gave
@@ -133,6 +135,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Operators(arguments) => gate::run(arguments.gate.json, gate::operators(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
+        Command::Replay(arguments) => gate::run(arguments.gate.json, gate::replay(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
         Command::Reveal(arguments) => gate::run(arguments.gate.json, gate::reveal(arguments)),
         Command::Erase(arguments) => gate::run(arguments.gate.json, gate::erase(arguments)),

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 
 use contract::{AgentName, CallId, Canonical, Digest, TaskName, ToolName};
 use serde::Deserialize;
+use serde_json::Value;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
@@ -23,12 +24,23 @@ use crate::read::{digest, parsed, parsed_if_any};
 const LAST: &str = "SELECT max(planned_seq) AS last FROM calls";
 const COUNT: &str = "SELECT count(*) AS calls FROM calls WHERE planned_seq <= $1 AND asked_at >= $2 \
     AND asked_at <= $3 AND (agent = $4 OR $4 = '')";
-const PAGE: &str = "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.asked_at, \
-    c.planned_seq, c.decision, l.time AS told_at, l.kind, l.body, k.wrapped, p.sealed FROM calls c \
-    JOIN ledger l ON l.seq = c.planned_seq LEFT JOIN call_keys k ON k.call = c.id \
-    LEFT JOIN private p ON p.call = c.id AND p.kind = 'asked' AND p.name = '' \
-    WHERE c.planned_seq > $1 AND c.planned_seq <= $2 AND c.asked_at >= $3 AND c.asked_at <= $4 \
-    AND (c.agent = $5 OR $5 = '') ORDER BY c.planned_seq LIMIT $6";
+macro_rules! select_past {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.policy, c.asked_at, \
+             c.planned_seq, c.decision, l.time AS told_at, l.kind, l.body, k.wrapped, p.sealed FROM calls c \
+             JOIN ledger l ON l.seq = c.planned_seq LEFT JOIN call_keys k ON k.call = c.id \
+             LEFT JOIN private p ON p.call = c.id AND p.kind = 'asked' AND p.name = '' ",
+            $rest
+        )
+    };
+}
+
+const PAGE: &str = select_past!(
+    "WHERE c.planned_seq > $1 AND c.planned_seq <= $2 AND c.asked_at >= $3 AND c.asked_at <= $4 \
+     AND (c.agent = $5 OR $5 = '') ORDER BY c.planned_seq LIMIT $6"
+);
+const ONE: &str = select_past!("WHERE c.id = $1");
 
 /// Which past calls are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +133,17 @@ impl Store {
         let query = sqlx::query(COUNT).bind(through).bind(span.since()).bind(span.until());
         let row = query.bind(span.agent()).fetch_one(&mut *self.read().await?).await?;
         Ok(u64::try_from(row.try_get::<i64, _>("calls")?).unwrap_or_default())
+    }
+
+    /// One past call, whose entry has to be in the ledger that this gate's key has signed. Nothing if there is no such call.
+    pub async fn past_call(&self, id: &CallId) -> Result<Option<Opened>, StoreError> {
+        let row = sqlx::query(ONE).bind(id.as_str()).fetch_optional(&mut *self.read().await?).await?;
+        let Some(row) = row else { return Ok(None) };
+        let signed = self.signed_entry(row.try_get("planned_seq")?).await?;
+        let body: &str = row.try_get("body")?;
+        let is_signed =
+            signed.is_some_and(|told| serde_json::from_str(body).is_ok_and(|body: Value| body == told.body));
+        Ok(Some(if is_signed { opened(&row, self.keys()) } else { Opened::Altered { id: id.to_string() } }))
     }
 
     /// The calls of a span after one place in the ledger and up to another, at most so many.

@@ -17,6 +17,7 @@ mod policy;
 mod port;
 mod private;
 mod receipt;
+mod replay;
 mod tools;
 mod up;
 
@@ -36,6 +37,7 @@ pub(crate) use operators::{OperatorsArguments, operators};
 pub(crate) use policy::{PolicyArguments, policy};
 pub(crate) use private::{EraseArguments, RevealArguments, erase, reveal};
 pub(crate) use receipt::{ReceiptArguments, receipt};
+pub(crate) use replay::{ReplayArguments, replay};
 pub(crate) use tools::{ToolsArguments, tools};
 pub(crate) use up::{UpArguments, up};
 
