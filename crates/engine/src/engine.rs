@@ -94,8 +94,8 @@ pub(crate) struct Inner {
     pub(crate) in_force: InForce,
     pub(crate) catalogue: Catalogue,
     pub(crate) surroundings: Surroundings,
-    workspace: PathBuf,
-    workspaces: BTreeMap<AgentName, PathBuf>,
+    pub(crate) workspace: PathBuf,
+    pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
     /// Those of whoever embeds this.
@@ -191,6 +191,11 @@ impl Engine {
         self.snapshot().policy.shared_settings()
     }
 
+    /// Where agents work that have no place of their own.
+    pub fn workspace(&self) -> &Path {
+        &self.inner.workspace
+    }
+
     /// The time, as this engine has it.
     pub fn now(&self) -> i64 {
         self.inner.clock.now()
@@ -247,9 +252,20 @@ impl Engine {
             now: self.now(),
             workspace: self.workspace_of(&request.agent).to_owned(),
             operators: operators.iter().filter(may_approve).count(),
+            consent,
+            ..self.facts_of_gate()
+        }
+    }
+
+    /// What is true of this gate whoever asks, and whenever.
+    pub(crate) fn facts_of_gate(&self) -> Facts {
+        Facts {
+            now: 0,
+            workspace: PathBuf::new(),
+            operators: 0,
             egress: self.inner.surroundings.reaches_out(),
             ask_for: self.settings().ask_for,
-            consent,
+            consent: None,
             standing: Vec::new(),
             content: None,
         }

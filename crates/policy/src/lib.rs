@@ -17,6 +17,7 @@ mod hint;
 mod hook;
 mod index;
 mod level;
+mod past;
 mod places;
 mod rates;
 mod resources;
@@ -39,6 +40,10 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use past::{
+    Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
+    Simulation, Tally, Word, answer, compare, simulate,
+};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
 pub use rule::{

@@ -18,6 +18,7 @@ mod port;
 mod private;
 mod receipt;
 mod reload;
+mod replay;
 mod tools;
 mod up;
 
@@ -37,6 +38,7 @@ pub(crate) use operators::{OperatorsArguments, operators};
 pub(crate) use policy::{PolicyArguments, policy};
 pub(crate) use private::{EraseArguments, RevealArguments, erase, reveal};
 pub(crate) use receipt::{ReceiptArguments, receipt};
+pub(crate) use replay::{ReplayArguments, replay};
 pub(crate) use tools::{ToolsArguments, tools};
 pub(crate) use up::{UpArguments, up};
 
