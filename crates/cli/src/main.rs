@@ -38,6 +38,8 @@ enum Command {
     Agents(gate::AgentsArguments),
     /// Show what would be decided of a call, and why; runs nothing
     Explain(gate::ExplainArguments),
+    /// Look at the rules: find those that do nothing, run their tests, print their schema
+    Policy(gate::PolicyArguments),
     /// Show the calls that wait for approval
     Approvals(gate::ApprovalsArguments),
     /// Approve calls that wait
@@ -120,6 +122,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
         Command::Agents(arguments) => gate::run(arguments.gate.json, gate::agents(arguments)),
         Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
+        Command::Policy(arguments) => gate::policy(&arguments),
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
         Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),

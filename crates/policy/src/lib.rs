@@ -17,6 +17,7 @@ mod hint;
 mod hook;
 mod index;
 mod level;
+mod lint;
 mod places;
 mod rates;
 mod resources;
@@ -28,7 +29,10 @@ mod standing;
 mod verdict;
 mod wildcard;
 
-pub use cedar::{CedarEffect, CedarProblem, CedarRule, CedarSays, Named, Reads};
+pub use cedar::{
+    ArgumentTypes, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, CedarSchema, CedarTool,
+    Checked, Kind, Member, Named, Reads,
+};
 pub use decide::{cedar_says, decide};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
@@ -39,6 +43,7 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use lint::{Finding, FindingKind, lint};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
 pub use rule::{

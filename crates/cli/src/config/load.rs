@@ -125,7 +125,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// The content of a file that decides.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let unreadable = |source| LoadError::Unreadable { file: name_of(path), source };
     // Opening a named pipe would wait for a writer.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();

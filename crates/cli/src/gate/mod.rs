@@ -13,12 +13,14 @@ mod mcp;
 mod open;
 mod operators;
 mod person;
+mod policy;
 mod port;
 mod private;
 mod receipt;
 mod tools;
 mod up;
 
+pub(crate) use self::policy::{PolicyArguments, policy};
 pub(crate) use agents::{AgentsArguments, agents};
 pub(crate) use answer::{
     AnswerArguments, ApproveArguments, DenyArguments, RevokeArguments, answer, approve, deny, revoke,
