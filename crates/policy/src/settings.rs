@@ -12,7 +12,7 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::cedar::{CedarIndex, CedarRule};
+use crate::cedar::{ArgumentTypes, CedarIndex, CedarRule};
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
@@ -33,6 +33,9 @@ pub struct Settings {
     /// Rules in Cedar, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cedar: Vec<CedarRule>,
+    /// What those are shown of the arguments of tools. Contracts have hashes of their own, so this is no part of the policy's.
+    #[serde(skip)]
+    pub argument_types: ArgumentTypes,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
     /// Categories that nothing here can run as the configuration asks, and why.
@@ -66,6 +69,7 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             rules: Vec::new(),
             cedar: Vec::new(),
+            argument_types: ArgumentTypes::default(),
             disabled: Vec::new(),
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),

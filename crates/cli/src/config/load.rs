@@ -135,7 +135,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// The content of a file that decides.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_with_owner(path).map(|(bytes, _)| bytes)
 }
 

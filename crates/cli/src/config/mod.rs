@@ -10,6 +10,7 @@ mod load;
 mod look;
 mod meaning;
 mod problem;
+mod rule_schema;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,8 @@ mod tool_names;
 mod word;
 
 pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place};
+pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read};
 pub(crate) use look::Look;
 pub(crate) use meaning::{Meaning, Records};
+pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;

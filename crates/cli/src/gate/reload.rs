@@ -290,6 +290,8 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         listen,
         kept: _,
         while_running: _,
+        examples: _,
+        without_examples: _,
     } = began;
     let Settings { files, egress, .. } = settings;
     let EgressSettings {
