@@ -116,6 +116,11 @@ impl Actions {
         }
     }
 
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = Action> {
+        self.0.iter().cloned().map(Action)
+    }
+
     /// The one action that a text names.
     pub fn parse(&self, text: &str) -> Result<Action, ActionError> {
         if self.0.contains(text) {

@@ -18,8 +18,10 @@ mod hook;
 mod index;
 mod level;
 mod places;
+mod preset;
 mod rates;
 mod resources;
+mod role;
 mod rule;
 mod settings;
 mod sight;
@@ -39,8 +41,10 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use preset::Preset;
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
+pub use role::{Role, Seniority};
 pub use rule::{
     Amount, AmountError, AmountLimit, Amounts, ApprovalRule, ArgumentPath, ArgumentPathError, Conditions,
     Pattern, RuleEffect,

@@ -14,8 +14,12 @@ mod schema;
 mod tests;
 mod tool_names;
 mod word;
+mod written;
 
-pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
+pub(crate) use environment::{
+    config_file, home_is_named, host, log_filter, operator_key, secret_in, state_folder, store_in, store_url,
+};
 pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of};
 pub(crate) use meaning::{Meaning, Records};
 pub(crate) use schema::schema;
+pub(crate) use written::Written;

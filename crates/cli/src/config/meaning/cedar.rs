@@ -4,7 +4,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contract::{AgentName, CallId, Canonical, Contract, EgressClass, SafetyClass, ToolStatus, show_hidden};
+use contract::{
+    AgentName, CallId, Canonical, EgressClass, RoleName, SafetyClass, ToolStatus, nearest, show_hidden,
+};
 use policy::{
     Admitted, Agent, CedarEffect, CedarProblem, CedarRule, CedarSays, GrantLimits, Named, Reads, Settings,
     ToolFacts, cedar_says,
@@ -227,6 +229,8 @@ fn example_call(
     let agent = Agent {
         level: told.and_then(|agent| agent.level.get()).map_or(unsaid.level, |word| word.0),
         autonomy: told.and_then(|agent| agent.autonomy.get()).map_or(unsaid.autonomy, |word| word.0),
+        role: told.and_then(|agent| agent.role.get()).map(|role| role_named(role, settings)).transpose()?,
+        seniority: told.and_then(|agent| agent.seniority.get()).map(|word| word.0),
         ..unsaid
     };
     let arguments = Value::Object(example.arguments.get().cloned().unwrap_or_default());
@@ -241,7 +245,7 @@ fn example_call(
         call: CallId::from_random([0; 16]),
         agent: name,
         task: None,
-        tool: facts_of(contract),
+        tool: facts_of(tool),
         facets,
         arguments: arguments.digest(),
         operands: None,
@@ -251,13 +255,23 @@ fn example_call(
     Ok((call, agent))
 }
 
-fn facts_of(contract: &Contract) -> ToolFacts {
+fn role_named(name: &str, settings: &Settings) -> Result<RoleName, String> {
+    let found = settings.roles.keys().find(|role| role.as_str() == name);
+    found.cloned().ok_or_else(|| match nearest(name, settings.roles.keys().map(RoleName::as_str)) {
+        Some(near) => format!("there is no role `{}`, did you mean `{near}`?", shown(name)),
+        None => format!("there is no role `{}`", shown(name)),
+    })
+}
+
+fn facts_of(tool: &dyn Tool) -> ToolFacts {
+    let contract = tool.contract();
     let definition = contract.definition();
     ToolFacts {
         name: contract.name().clone(),
         hash: contract.hash(),
         category: definition.category,
         safety: definition.safety,
+        least: tool.least_safety(),
         egress: definition.egress,
         status: ToolStatus::Active,
         trust: contract.trust(),
