@@ -32,7 +32,9 @@ pub use class::{
     TrustLabel,
 };
 pub use cleaning::Cleaning;
-pub use id::{AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, TaskName, ToolName};
+pub use id::{
+    AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, RoleName, TaskName, ToolName,
+};
 pub use nearest::nearest;
 pub use net::{
     Host, HostError, HostPattern, Network, NetworkError, PRESETS, Private, PrivateError, Reach, ReachError,

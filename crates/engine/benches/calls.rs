@@ -59,6 +59,7 @@ fn time_decisions(count: usize) {
             hash: Digest::of(b"contract"),
             category: Category::FileSystem,
             safety: SafetyClass::Read,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,

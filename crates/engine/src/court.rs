@@ -58,6 +58,7 @@ impl Court {
                 hash: contract.hash(),
                 category: contract.definition().category,
                 safety: contract.definition().safety,
+                least: tool.least_safety(),
                 egress: contract.definition().egress,
                 // What operators have set in the registry is no part of a configuration, and stays.
                 status: known.map_or(ToolStatus::Active, |known| known.status),

@@ -136,6 +136,7 @@ impl Engine {
                 hash: contract.hash(),
                 category: contract.definition().category,
                 safety: contract.definition().safety,
+                least: tool.least_safety(),
                 egress: contract.definition().egress,
                 status: state.status,
                 // The table can make a tool stricter than its contract, and never less: whoever writes it has no key.

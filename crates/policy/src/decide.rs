@@ -1,7 +1,8 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, Target, TrustLabel,
+    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Profile, Reason, SafetyClass, Target,
+    TrustLabel,
 };
 
 use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Shown};
@@ -89,20 +90,36 @@ impl<'a> Hearing<'a> {
         let sight = Sight::of(agent, settings);
         match sight.explain(&self.call.tool) {
             Ok(why) => self.say("permission", "allow", why),
-            Err(reason) => return self.deny("permission", reason),
+            Err(reason) => return self.deny(layer_of(&reason), reason),
         }
+        self.hear_standing_of(agent);
         let constraints = sight.constraints();
         self.hear_constraints(agent, constraints)?;
         self.hear_places(constraints)?;
         self.hear_commands(constraints)?;
         self.hear_file_settings()?;
         self.hear_class()?;
-        self.hear_action(agent);
+        self.hear_action(agent)?;
         self.hear_autonomy(agent)?;
         self.hear_rules()?;
         self.hear_cedar(agent)?;
         self.hear_registry();
         Ok(())
+    }
+
+    /// What its role and its seniority say: both only narrow, so none of it is an allow.
+    fn hear_standing_of(&mut self, agent: &Agent) {
+        if let Some(role) = &agent.role {
+            self.say("role", "-", format!("role `{role}` includes `{}`", self.call.tool.name));
+        }
+        if let Some(seniority) = agent.seniority {
+            let (level, autonomy) = (seniority.highest_level(), seniority.highest_autonomy());
+            let why = format!(
+                "`{}` goes no further than level `{level}` and autonomy `{autonomy}`",
+                seniority.as_str()
+            );
+            self.say("seniority", "-", why);
+        }
     }
 
     fn hear_constraints(&mut self, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
@@ -138,7 +155,8 @@ impl<'a> Hearing<'a> {
             let why = "the call would do more than the tool's contract says";
             return self.deny("contract", Reason::constrained(why));
         }
-        let (level, is_own) = (&agent.level, *constraints == Constraints::of(agent.level));
+        let level = agent.level_in_force();
+        let is_own = *constraints == Constraints::of(level);
         let overrides = if is_own { "" } else { " and its overrides" };
         self.say("level", "allow", format!("within what level `{level}`{overrides} lets `{category}` do"));
         self.hear_required_approvals(constraints);
@@ -243,11 +261,16 @@ impl<'a> Hearing<'a> {
     }
 
     /// Action default, and what the agent's lists and the rules waive of it.
-    fn hear_action(&mut self, agent: &Agent) {
+    fn hear_action(&mut self, agent: &Agent) -> Result<(), Reason> {
         let action = &self.call.facets.action;
+        // ATTACK(denied-action): whichever tool it is asked of, and whatever waives questions.
+        if agent.denied_actions.contains(action) {
+            let why = format!("the agent's list of denied actions has `{action}`");
+            return self.deny("agent", Reason::denied_by_list(why));
+        }
         if agent.human_approval.contains(action) {
             self.ask("agent", format!("the agent must ask for `{action}`"));
-            return;
+            return Ok(());
         }
         match default_for(action, self.call) {
             Default::Free => self.say("action", "allow", format!("`{action}` is free by default")),
@@ -256,6 +279,7 @@ impl<'a> Hearing<'a> {
                 None => self.ask("action", format!("`{action}` is asked for by default")),
             },
         }
+        Ok(())
     }
 
     /// Who says that a default question need not be asked. Classes above `network` cannot be waived.
@@ -268,7 +292,7 @@ impl<'a> Hearing<'a> {
             return Some(format!("the agent need not ask for `{}`", facets.action));
         }
         let stays_inside = facets.safety <= SafetyClass::Write && facets.egress == EgressClass::None;
-        if agent.autonomy == Autonomy::Full && stays_inside {
+        if agent.autonomy_in_force() == Autonomy::Full && stays_inside {
             return Some("autonomy `full`: it stays in the sandbox".to_owned());
         }
         let mut approving = self.rules.iter().filter(|rule| rule.effect == RuleEffect::Approve);
@@ -283,7 +307,7 @@ impl<'a> Hearing<'a> {
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
         let changes = self.call.facets.safety > SafetyClass::Read;
-        match agent.autonomy {
+        match agent.autonomy_in_force() {
             Autonomy::Locked if changes => {
                 self.deny("autonomy", Reason::locked("the agent is locked and changes nothing"))
             }
@@ -508,6 +532,15 @@ impl<'a> Hearing<'a> {
     fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
         self.say(layer, "deny", reason.message.clone());
         Err(hinted(reason, &self.call.agent, &self.call.tool.name))
+    }
+}
+
+/// Which layer it is that hides a tool.
+fn layer_of(reason: &Reason) -> &'static str {
+    match reason.code {
+        Code::NotInRole => "role",
+        Code::Locked => "autonomy",
+        _ => "permission",
     }
 }
 

@@ -46,6 +46,8 @@ pub struct ToolFacts {
     pub category: Category,
     /// How dangerous its contract says that it is at most.
     pub safety: SafetyClass,
+    /// How dangerous the least of its calls is.
+    pub least: SafetyClass,
     /// What its contract says that leaves the machine at most.
     pub egress: EgressClass,
     /// Whether it may be called.

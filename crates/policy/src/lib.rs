@@ -20,8 +20,10 @@ mod level;
 mod lint;
 mod past;
 mod places;
+mod preset;
 mod rates;
 mod resources;
+mod role;
 mod rule;
 mod settings;
 mod sight;
@@ -49,8 +51,10 @@ pub use past::{
     Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
     Simulation, Tally, Word, answer, compare, simulate,
 };
+pub use preset::Preset;
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
+pub use role::{Role, Seniority};
 pub use rule::{
     Amount, AmountError, AmountLimit, Amounts, ApprovalRule, ArgumentPath, ArgumentPathError, Conditions,
     Pattern, RuleEffect,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use contract::{
-    Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName,
+    Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName, RoleName,
     SafetyClass, ToolName,
 };
 use globset::{Glob, GlobMatcher};
@@ -19,6 +19,7 @@ use crate::index::RuleIndex;
 use crate::level::{Constraints, Overrides};
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
+use crate::role::{Role, Seniority};
 use crate::rule::ApprovalRule;
 
 /// Everything that decides, apart from the facts of a call.
@@ -26,6 +27,9 @@ use crate::rule::ApprovalRule;
 pub struct Settings {
     /// The agents there are.
     pub agents: BTreeMap<AgentName, Agent>,
+    /// The roles that agents may have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<RoleName, Role>,
     /// What levels mean, where the configuration says otherwise than we do.
     pub levels: BTreeMap<Level, Overrides>,
     /// Who must be asked, in order; the strictest that matches wins.
@@ -66,6 +70,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             agents: BTreeMap::new(),
+            roles: BTreeMap::new(),
             levels: BTreeMap::new(),
             rules: Vec::new(),
             cedar: Vec::new(),
@@ -133,10 +138,35 @@ pub struct Agent {
     pub auto_approve: BTreeSet<Action>,
     /// What it must ask for.
     pub human_approval: BTreeSet<Action>,
+    /// What it may not do whatever else is said.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub denied_actions: BTreeSet<Action>,
     /// Changes to its level.
     pub overrides: Overrides,
+    /// Its role: it sees what the role includes, of what it would see without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<RoleName>,
+    /// How far it goes at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seniority: Option<Seniority>,
     /// The operator on whose behalf it works, who therefore approves nothing of it.
     pub operator: Option<OperatorName>,
+}
+
+impl Agent {
+    /// Its level, or the highest that its seniority permits. Level `custom` stays that, within the constraints of the highest.
+    pub fn level_in_force(&self) -> Level {
+        match (self.level, self.seniority) {
+            (Level::Custom, _) | (_, None) => self.level,
+            (level, Some(seniority)) => level.min(seniority.highest_level()),
+        }
+    }
+
+    /// Its autonomy, or the highest that its seniority permits.
+    pub fn autonomy_in_force(&self) -> Autonomy {
+        // They are in order from the one that asks least.
+        self.seniority.map_or(self.autonomy, |seniority| self.autonomy.max(seniority.highest_autonomy()))
+    }
 }
 
 impl Default for Agent {
@@ -148,7 +178,10 @@ impl Default for Agent {
             denied: Vec::new(),
             auto_approve: BTreeSet::new(),
             human_approval: BTreeSet::new(),
+            denied_actions: BTreeSet::new(),
             overrides: Overrides::default(),
+            role: None,
+            seniority: None,
             operator: None,
         }
     }
@@ -251,12 +284,21 @@ impl Settings {
 
     /// What an agent's level means for it.
     pub fn constraints_of(&self, agent: &Agent) -> Constraints {
-        let base = Constraints::of(agent.level);
-        let base = match self.levels.get(&agent.level) {
-            Some(overrides) => base.with(overrides),
-            None => base,
-        };
-        base.with(&agent.overrides)
+        let own = self.constraints_at(agent.level).with(&agent.overrides);
+        // ATTACK(junior-with-overrides): what an agent was given besides its level is held down as well.
+        match agent.seniority {
+            Some(seniority) => own.at_most(&self.constraints_at(seniority.highest_level())),
+            None => own,
+        }
+    }
+
+    /// What a level means for whoever is at it.
+    pub fn constraints_at(&self, level: Level) -> Constraints {
+        let built_in = Constraints::of(level);
+        match self.levels.get(&level) {
+            Some(overrides) => built_in.with(overrides),
+            None => built_in,
+        }
     }
 }
 

@@ -51,6 +51,7 @@ fn call(safety: SafetyClass, values: Value) -> Admitted {
             hash: Digest::of(b"shell"),
             category: Category::Terminal,
             safety: SafetyClass::Privileged,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,

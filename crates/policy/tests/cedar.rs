@@ -40,6 +40,7 @@ fn call(tool: &str, action: &str, arguments: Value) -> Admitted {
             hash: Digest::of(tool.as_bytes()),
             category: Category::FileSystem,
             safety: SafetyClass::Write,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -225,7 +226,7 @@ fn what_there_is_not_is_refused_with_its_place() {
         |condition: &str| refused(&format!("\nforbid (principal, action, resource) when {{ {condition} }};"));
     assert_eq!(
         when("principal.levl == \"x\""),
-        ["2:1: `principal` has no attribute `levl`; there is `level`, `autonomy`"]
+        ["2:1: `principal` has no attribute `levl`; there is `level`, `autonomy`, `role`, `seniority`"]
     );
     assert!(when("context has argumnts")[0].starts_with("2:1: `context` has no attribute `argumnts`"));
     assert!(when("action.x == 1")[0].contains("`action` has no attribute `x`; there is none"));

@@ -79,6 +79,7 @@ fn call(row: &Row) -> Admitted {
             hash: Digest::of(row.tool.as_bytes()),
             category: row.category,
             safety: row.safety,
+            least: SafetyClass::Read,
             egress: row.egress,
             status: ToolStatus::Active,
             trust: if row.category == Category::Mcp { TrustLabel::Imported } else { TrustLabel::Internal },

@@ -51,6 +51,7 @@ fn request(action: &str, egress: EgressClass, hosts: &[&str]) -> Admitted {
             hash: Digest::of(b"http.request"),
             category: Category::Web,
             safety: SafetyClass::Network,
+            least: SafetyClass::Network,
             egress: EgressClass::Write,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,

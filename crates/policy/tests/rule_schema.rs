@@ -22,6 +22,7 @@ fn tool(name: &str, category: Category, actions: &[&str], properties: Value, req
             hash: Digest::of(name.as_bytes()),
             category,
             safety: SafetyClass::Write,
+            least: SafetyClass::Write,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,

@@ -35,6 +35,11 @@ pub trait Tool: Send + Sync {
         vec![&self.contract().definition().action]
     }
 
+    /// How dangerous the least of its calls is.
+    fn least_safety(&self) -> SafetyClass {
+        self.kinds().iter().map(|kind| kind.safety).min().unwrap_or(self.contract().definition().safety)
+    }
+
     /// What a call would do, read from its arguments alone; or why it can never be done.
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use contract::{Actions, Contract, EgressClass, SafetyClass, ToolStatus};
+use contract::{Actions, EgressClass, SafetyClass, ToolStatus};
 use policy::{ArgumentTypes, CedarSchema, CedarTool, GrantLimits, Kind, Settings, ToolFacts};
 use tools::Tool;
 
@@ -20,7 +20,7 @@ impl KnownTools {
     pub(crate) fn of(settings: &Settings, custom_actions: &[String]) -> KnownTools {
         let tools = tools::built_in(settings).unwrap_or_default();
         let known = tools.iter().map(|tool| CedarTool {
-            facts: facts_of(tool.contract()),
+            facts: facts_of(&**tool),
             actions: tool.actions().into_iter().map(str::to_owned).collect(),
             kinds: kinds_of(&**tool),
             arguments: Kind::of_schema(tool.contract().input().definition()),
@@ -56,13 +56,15 @@ fn every_action(custom: &[String]) -> BTreeSet<String> {
 }
 
 /// A tool as a registry has it that nobody has changed.
-pub(crate) fn facts_of(contract: &Contract) -> ToolFacts {
+pub(crate) fn facts_of(tool: &dyn Tool) -> ToolFacts {
+    let contract = tool.contract();
     let definition = contract.definition();
     ToolFacts {
         name: contract.name().clone(),
         hash: contract.hash(),
         category: definition.category,
         safety: definition.safety,
+        least: tool.least_safety(),
         egress: definition.egress,
         status: ToolStatus::Active,
         trust: contract.trust(),

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use contract::{Autonomy, Category, Level};
 use engine::OnBadReload;
-use policy::{FileSystem, Git, HookTime, Network, Terminal};
+use policy::{FileSystem, Git, HookTime, Network, Preset, Seniority, Terminal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -146,6 +146,16 @@ words! {
     AutonomyWord: Autonomy {
         "full" => Autonomy::Full, "semi" => Autonomy::Semi, "supervised" => Autonomy::Supervised,
         "locked" => Autonomy::Locked,
+    }
+    /// An agent that is ready made.
+    PresetWord: Preset {
+        "coder" => Preset::Coder, "researcher" => Preset::Researcher, "reviewer" => Preset::Reviewer,
+        "locked" => Preset::Locked,
+    }
+    /// How far an agent goes at most.
+    SeniorityWord: Seniority {
+        "junior" => Seniority::Junior, "mid" => Seniority::Mid, "senior" => Seniority::Senior,
+        "lead" => Seniority::Lead,
     }
     /// What a tool works on.
     CategoryWord: Category {

@@ -290,6 +290,7 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         listen,
         kept: _,
         while_running: _,
+        presets: _,
         examples: _,
         without_examples: _,
     } = began;

@@ -8,13 +8,14 @@ use cedar_policy::{
     AuthorizationError, Authorizer, Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request,
     RestrictedExpression,
 };
-use contract::{EgressClass, Profile};
+use contract::{EgressClass, Profile, RoleName};
 
 use super::CedarSays;
 use super::carry::{Carried, arguments};
 use super::read::CedarRule;
 use super::types::ArgumentTypes;
 use crate::facts::Admitted;
+use crate::role::Seniority;
 use crate::settings::Agent;
 
 const MILLISECONDS_OF_HOUR: i64 = 3_600_000;
@@ -44,7 +45,13 @@ impl Shown {
         let described = [
             described(
                 principal.clone(),
-                &[("level", agent.level.as_str()), ("autonomy", agent.autonomy.as_str())],
+                // What an agent does not have is an empty text: no role or seniority is called that.
+                &[
+                    ("level", agent.level_in_force().as_str()),
+                    ("autonomy", agent.autonomy_in_force().as_str()),
+                    ("role", agent.role.as_ref().map_or("", RoleName::as_str)),
+                    ("seniority", agent.seniority.map_or("", Seniority::as_str)),
+                ],
             )?,
             described(
                 resource.clone(),

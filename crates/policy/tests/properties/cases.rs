@@ -155,6 +155,7 @@ fn tool() -> impl Strategy<Value = ToolFacts> {
             hash: Digest::of(name.as_bytes()),
             category,
             safety,
+            least: SafetyClass::Read,
             egress,
             status,
             trust,
@@ -267,7 +268,7 @@ fn agent() -> impl Strategy<Value = Agent> {
                 auto_approve,
                 human_approval: human_approval.unwrap_or_default(),
                 overrides,
-                operator: None,
+                ..Agent::default()
             }
         })
 }

@@ -126,6 +126,7 @@ impl Bench {
                 hash: contract.hash(),
                 category: contract.definition().category,
                 safety: tool.contract().definition().safety,
+                least: tool.least_safety(),
                 egress: tool.contract().definition().egress,
                 status: ToolStatus::Active,
                 trust: TrustLabel::Internal,

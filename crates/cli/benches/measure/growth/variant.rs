@@ -238,6 +238,7 @@ fn admitted(agent: Option<&AgentName>) -> Result<Admitted> {
             hash: Digest::of(b"contract"),
             category: Category::FileSystem,
             safety: SafetyClass::Read,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contract::{AgentName, CallId, Canonical, show_hidden};
+use contract::{AgentName, CallId, Canonical, RoleName, nearest, show_hidden};
 use policy::{
     Admitted, Agent, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, Checked, Named, Reads,
     Settings, cedar_says,
@@ -289,6 +289,8 @@ fn example_call(
     let agent = Agent {
         level: told.and_then(|agent| agent.level.get()).map_or(unsaid.level, |word| word.0),
         autonomy: told.and_then(|agent| agent.autonomy.get()).map_or(unsaid.autonomy, |word| word.0),
+        role: told.and_then(|agent| agent.role.get()).map(|role| role_named(role, settings)).transpose()?,
+        seniority: told.and_then(|agent| agent.seniority.get()).map(|word| word.0),
         ..unsaid
     };
     let arguments = Value::Object(example.arguments.get().cloned().unwrap_or_default());
@@ -303,7 +305,7 @@ fn example_call(
         call: CallId::from_random([0; 16]),
         agent: name,
         task: None,
-        tool: facts_of(contract),
+        tool: facts_of(tool),
         facets,
         arguments: arguments.digest(),
         operands: None,
@@ -311,4 +313,12 @@ fn example_call(
         asked_at: EXAMPLES_AT,
     };
     Ok((call, agent))
+}
+
+fn role_named(name: &str, settings: &Settings) -> Result<RoleName, String> {
+    let found = settings.roles.keys().find(|role| role.as_str() == name);
+    found.cloned().ok_or_else(|| match nearest(name, settings.roles.keys().map(RoleName::as_str)) {
+        Some(near) => format!("there is no role `{}`, did you mean `{near}`?", shown(name)),
+        None => format!("there is no role `{}`", shown(name)),
+    })
 }

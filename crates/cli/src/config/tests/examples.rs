@@ -265,7 +265,7 @@ fn an_agent_is_what_the_file_says() {
             categories: Some(BTreeSet::from([Category::VersionControl])),
             ..Overrides::default()
         },
-        operator: None,
+        ..Agent::default()
     };
     let agents = BTreeMap::from([(name("coder"), coder), (name("default"), Agent::default())]);
     assert_eq!(meaning.settings.agents, agents);
@@ -383,6 +383,7 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         hash: Digest::of(b""),
         category,
         safety: contract::SafetyClass::Privileged,
+        least: contract::SafetyClass::Read,
         egress: contract::EgressClass::Write,
         status: ToolStatus::Active,
         trust: TrustLabel::Internal,

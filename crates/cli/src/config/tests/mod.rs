@@ -1,5 +1,6 @@
 //! What configurations mean, and what is said about those that mean nothing.
 
+mod agents;
 mod bad_files;
 mod cedar;
 mod documented;

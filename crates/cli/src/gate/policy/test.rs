@@ -171,7 +171,7 @@ fn run(
         call: CallId::from_random([0; 16]),
         agent: agent.clone(),
         task: test.task.as_deref().map(TaskName::parse).transpose()?,
-        tool: facts_of(contract),
+        tool: facts_of(&**tool),
         facets,
         arguments: arguments.digest(),
         operands: None,
