@@ -19,6 +19,7 @@ use crate::command_hook::command_hooks;
 use crate::error::chain;
 use crate::hooks::Hook;
 use crate::operator::CredentialError;
+use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
 use crate::turns::Turns;
@@ -97,6 +98,8 @@ pub(crate) struct Inner {
     pub(crate) local_operator: LocalOperator,
     /// Those that the settings name.
     pub(crate) configured_hooks: Vec<Arc<dyn Hook>>,
+    /// How the text of another configuration is read.
+    pub(crate) candidates: OnceLock<Arc<ReadCandidate>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Whose calls hooks hear at the moment.
@@ -157,6 +160,7 @@ impl Engine {
             clock,
             local_operator,
             configured_hooks,
+            candidates: OnceLock::new(),
             hooks: OnceLock::new(),
             turns: Turns::default(),
             owned: Mutex::default(),

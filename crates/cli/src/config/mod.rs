@@ -16,6 +16,6 @@ mod tool_names;
 mod word;
 
 pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of};
+pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, understand_text};
 pub(crate) use meaning::{Meaning, Records};
 pub(crate) use schema::schema;

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use super::Trouble;
 use super::open::Gate;
 
-pub(crate) use candidate::candidate;
+pub(crate) use candidate::{candidate, read_texts};
 
 /// Try a policy before it is in force
 #[derive(Args)]
