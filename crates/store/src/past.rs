@@ -260,9 +260,9 @@ struct Planned<'a> {
 
 #[derive(Deserialize)]
 struct Said<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     layer: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     says: Cow<'a, str>,
 }
 

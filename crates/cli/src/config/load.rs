@@ -236,6 +236,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_configuration_that_comes_as_a_text_has_no_file_looked_at() {
+        assert!(understand_text("approval:\n  rules:\n    - { tool: shell, action: deny }\n").is_ok());
+        // A file it would fail on, were it looked at.
+        let hook = understand_text("hooks:\n  - { name: x, command: /there/is/none }\n").unwrap();
+        assert_eq!(hook.meaning.settings.hooks, []);
+        let rules = understand_text("policy:\n  files: [/etc/passwd]\n").unwrap_err().to_string();
+        assert!(rules.contains("no file of rules is read") && !rules.contains("root"), "{rules}");
+        let long = format!("# {}\n{{}}\n", "x".repeat(1 << 20));
+        assert!(matches!(understand_text(&long), Err(LoadError::TooLarge { .. })));
+    }
+
+    #[test]
     fn only_root_and_the_caller_write_what_decides() {
         assert_eq!(why_not_trusted(0o100_644, 1000, 1000), None);
         assert_eq!(why_not_trusted(0o100_664, 0, 1000), None);
