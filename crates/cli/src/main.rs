@@ -38,7 +38,7 @@ enum Command {
     Agents(gate::AgentsArguments),
     /// Show what would be decided of a call, and why; runs nothing
     Explain(gate::ExplainArguments),
-    /// Try a policy before it is in force
+    /// Test, try and look back at policies
     Policy(gate::PolicyArguments),
     /// Show the calls that wait for approval
     Approvals(gate::ApprovalsArguments),
@@ -124,7 +124,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
         Command::Agents(arguments) => gate::run(arguments.gate.json, gate::agents(arguments)),
         Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
-        Command::Policy(arguments) => gate::run(arguments.gate.json, gate::policy(arguments)),
+        Command::Policy(arguments) => gate::policy(arguments),
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
         Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),

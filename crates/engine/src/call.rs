@@ -28,6 +28,7 @@ use crate::error::{EngineError, chain, written};
 use crate::rates::with_limit;
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};
+use crate::shadow::with_shadow;
 use crate::standing::Ruled;
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
@@ -44,7 +45,7 @@ impl Engine {
             Ok(bytes) => CallId::from_random(bytes),
             Err(error) => return not_recorded(&CallId::from_random([0; 16]), &tool, &error.to_string()),
         };
-        match Box::pin(self.take(id.clone(), &tool, &request, patience, cancel)).await {
+        match Box::pin(self.anew().take(id.clone(), &tool, &request, patience, cancel)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");
@@ -67,7 +68,10 @@ impl Engine {
         self.come_into_force(&request.agent).await?;
         let (case, admitted) = match admitted {
             Ok(admitted) => (&Case { safety: admitted.facets.safety, ..case }, admitted),
-            Err(reason) => return self.refuse(&case, request, reason, json!([])).await,
+            Err(reason) => {
+                let trace = self.shadow_of_refused(request, &reason).await?;
+                return self.refuse(&case, request, reason, trace).await;
+            }
         };
         reach("admitted");
         let store = &self.inner.store;
@@ -77,8 +81,8 @@ impl Engine {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
         let ruled = self.rule(request, &admitted, &operators).instrument(debug_span!("decide")).await?;
-        let Ruled { ruling: Ruling { verdict, trace }, seal, standing } = ruled;
-        let trace = written("trace", &trace)?;
+        let Ruled { ruling: Ruling { verdict, trace }, seal, standing, shadow } = ruled;
+        let trace = with_shadow(written("trace", &trace)?, shadow);
         let (verdict, trace) = self.hear_in_turn(case, request, &admitted, verdict, trace).await?;
         reach("decided");
         match verdict {
@@ -97,6 +101,11 @@ impl Engine {
                     Ok(in_force) => in_force,
                     Err(reason) => return self.refuse(case, request, reason, trace).await,
                 };
+                // What hooks or a workspace kept waiting is decided by what is in force by now.
+                if self.is_superseded() {
+                    return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel))
+                        .await;
+                }
                 let under = under(&grant, standing)?;
                 let planned =
                     self.new_call(case, request, trace.clone(), claim, run_with(&grant, under.clone())?);
@@ -130,7 +139,7 @@ impl Engine {
                     }
                     // The yes that covered it was taken back this moment: it is decided anew, without it.
                     Recorded::NotCovered => {
-                        Box::pin(self.take(case.id.clone(), tool, request, patience, cancel)).await
+                        Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                     // It runs already; and nobody was asked.
                     Recorded::New { .. } | Recorded::TooManyQuestions { .. } => Err(EngineError::Missing),
@@ -159,7 +168,8 @@ impl Engine {
 
     /// Finds the contract and checks the arguments against it.
     pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
-        admit(&self.inner.catalogue, self.settings(), id, request, self.now())
+        self.refuse_if_suspended()?;
+        admit(&self.inner.catalogue, &self.settings(), id, request, self.now())
     }
 
     async fn refuse(
@@ -249,7 +259,8 @@ impl Engine {
     ) -> Result<CallResult, EngineError> {
         let deadline = tokio::time::Instant::now() + patience;
         loop {
-            if let Some(result) = self.look(&row.id, &cancel).await? {
+            // Each look sees what is in force by then: a yes is one fact among others.
+            if let Some(result) = self.anew().look(&row.id, &cancel).await? {
                 return Ok(result);
             }
             if tokio::time::Instant::now() >= deadline || cancel.is_cancelled() {
@@ -481,7 +492,7 @@ impl Engine {
             contract: listed.map_or_else(|| Digest::of(b""), |listed| listed.facts.hash),
             request: request.digest(self.workspace_of(&request.agent))?,
             arguments: request.arguments.digest(),
-            policy: self.inner.policy.hash(),
+            policy: self.policy().hash(),
             // Of what is not understood the worst is assumed.
             safety: SafetyClass::Privileged,
             asked_at: self.now(),
@@ -508,7 +519,7 @@ impl Engine {
                 Course::Refuse if size_of(request) > self.settings().max_arguments => String::new(),
                 _ => request.arguments.text().to_owned(),
             },
-            policy: self.inner.policy.hash(),
+            policy: case.policy,
             purpose: case.purpose.clone(),
             trace,
             safety: case.safety,

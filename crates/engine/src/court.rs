@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use contract::{AgentName, OperatorName, Reason, ToolStatus};
 use policy::{Admitted, Facts, PastCall, Policy, ToolFacts};
@@ -17,7 +18,7 @@ use crate::request::Request;
 
 /// A policy, and what is around it.
 pub(crate) struct Court {
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) catalogue: Catalogue,
     workspace: PathBuf,
     workspaces: BTreeMap<AgentName, PathBuf>,
@@ -31,7 +32,7 @@ impl Court {
     /// The policy in force.
     pub(crate) fn in_force(engine: &Engine, operators: &[OperatorRow]) -> Court {
         Court {
-            policy: engine.inner.policy.clone(),
+            policy: Arc::clone(&engine.snapshot().policy),
             catalogue: engine.inner.catalogue.clone(),
             workspace: engine.inner.workspace.clone(),
             workspaces: engine.inner.workspaces.clone(),
@@ -69,7 +70,7 @@ impl Court {
         }
         let facts = Facts { ask_for: settings.ask_for, ..engine.facts_of_gate() };
         Ok(Court {
-            policy: Policy::of(settings).map_err(PastError::Settings)?,
+            policy: Arc::new(Policy::of(settings).map_err(PastError::Settings)?),
             catalogue: Catalogue::new(listed)?,
             workspace: engine.inner.workspace.clone(),
             workspaces,

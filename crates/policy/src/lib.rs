@@ -17,6 +17,7 @@ mod hint;
 mod hook;
 mod index;
 mod level;
+mod lint;
 mod past;
 mod places;
 mod rates;
@@ -29,7 +30,10 @@ mod standing;
 mod verdict;
 mod wildcard;
 
-pub use cedar::{CedarEffect, CedarProblem, CedarRule, CedarSays, Named, Reads};
+pub use cedar::{
+    ArgumentTypes, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, CedarSchema, CedarTool,
+    Checked, Kind, Member, Named, Reads,
+};
 pub use decide::{cedar_says, decide};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
@@ -40,6 +44,7 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use lint::{Finding, FindingKind, lint};
 pub use past::{
     Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
     Simulation, Tally, Word, answer, compare, simulate,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use contract::{
     Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName,
@@ -11,7 +12,7 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::cedar::{CedarIndex, CedarRule};
+use crate::cedar::{ArgumentTypes, CedarIndex, CedarRule};
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
@@ -32,6 +33,9 @@ pub struct Settings {
     /// Rules in Cedar, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cedar: Vec<CedarRule>,
+    /// What those are shown of the arguments of tools. Contracts have hashes of their own, so this is no part of the policy's.
+    #[serde(skip)]
+    pub argument_types: ArgumentTypes,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
     /// Categories that nothing here can run as the configuration asks, and why.
@@ -65,6 +69,7 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             rules: Vec::new(),
             cedar: Vec::new(),
+            argument_types: ArgumentTypes::default(),
             disabled: Vec::new(),
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
@@ -194,7 +199,7 @@ impl Default for FileSettings {
 /// not for every call.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    settings: Settings,
+    settings: Arc<Settings>,
     hash: Digest,
     index: RuleIndex,
     cedar: CedarIndex,
@@ -206,7 +211,7 @@ impl Policy {
         let hash = settings.hash()?;
         let index = RuleIndex::of(&settings.rules);
         let cedar = CedarIndex::of(&settings.cedar);
-        Ok(Policy { settings, hash, index, cedar })
+        Ok(Policy { settings: Arc::new(settings), hash, index, cedar })
     }
 
     /// The rules about a tool, in order.
@@ -223,6 +228,11 @@ impl Policy {
     /// What decides.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The same, for whoever outlives it.
+    pub fn shared_settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings)
     }
 
     /// What names it.

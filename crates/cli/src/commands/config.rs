@@ -297,6 +297,7 @@ impl<'a> Shown<'a> {
             levels: _,
             rules,
             cedar,
+            argument_types: _,
             disabled,
             unavailable,
             shell,

@@ -7,8 +7,10 @@ mod at;
 mod environment;
 mod file;
 mod load;
+mod look;
 mod meaning;
 mod problem;
+mod rule_schema;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,10 @@ mod tool_names;
 mod word;
 
 pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, understand_text};
+pub(crate) use load::{
+    FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read, understand_text,
+};
+pub(crate) use look::Look;
 pub(crate) use meaning::{Meaning, Records};
+pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;

@@ -17,6 +17,7 @@ mod policy;
 mod port;
 mod private;
 mod receipt;
+mod reload;
 mod replay;
 mod tools;
 mod up;

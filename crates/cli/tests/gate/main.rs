@@ -18,5 +18,6 @@ mod past;
 mod people;
 mod place;
 mod private;
+mod reload;
 mod telling;
 mod up;

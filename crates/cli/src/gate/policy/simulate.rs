@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use engine::{Engine, Past, Simulated};
 use policy::ToolGlob;
 use store::Span;
 
 use super::candidate::candidate;
-use super::moment::{FORMS, moment};
+use super::moment_of;
 use super::report::{Names, print};
 use crate::gate::open::{Gate, agent};
 use crate::gate::{CODE_DONE, Trouble};
@@ -82,7 +81,7 @@ enum FailOn {
     Loosened,
 }
 
-pub(super) async fn simulate(arguments: SimulateArguments, gate: &Gate) -> Result<i32, Trouble> {
+pub(super) async fn simulate(arguments: SimulateArguments, gate: Gate) -> Result<i32, Trouble> {
     let opened = gate.open_existing().await?;
     let engine = &opened.engine;
     let candidate = candidate(&arguments.policy, engine)?;
@@ -107,14 +106,7 @@ pub(super) async fn simulate(arguments: SimulateArguments, gate: &Gate) -> Resul
 }
 
 fn past(arguments: &SimulateArguments, engine: &Engine) -> Result<Past, Trouble> {
-    let at = |text: &Option<String>| match text {
-        None => Ok(None),
-        Some(text) => {
-            let shown = contract::show_hidden(text);
-            let not_one = || Trouble::from(anyhow!("`{shown}` is no moment")).with_hint(FORMS);
-            moment(text, engine.now()).map(Some).ok_or_else(not_one)
-        }
-    };
+    let at = |text: &Option<String>| text.as_deref().map(|text| moment_of(text, engine.now())).transpose();
     Ok(Past {
         span: Span {
             since: at(&arguments.since)?,
