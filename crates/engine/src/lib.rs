@@ -56,7 +56,7 @@ pub use hooks::{Finished, Hearing, Hook, HookError, Objection, Proposed, Remark}
 pub use in_force::{Cause, OnBadReload, PolicySource, ReplaceError};
 pub use list::ListedCall;
 pub use operator::{Credential, CredentialError};
-pub use past::{Candidate, Past, PastError, Simulated};
+pub use past::{Candidate, Past, PastError, ReadCandidate, Simulated};
 pub use people::{LocalOperator, PeopleError};
 pub use private::{PrivateRefused, Reading};
 pub use reconcile::ReconcileRefused;

@@ -16,6 +16,7 @@ pub(crate) mod hosts;
 mod input;
 mod leases;
 mod limits;
+mod past;
 pub(crate) mod payment;
 mod people;
 mod private;
@@ -63,6 +64,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("crashes", crashes::cases()),
         ("private", private::cases()),
         ("records", records::cases()),
+        ("past", past::cases()),
         ("reload", reload::cases()),
     ]
 }

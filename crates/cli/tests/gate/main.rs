@@ -14,6 +14,7 @@ mod crashes;
 mod hooks;
 mod http_api;
 mod ledger;
+mod past;
 mod people;
 mod place;
 mod private;

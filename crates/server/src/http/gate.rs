@@ -113,6 +113,9 @@ pub trait Gate: Send + Sync {
     /// What would be decided of a call, and why.
     fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>>;
 
+    /// What another configuration would have said of recorded calls.
+    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>>;
+
     /// The ledger's newest checkpoint: a signed note.
     fn checkpoint(&self) -> Pending<'_, Result<String, GateError>>;
 
@@ -159,6 +162,43 @@ pub enum DecideError {
         why: String,
     },
     /// Not so.
+    #[error("{why}")]
+    NotSo {
+        /// Why not.
+        why: String,
+    },
+    /// The gate failed.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+}
+
+/// A configuration that is not in force, and the calls it is tried on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulate {
+    /// The text of the configuration.
+    pub policy: String,
+    /// Only calls asked since then, in milliseconds since 1970.
+    #[serde(default)]
+    pub since: Option<i64>,
+    /// Only calls asked until then.
+    #[serde(default)]
+    pub until: Option<i64>,
+    /// Only calls of this agent.
+    #[serde(default)]
+    pub agent: Option<AgentName>,
+    /// Only calls of these tools, such as `git.*`.
+    #[serde(default)]
+    pub tool: Option<String>,
+    /// How many calls of each group are named; 3 unless given.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// Why a candidate was not tried.
+#[derive(Debug, Error)]
+pub enum SimulateError {
+    /// What was asked for makes no sense.
     #[error("{why}")]
     NotSo {
         /// Why not.

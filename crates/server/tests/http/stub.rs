@@ -15,7 +15,7 @@ use engine::{Batch, Credential, Request};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
-    Pending, Person, Question, Stands, Word, WordError, serve_gate,
+    Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError, serve_gate,
 };
 use store::Role;
 use store::Vote;
@@ -302,6 +302,11 @@ impl Gate for Stub {
     fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {
         self.note(format!("explain {} {}", request.agent, request.tool));
         ready(Ok(json!({ "verdict": "allow", "tool": request.tool })))
+    }
+
+    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>> {
+        self.note(format!("simulate {} bytes", wish.policy.len()));
+        ready(Ok(json!({ "flips": 0 })))
     }
 
     fn checkpoint(&self) -> Pending<'_, Result<String, GateError>> {

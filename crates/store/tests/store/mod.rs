@@ -12,6 +12,7 @@ mod ledger;
 mod migrations;
 mod opening;
 mod owners;
+mod past;
 mod people;
 mod private;
 mod reconcile;
