@@ -242,6 +242,8 @@ struct Shown<'a> {
     custom_actions: &'a [String],
     store: Option<String>,
     listen: String,
+    on_bad_reload: &'static str,
+    shadow: Option<String>,
     not_in_force: &'a Value,
     warnings: &'a [String],
 }
@@ -353,6 +355,8 @@ impl<'a> Shown<'a> {
             custom_actions: &meaning.custom_actions,
             store: meaning.store.as_ref().map(ToString::to_string),
             listen: meaning.listen.to_string(),
+            on_bad_reload: config::on_bad_reload(meaning),
+            shadow: meaning.while_running.shadow.as_deref().map(config::name_of),
             not_in_force: &meaning.kept,
             warnings,
         }

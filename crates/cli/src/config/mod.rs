@@ -19,5 +19,5 @@ mod word;
 pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
 pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place};
 pub(crate) use look::Look;
-pub(crate) use meaning::{Meaning, Records};
+pub(crate) use meaning::{Meaning, Records, on_bad_reload};
 pub(crate) use schema::schema;
