@@ -66,6 +66,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["workers", "most"], &["sandboxing.native.lifecycle.most"]),
     (&["custom_actions"], &["actions"]),
     (&["listen"], &["listen"]),
+    (&["on_bad_reload"], &["policy.on_bad_reload"]),
+    (&["shadow"], &["policy.shadow"]),
 ];
 
 /// What is in nobody's file.

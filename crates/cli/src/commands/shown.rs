@@ -41,6 +41,8 @@ pub(super) struct Shown<'a> {
     home: String,
     store: String,
     listen: String,
+    on_bad_reload: &'static str,
+    shadow: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -159,6 +161,8 @@ impl<'a> Shown<'a> {
             home,
             store,
             listen: meaning.listen.to_string(),
+            on_bad_reload: config::on_bad_reload(meaning),
+            shadow: meaning.while_running.shadow.as_deref().map(config::name_of),
         }
     }
 }

@@ -31,7 +31,7 @@ use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
 
-pub(crate) use running::WhileRunning;
+pub(crate) use running::{WhileRunning, on_bad_reload};
 
 use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
