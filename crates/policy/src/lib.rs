@@ -31,7 +31,7 @@ mod verdict;
 mod wildcard;
 
 pub use cedar::{CedarEffect, CedarProblem, CedarRule, CedarSays, Named, Reads};
-pub use decide::{cedar_says, decide};
+pub use decide::{cedar_says, decide, layer_of};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,
