@@ -536,7 +536,7 @@ impl<'a> Hearing<'a> {
 }
 
 /// Which layer it is that hides a tool.
-fn layer_of(reason: &Reason) -> &'static str {
+pub fn layer_of(reason: &Reason) -> &'static str {
     match reason.code {
         Code::NotInRole => "role",
         Code::Locked => "autonomy",

@@ -28,11 +28,11 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
             "`denied_tools` and `denied_actions` of `agents.{agent}` in toolgate.yaml, and its `preset`"
         )),
         Code::NotInLevel => {
-            operator(format!("`agents.{agent}.level` or `agents.{agent}.allowed_tools` in toolgate.yaml"))
+            operator(format!("`agents.{agent}.level`, `seniority` or `agents.{agent}.allowed_tools` in toolgate.yaml"))
         }
         Code::NotInRole => operator(format!("`agents.{agent}.role` or the role under `roles` in toolgate.yaml")),
         Code::Constrained => operator(format!(
-            "`agents.{agent}.level` or `agents.{agent}.overrides` in toolgate.yaml, or `tools` where it is the tool that is kept short"
+            "`agents.{agent}.level`, `seniority` or `agents.{agent}.overrides` in toolgate.yaml, or `tools` where it is the tool that is kept short"
         )),
         Code::DeniedByRule => operator("the rule that is named stands in `approval.rules`".to_owned()),
         Code::RuleFailed => operator(

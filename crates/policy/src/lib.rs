@@ -36,7 +36,7 @@ pub use cedar::{
     ArgumentTypes, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, CedarSchema, CedarTool,
     Checked, Kind, Member, Named, Reads,
 };
-pub use decide::{cedar_says, decide};
+pub use decide::{cedar_says, decide, layer_of};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,

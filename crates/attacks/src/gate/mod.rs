@@ -15,6 +15,7 @@ mod hooks;
 pub(crate) mod hosts;
 mod input;
 mod leases;
+mod levels;
 mod limits;
 mod past;
 pub(crate) mod payment;
@@ -58,6 +59,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("doors", doors::cases()),
         ("limits", limits::cases()),
         ("leases", leases::cases()),
+        ("levels", levels::cases()),
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),

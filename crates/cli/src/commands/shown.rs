@@ -208,6 +208,9 @@ pub(super) fn as_text(tree: &Value) -> String {
     text
 }
 
+/// How wide a list of words gets before it goes on in the next line.
+const WIDEST_LIST: usize = 40;
+
 /// One line for people; a heading has neither value nor source.
 struct Row {
     indent: usize,
@@ -218,29 +221,34 @@ struct Row {
 
 fn collect_rows(tree: &Value, indent: usize, rows: &mut Vec<Row>) {
     for (name, below) in tree.as_object().into_iter().flatten() {
-        let name = name.clone();
-        match (below.get("value"), below.get("source").and_then(Value::as_str)) {
-            (Some(value), Some(source)) => {
-                let row =
-                    |name, value, source: &str| Row { indent, name, value, source: Some(source.to_owned()) };
-                match value.as_array().filter(|items| items.len() > 1) {
-                    // Each on a line of its own: there may be many, and long ones.
-                    Some(items) => {
-                        for (place, item) in items.iter().enumerate() {
-                            let (name, source) =
-                                if place == 0 { (name.clone(), source) } else { (String::new(), "") };
-                            rows.push(row(name, plain(item), source));
-                        }
-                    }
-                    None => rows.push(row(name, plain(value), source)),
-                }
-            }
-            _ => {
-                rows.push(Row { indent, name, value: String::new(), source: None });
-                collect_rows(below, indent + 2, rows);
-            }
+        let (Some(value), Some(source)) = (below.get("value"), below.get("source").and_then(Value::as_str))
+        else {
+            rows.push(Row { indent, name: name.clone(), value: String::new(), source: None });
+            collect_rows(below, indent + 2, rows);
+            continue;
+        };
+        for (place, value) in lines_of(value).into_iter().enumerate() {
+            let (name, source) = if place == 0 { (name.as_str(), source) } else { ("", "") };
+            rows.push(Row { indent, name: name.to_owned(), value, source: Some(source.to_owned()) });
         }
     }
+}
+
+/// A value in as many lines as it takes: words of a list beside each other, anything else on a line of its own.
+fn lines_of(value: &Value) -> Vec<String> {
+    let Some(items) = value.as_array().filter(|items| items.len() > 1) else { return vec![plain(value)] };
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        let (text, is_word) = (plain(item), item.is_string());
+        match lines.last_mut() {
+            Some(line) if is_word && line.chars().count() + text.chars().count() < WIDEST_LIST => {
+                line.push_str(", ");
+                line.push_str(&text);
+            }
+            _ => lines.push(text),
+        }
+    }
+    lines
 }
 
 fn plain(value: &Value) -> String {

@@ -5,6 +5,7 @@ mod bad_files;
 mod cedar;
 mod documented;
 mod egress;
+mod example_calls;
 mod examples;
 mod spellings;
 mod verdicts;
