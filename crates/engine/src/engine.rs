@@ -249,6 +249,7 @@ impl Engine {
             consent,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         }
     }
 }

@@ -171,6 +171,7 @@ impl Engine {
         operators: &[OperatorRow],
     ) -> Result<Ruled, EngineError> {
         let mut facts = self.facts(request, None, operators);
+        self.tell_spent(call, &mut facts).await?;
         let ruling = decide(call, &facts, &self.inner.policy);
         if !matches!(ruling.verdict, Verdict::Ask(_)) {
             return Ok(Ruled { ruling, seal: None, standing: Vec::new() });

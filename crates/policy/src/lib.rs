@@ -4,10 +4,12 @@
 //!
 //! # Invariants
 //! - What nothing permits is denied, and what nothing frees is asked; an empty list means none, never all.
+//! - A budget of which nobody knows what was spent has nothing left.
 //! - A rule in Cedar only restricts, and one that cannot be evaluated denies.
 //! - A [`Grant`] is made only here, and never exceeds the tool's contract.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod cedar;
 mod decide;
 mod egress;
@@ -17,7 +19,10 @@ mod hint;
 mod hook;
 mod index;
 mod level;
+mod money;
+mod period;
 mod places;
+mod price;
 mod rates;
 mod resources;
 mod rule;
@@ -28,8 +33,10 @@ mod standing;
 mod verdict;
 mod wildcard;
 
+pub use budget::{Account, Against, Budget, BudgetLimit, Charge, Over, Per, RuleBudget, budgets_of};
 pub use cedar::{CedarEffect, CedarProblem, CedarRule, CedarSays, Named, Reads};
-pub use decide::{cedar_says, decide};
+pub use contract::{Amount, AmountError};
+pub use decide::{accounts, cedar_says, decide};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,
@@ -39,11 +46,12 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use period::{Period, day_of};
+pub use price::{Price, PriceSettings, ToolPrice, Used};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
 pub use rule::{
-    Amount, AmountError, AmountLimit, Amounts, ApprovalRule, ArgumentPath, ArgumentPathError, Conditions,
-    Pattern, RuleEffect,
+    AmountLimit, Amounts, ApprovalRule, ArgumentPath, ArgumentPathError, Conditions, Pattern, RuleEffect,
 };
 pub use settings::{
     Agent, Asking, Escalation, FileSettings, Policy, Settings, ShellSettings, ToolGlob, ToolGlobError,

@@ -16,6 +16,7 @@ pub(crate) mod hosts;
 mod input;
 mod leases;
 mod limits;
+mod money;
 pub(crate) mod payment;
 mod people;
 mod private;
@@ -55,6 +56,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("money", money::cases()),
         ("leases", leases::cases()),
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),

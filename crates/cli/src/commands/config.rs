@@ -10,8 +10,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
 use policy::{
-    Agent, ApprovalRule, Asking, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
-    RateSettings, Settings, ShellSettings, ToolGlob, ToolResources,
+    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
+    PriceSettings, RateSettings, Settings, ShellSettings, ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -229,6 +229,8 @@ struct Shown<'a> {
     asking_ms: &'a Asking,
     rates: &'a RateSettings,
     resources: &'a [ToolResources],
+    prices: &'a PriceSettings,
+    budgets: &'a [Budget],
     max_arguments_bytes: u64,
     disabled: &'a [ToolGlob],
     refused: &'a BTreeMap<Category, String>,
@@ -304,6 +306,8 @@ impl<'a> Shown<'a> {
             egress,
             rates,
             resources,
+            prices,
+            budgets,
             max_arguments,
             ask_for,
             asking,
@@ -336,6 +340,8 @@ impl<'a> Shown<'a> {
             asking_ms: asking,
             rates,
             resources,
+            prices,
+            budgets,
             max_arguments_bytes: *max_arguments,
             disabled,
             refused: unavailable,

@@ -271,5 +271,6 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     }
 }

@@ -6,6 +6,7 @@
 mod approval;
 mod egress;
 mod hook;
+mod money;
 mod rules;
 mod sandboxing;
 mod tools;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
+pub(crate) use money::{BudgetFile, PriceFile, Prices};
 pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
 pub(crate) use tools::{Bash, Filesystem, Http, Tools};
@@ -57,6 +59,11 @@ pub(crate) struct File {
     pub(crate) hooks: Given<Vec<At<HookFile>>>,
     /// What calls may reach, and how.
     pub(crate) egress: Given<Egress>,
+    /// What calls cost, by what this gate measures of them. Default: nothing.
+    pub(crate) prices: Given<Prices>,
+    /// How much may be spent; a call counts against each that is about it. docs/guide/budgets.md says how. Default: no
+    /// limit.
+    pub(crate) budgets: Given<Vec<At<BudgetFile>>>,
     /// Where records are kept: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, or `env:NAME` for what a variable names. A
     /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
     /// the state folder, `TOOLGATE_HOME`.

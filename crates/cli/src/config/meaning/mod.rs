@@ -15,6 +15,7 @@ mod egress;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod money;
 mod rates;
 mod trust;
 
@@ -197,6 +198,8 @@ impl Reader {
         let tools = tree.tools.get();
         let bash = tools.and_then(|tools| tools.bash.get());
         let files = tools.and_then(|tools| tools.filesystem.get());
+        let prices = self.prices(tree);
+        let budgets = self.budgets(tree, &agents, &prices);
         let mut settings = Settings {
             agents,
             levels: self.levels(tree),
@@ -209,6 +212,8 @@ impl Reader {
             egress: self.egress(tree),
             rates: self.rates(tree),
             resources: self.resources(tree),
+            prices,
+            budgets,
             max_arguments: self.max_arguments(tree),
             ask_for: self.ask_for(tree),
             asking: self.asking(tree),

@@ -88,6 +88,7 @@ fn verdict(tool: &Arc<dyn Tool>, example: &Example, level: Level, autonomy: Auto
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     let Ruling { verdict, trace } = decide(&call, &facts, &Policy::of(settings).unwrap());
     match verdict {
