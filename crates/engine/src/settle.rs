@@ -128,6 +128,7 @@ impl Engine {
             reconciled: None,
         };
         result.receipt = Some(format!("r-{}", case.id));
+        result.cost = body.cost.clone().filter(|cost| !cost.currency.is_empty());
         let recorded = match written("result", &result) {
             Ok(recorded) => recorded,
             Err(_) => return Ok(unsettled(case, "it cannot be written down")),
@@ -280,6 +281,7 @@ fn answer(call: &CallId, tool: &ToolName, status: CallStatus, content: String) -
         cleaning: None,
         reason: None,
         approval: None,
+        cost: None,
         receipt: None,
     }
 }

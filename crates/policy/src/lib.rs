@@ -46,6 +46,7 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use money::asks_to_exceed;
 pub use period::{Period, day_of};
 pub use price::{Price, PriceSettings, ToolPrice, Used};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};

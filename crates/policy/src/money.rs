@@ -54,6 +54,11 @@ impl Books {
     }
 }
 
+/// Whether a reason for asking is that a budget would be exceeded.
+pub fn asks_to_exceed(why: &str) -> bool {
+    why.strip_prefix('`').is_some_and(|rest| rest.starts_with(EXCEED))
+}
+
 impl Entry {
     fn is_exceeded(&self) -> bool {
         self.account.is_exceeded(self.tally)

@@ -6,8 +6,8 @@ use std::time::Duration;
 use contract::{Amount, CallResult, CallStatus, Idempotency, SafetyClass, Scope};
 use engine::{Clock, Reach, Reply};
 use policy::{
-    AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, Conditions, Over, Per, Period, Price,
-    PriceSettings, RuleBudget, RuleEffect, Settings, ToolGlob, ToolPrice,
+    AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, Conditions, Over, Per, Period,
+    Price, PriceSettings, RuleBudget, RuleEffect, Settings, ToolGlob, ToolPrice,
 };
 use serde_json::{Value, json};
 use store::Vote;
@@ -94,7 +94,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "a clock that is set back begins no period anew",
             |_| {
                 let (spent_on, today) = (NOON / DAY, (NOON - DAY) / DAY);
-                Ok(Effect::through_if(spent_on != today, "by the clock's own word nothing was spent that day"))
+                Ok(Effect::through_if(
+                    spent_on != today,
+                    "by the clock's own word nothing was spent that day",
+                ))
             },
             set_back,
         ),
@@ -147,9 +150,11 @@ fn money(most: f64, call: f64) -> Try<Settings> {
 fn by_amount(most: f64) -> Try<Settings> {
     let limit = BudgetLimit::Amount(Amount::parse(most)?);
     let effect = RuleEffect::Budget(RuleBudget { limit, period: Period::Daily });
-    let amount = AmountLimit { argument: ArgumentPath::parse("amount")?, amounts: Amounts::UpTo(Amount::MOST) };
+    let amount =
+        AmountLimit { argument: ArgumentPath::parse("amount")?, amounts: Amounts::UpTo(Amount::MOST) };
     let when = Conditions { amount: Some(amount), ..Conditions::default() };
-    let rule = ApprovalRule { when, ..ApprovalRule::about(ToolGlob::parse("pay")?, effect, "toolgate.yaml:3") };
+    let rule =
+        ApprovalRule { when, ..ApprovalRule::about(ToolGlob::parse("pay")?, effect, "toolgate.yaml:3") };
     Ok(Settings { rules: vec![rule], ..trusted() })
 }
 
@@ -254,14 +259,18 @@ fn twice_beyond(stand: &Stand<'_>, most: Option<u64>) -> Try<Effect> {
     };
     // Without a budget it is a rule that asks, which a lasting yes can answer.
     if most.is_none() {
-        settings.rules = vec![ApprovalRule::about(ToolGlob::parse("pay")?, RuleEffect::Prompt, "toolgate.yaml:1")];
+        settings.rules =
+            vec![ApprovalRule::about(ToolGlob::parse("pay")?, RuleEffect::Prompt, "toolgate.yaml:1")];
     }
     let gate = open(stand, settings)?;
     let (first, view) = gate.waits("pay", pay())?;
     let credential = gate.operator()?;
     let reach = Reach { scope: Scope::Agent, until: None };
     let reply = Reply { vote: Vote::Approve, reason: None, reach };
-    runtime()?.block_on(gate.engine.reply(view.id.as_str(), reply, &credential, "attack"))?;
+    // Where more than one call is not offered, it is a yes to one.
+    if runtime()?.block_on(gate.engine.reply(view.id.as_str(), reply, &credential, "attack")).is_err() {
+        gate.answer(view.id.as_str(), Vote::Approve)?;
+    }
     gate.send(gate.request("pay", pay())?)?;
     gate.expect(&first, Ending::Done);
     let again = gate.send(gate.request("pay", pay())?)?;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use contract::{AgentName, Amount, CallStatus, Cost, Measure, OfTask, Pot, SafetyClass, Tally, TaskName, ToolName};
+use contract::{
+    AgentName, Amount, CallStatus, Cost, Measure, OfTask, Pot, SafetyClass, Tally, TaskName, ToolName,
+};
 use serde_json::json;
 use store::{Basis, Charge, NewCall, Recorded, Store, Within};
 use tokio::task::JoinSet;
@@ -250,5 +252,53 @@ async fn the_database_itself_keeps_what_is_reserved_and_what_was_spent() {
         for sql in gate::removals(table) {
             assert_eq!(raw.try_out(&sql).await, Err(refusal.to_owned()), "{sql}");
         }
+    }
+}
+
+/// Numbers that look like chance and are the same each time.
+fn scattered(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+#[tokio::test]
+async fn however_calls_come_and_end_no_more_is_spent_than_there_is_and_what_is_given_back_is_what_was_reserved()
+ {
+    const MOST: u64 = 200;
+    for seed in 1..=3 {
+        let gate = Gate::open().await;
+        let other = gate.again().await;
+        let mut below = scattered(seed);
+        let mut tasks = JoinSet::new();
+        for number in 1..=48 {
+            let store = if number % 2 == 0 { gate.store.clone() } else { other.clone() };
+            let quoted = below(40);
+            let (measured, ends) = (below(quoted + 1), below(4));
+            let safety = if ends == 0 { SafetyClass::Write } else { SafetyClass::Read };
+            tasks.spawn(async move {
+                let call = NewCall { safety, ..gate::running(number) };
+                if !is_new(&record(&store, call.clone(), &costing(quoted, MOST)).await) {
+                    return 0;
+                }
+                let taken = taken(&store, Measure::Cost).await.taken();
+                assert!(taken <= MOST, "{taken} of {MOST}");
+                // It never began, nobody knows, or it is known.
+                let (status, measured, counts) = match ends {
+                    0 => (CallStatus::Failed, None, 0),
+                    1 => (CallStatus::Unknown, None, quoted),
+                    _ => (CallStatus::Completed, Some(measured), measured),
+                };
+                let mut settlement = settlement(&call, status);
+                settlement.body.cost = cost(measured);
+                store.settle(settlement).await.unwrap();
+                counts
+            });
+        }
+        let spent: u64 = tasks.join_all().await.into_iter().sum();
+        assert_eq!(taken(&gate.store, Measure::Cost).await, tally(spent, 0), "seed {seed}");
+        assert!(spent <= MOST);
     }
 }

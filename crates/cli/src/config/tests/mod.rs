@@ -5,6 +5,7 @@ mod cedar;
 mod documented;
 mod egress;
 mod examples;
+mod money;
 mod spellings;
 mod verdicts;
 
