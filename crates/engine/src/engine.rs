@@ -273,6 +273,7 @@ impl Engine {
             consent: None,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod input;
 mod leases;
 mod levels;
 mod limits;
+mod money;
 mod past;
 pub(crate) mod payment;
 mod people;
@@ -58,6 +59,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("money", money::cases()),
         ("leases", leases::cases()),
         ("levels", levels::cases()),
         ("hooks", hooks::cases()),

@@ -21,6 +21,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["rates", "each_agent"], &["policy.agent_rate_limit"]),
     (&["rates", "refused"], &["policy.refused_rate_limit"]),
     (&["resources"], &["policy.resource_limits"]),
+    (&["prices"], &["prices"]),
+    (&["budgets"], &["budgets"]),
     (&["max_arguments_bytes"], &["policy.max_arguments"]),
     (
         &["disabled"],

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName, RoleName};
 use policy::{
-    Agent, ApprovalRule, Asking, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
-    RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
+    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
+    PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -27,6 +27,8 @@ pub(super) struct Shown<'a> {
     asking_ms: &'a Asking,
     rates: &'a RateSettings,
     resources: &'a [ToolResources],
+    prices: &'a PriceSettings,
+    budgets: &'a [Budget],
     max_arguments_bytes: u64,
     disabled: &'a [ToolGlob],
     refused: &'a BTreeMap<Category, String>,
@@ -109,6 +111,8 @@ impl<'a> Shown<'a> {
             egress,
             rates,
             resources,
+            prices,
+            budgets,
             max_arguments,
             ask_for,
             asking,
@@ -143,6 +147,8 @@ impl<'a> Shown<'a> {
             asking_ms: asking,
             rates,
             resources,
+            prices,
+            budgets,
             max_arguments_bytes: *max_arguments,
             disabled,
             refused: unavailable,

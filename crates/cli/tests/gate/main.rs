@@ -8,6 +8,7 @@ mod toolgate;
 
 mod approvals;
 mod bad_input;
+mod budgets;
 mod calls;
 mod clients;
 mod crashes;

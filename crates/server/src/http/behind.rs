@@ -6,7 +6,7 @@ use std::time::Duration;
 use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, show_hidden};
 use engine::{
     AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Past, PastError, Reach, ReconcileRefused,
-    Reply, Request, RevokeRefused, Standing, Waiting,
+    Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
 };
 use serde_json::Value;
 use store::{
@@ -139,6 +139,10 @@ impl Gate for Engine {
             let rows = Engine::standing(self).await.map_err(trouble)?;
             Ok(rows.into_iter().filter_map(stands).collect())
         })
+    }
+
+    fn budgets(&self) -> Pending<'_, Result<Vec<ShownBudget>, GateError>> {
+        Box::pin(async move { Engine::budgets(self).await.map_err(trouble) })
     }
 
     fn revoke<'a>(
@@ -292,6 +296,7 @@ async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateEr
         cleaning: None,
         reason: None,
         approval: approval.filter(|_| row.status == CallStatus::Waiting),
+        cost: None,
         receipt: None,
     })
 }

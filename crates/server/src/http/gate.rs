@@ -10,7 +10,7 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
     OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
-use engine::{Batch, Credential, Offer, Request};
+use engine::{Batch, Credential, Offer, Request, ShownBudget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Role, Vote};
@@ -95,6 +95,9 @@ pub trait Gate: Send + Sync {
 
     /// Every yes for more than one call that is good now, newest first.
     fn standing(&self) -> Pending<'_, Result<Vec<Stands>, GateError>>;
+
+    /// Every budget, and what is left of it.
+    fn budgets(&self) -> Pending<'_, Result<Vec<ShownBudget>, GateError>>;
 
     /// Takes a yes back.
     fn revoke<'a>(

@@ -10,6 +10,7 @@ mod app;
 mod approvals;
 mod behind;
 mod body;
+mod budgets;
 mod caller;
 mod calls;
 mod doors;

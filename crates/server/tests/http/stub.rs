@@ -11,7 +11,7 @@ use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, Scope, ToolName,
 };
-use engine::{Batch, Credential, Request};
+use engine::{Batch, Credential, Request, ShownBudget};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
@@ -91,6 +91,7 @@ pub(crate) fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
         cleaning: None,
         reason,
         approval,
+        cost: None,
         receipt: None,
     }
 }
@@ -272,6 +273,10 @@ impl Gate for Stub {
     }
 
     fn standing(&self) -> Pending<'_, Result<Vec<Stands>, GateError>> {
+        ready(Ok(Vec::new()))
+    }
+
+    fn budgets(&self) -> Pending<'_, Result<Vec<ShownBudget>, GateError>> {
         ready(Ok(Vec::new()))
     }
 

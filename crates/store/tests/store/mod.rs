@@ -10,6 +10,7 @@ mod forged;
 pub(crate) mod gate;
 mod ledger;
 mod migrations;
+mod money;
 mod opening;
 mod owners;
 mod past;
