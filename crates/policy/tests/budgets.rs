@@ -92,6 +92,7 @@ fn call(action: &str, values: Value) -> Admitted {
             hash: Digest::of(b"shell"),
             category: Category::Terminal,
             safety: SafetyClass::Privileged,
+            least: SafetyClass::Privileged,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -101,6 +102,7 @@ fn call(action: &str, values: Value) -> Admitted {
         facets: Facets {
             action: Actions::default().parse(action).unwrap(),
             safety: SafetyClass::Write,
+            least: SafetyClass::Write,
             egress: EgressClass::None,
             access: WorkspaceAccess::Write,
             profile: Some(Profile::Mutate),
