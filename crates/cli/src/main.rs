@@ -38,6 +38,8 @@ enum Command {
     Agents(gate::AgentsArguments),
     /// Show what would be decided of a call, and why; runs nothing
     Explain(gate::ExplainArguments),
+    /// Test, try and look back at policies
+    Policy(gate::PolicyArguments),
     /// Show the calls that wait for approval
     Approvals(gate::ApprovalsArguments),
     /// Approve calls that wait
@@ -58,6 +60,8 @@ enum Command {
     Ledger(gate::LedgerArguments),
     /// Show or verify the signed record of a call
     Receipt(gate::ReceiptArguments),
+    /// Show a past call, and what would be decided of it now; runs nothing
+    Replay(gate::ReplayArguments),
     /// Write what a call left behind to standard output
     Artifact(gate::ArtifactArguments),
     /// Show what a call was asked and what its tool really gave
@@ -120,6 +124,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
         Command::Agents(arguments) => gate::run(arguments.gate.json, gate::agents(arguments)),
         Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
+        Command::Policy(arguments) => gate::policy(arguments),
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
         Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),
@@ -130,6 +135,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Operators(arguments) => gate::run(arguments.gate.json, gate::operators(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
+        Command::Replay(arguments) => gate::run(arguments.gate.json, gate::replay(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
         Command::Reveal(arguments) => gate::run(arguments.gate.json, gate::reveal(arguments)),
         Command::Erase(arguments) => gate::run(arguments.gate.json, gate::erase(arguments)),

@@ -121,6 +121,11 @@ impl Actions {
         self.0.iter().cloned().map(Action)
     }
 
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// The one action that a text names.
     pub fn parse(&self, text: &str) -> Result<Action, ActionError> {
         if self.0.contains(text) {

@@ -82,6 +82,8 @@ reasons!(
     NoOperator no_operator = "no_operator",
     /// A rule of the configuration denies it.
     DeniedByRule denied_by_rule = "denied_by_rule",
+    /// The policy has changed, and what it is now cannot be read or cannot come into force.
+    PolicyUnreadable policy_unreadable = "policy_unreadable",
     /// A rule cannot be evaluated for the call, so it may not run.
     RuleFailed rule_failed = "rule_failed",
     /// A hook denies it.

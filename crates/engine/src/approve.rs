@@ -218,7 +218,12 @@ impl Engine {
             ApprovalState::Rejected => return self.settle_rejected(&approval).await,
             _ => return Ok(None),
         }
-        let case = Case { policy: self.inner.policy.hash(), ..case_of_row(&row) };
+        // While nobody can tell what the policy is, what was approved waits.
+        if self.is_suspended() {
+            return Ok(None);
+        }
+        let policy = self.policy();
+        let case = Case { policy: policy.hash(), ..case_of_row(&row) };
         let refuse = |reason| async { Ok(self.refuse_waiting(&case, reason, Some(&approval)).await) };
         let Some(mut request) = request_of(&row) else {
             return refuse(Reason::internal("the recorded arguments cannot be read")).await;
@@ -240,7 +245,7 @@ impl Engine {
         consent.by.retain(|name| !proposers.contains(name));
         let operators = self.inner.store.operators().await?;
         let facts = self.facts(&request, Some(consent), &operators);
-        let Ruling { verdict, .. } = decide(&admitted, &facts, &self.inner.policy);
+        let Ruling { verdict, .. } = decide(&admitted, &facts, &policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,
@@ -268,13 +273,16 @@ impl Engine {
         let grant = match self.hear_before(&request, &admitted, allowed, json!([])).await?.0 {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,
-            Verdict::Ask(_) => match decide(&admitted, &facts, &self.inner.policy).verdict {
+            Verdict::Ask(_) => match decide(&admitted, &facts, &policy).verdict {
                 Verdict::Allow(grant) => grant,
                 _ => return Ok(None),
             },
         };
         let authority = written("grant", grant.authority())?;
         let allowances = self.limits_on_running(&row.tool).allowances;
+        if self.is_superseded() {
+            return Ok(None);
+        }
         let store = &self.inner.store;
         let _in_hand = self.take_in_hand(&row.id);
         // What people have approved is not refused for coming too often: it waits for its turn.

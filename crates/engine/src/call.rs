@@ -21,12 +21,14 @@ use tracing::{Instrument, debug_span};
 
 use crate::approve::{unproved, view_of};
 use crate::batch::{caught, note_panic};
+use crate::catalogue::Catalogue;
 use crate::crash::{is_seeded, reach};
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
 use crate::rates::with_limit;
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};
+use crate::shadow::with_shadow;
 use crate::standing::Ruled;
 
 /// How often a wait looks again: other processes may decide, and they can only tell through the store.
@@ -43,7 +45,7 @@ impl Engine {
             Ok(bytes) => CallId::from_random(bytes),
             Err(error) => return not_recorded(&CallId::from_random([0; 16]), &tool, &error.to_string()),
         };
-        match Box::pin(self.take(id.clone(), &tool, &request, patience, cancel)).await {
+        match Box::pin(self.anew().take(id.clone(), &tool, &request, patience, cancel)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");
@@ -66,7 +68,10 @@ impl Engine {
         self.come_into_force(&request.agent).await?;
         let (case, admitted) = match admitted {
             Ok(admitted) => (&Case { safety: admitted.facets.safety, ..case }, admitted),
-            Err(reason) => return self.refuse(&case, request, reason, json!([])).await,
+            Err(reason) => {
+                let trace = self.shadow_of_refused(request, &reason).await?;
+                return self.refuse(&case, request, reason, trace).await;
+            }
         };
         reach("admitted");
         let store = &self.inner.store;
@@ -76,8 +81,8 @@ impl Engine {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
         let ruled = self.rule(request, &admitted, &operators).instrument(debug_span!("decide")).await?;
-        let Ruled { ruling: Ruling { verdict, trace }, seal, standing } = ruled;
-        let trace = written("trace", &trace)?;
+        let Ruled { ruling: Ruling { verdict, trace }, seal, standing, shadow } = ruled;
+        let trace = with_shadow(written("trace", &trace)?, shadow);
         let (verdict, trace) = self.hear_in_turn(case, request, &admitted, verdict, trace).await?;
         reach("decided");
         match verdict {
@@ -96,6 +101,11 @@ impl Engine {
                     Ok(in_force) => in_force,
                     Err(reason) => return self.refuse(case, request, reason, trace).await,
                 };
+                // What hooks or a workspace kept waiting is decided by what is in force by now.
+                if self.is_superseded() {
+                    return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel))
+                        .await;
+                }
                 let under = under(&grant, standing)?;
                 let planned =
                     self.new_call(case, request, trace.clone(), claim, run_with(&grant, under.clone())?);
@@ -129,7 +139,7 @@ impl Engine {
                     }
                     // The yes that covered it was taken back this moment: it is decided anew, without it.
                     Recorded::NotCovered => {
-                        Box::pin(self.take(case.id.clone(), tool, request, patience, cancel)).await
+                        Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                     // It runs already; and nobody was asked.
                     Recorded::New { .. } | Recorded::TooManyQuestions { .. } => Err(EngineError::Missing),
@@ -158,44 +168,8 @@ impl Engine {
 
     /// Finds the contract and checks the arguments against it.
     pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
-        let settings = self.settings();
-        let unknown = || {
-            let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
-            match self.inner.catalogue.nearest(&request.tool, &request.agent, settings) {
-                Some(near) => reason
-                    .with_hint(format!("did you mean `{near}`? `toolgate tools list` shows all there are")),
-                None => reason.with_hint("`toolgate tools list` shows those there are"),
-            }
-        };
-        let listed = self.inner.catalogue.find(&request.tool).ok_or_else(unknown)?;
-        let contract = listed.tool.contract();
-        // Whoever may not use a tool learns nothing of it, not even its schema.
-        if let Some(agent) = settings.agents.get(&request.agent) {
-            may_see(agent, &listed.facts, settings)
-                .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
-        }
-        check_size(listed.tool.as_ref(), request, settings)?;
-        let problems = contract.input().problems(request.arguments.value());
-        if !problems.is_empty() {
-            let why = format!("the arguments do not fit: {}", problems.join("; "));
-            return Err(Reason::bad_arguments(why).with_hint("the tool's input schema says what it takes"));
-        }
-        if request.key.is_some() && contract.definition().idempotency == Idempotency::None {
-            let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
-            return Err(Reason::bad_request(why));
-        }
-        let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
-        Ok(Admitted {
-            call: id,
-            agent: request.agent.clone(),
-            task: request.task.clone(),
-            tool: listed.facts.clone(),
-            facets,
-            arguments: request.arguments.digest(),
-            operands: None,
-            values: Arc::new(request.arguments.value().clone()),
-            asked_at: self.now(),
-        })
+        self.refuse_if_suspended()?;
+        admit(&self.inner.catalogue, &self.settings(), id, request, self.now())
     }
 
     async fn refuse(
@@ -285,7 +259,8 @@ impl Engine {
     ) -> Result<CallResult, EngineError> {
         let deadline = tokio::time::Instant::now() + patience;
         loop {
-            if let Some(result) = self.look(&row.id, &cancel).await? {
+            // Each look sees what is in force by then: a yes is one fact among others.
+            if let Some(result) = self.anew().look(&row.id, &cancel).await? {
                 return Ok(result);
             }
             if tokio::time::Instant::now() >= deadline || cancel.is_cancelled() {
@@ -517,7 +492,7 @@ impl Engine {
             contract: listed.map_or_else(|| Digest::of(b""), |listed| listed.facts.hash),
             request: request.digest(self.workspace_of(&request.agent))?,
             arguments: request.arguments.digest(),
-            policy: self.inner.policy.hash(),
+            policy: self.policy().hash(),
             // Of what is not understood the worst is assumed.
             safety: SafetyClass::Privileged,
             asked_at: self.now(),
@@ -544,7 +519,7 @@ impl Engine {
                 Course::Refuse if size_of(request) > self.settings().max_arguments => String::new(),
                 _ => request.arguments.text().to_owned(),
             },
-            policy: self.inner.policy.hash(),
+            policy: case.policy,
             purpose: case.purpose.clone(),
             trace,
             safety: case.safety,
@@ -553,6 +528,54 @@ impl Engine {
             course,
         }
     }
+}
+
+/// Finds the contract among these tools, and checks the arguments against it under these settings.
+pub(crate) fn admit(
+    catalogue: &Catalogue,
+    settings: &Settings,
+    id: CallId,
+    request: &Request,
+    asked_at: i64,
+) -> Result<Admitted, Reason> {
+    let unknown = || {
+        let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
+        match catalogue.nearest(&request.tool, &request.agent, settings) {
+            Some(near) => {
+                reason.with_hint(format!("did you mean `{near}`? `toolgate tools list` shows all there are"))
+            }
+            None => reason.with_hint("`toolgate tools list` shows those there are"),
+        }
+    };
+    let listed = catalogue.find(&request.tool).ok_or_else(unknown)?;
+    let contract = listed.tool.contract();
+    // Whoever may not use a tool learns nothing of it, not even its schema.
+    if let Some(agent) = settings.agents.get(&request.agent) {
+        may_see(agent, &listed.facts, settings)
+            .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
+    }
+    check_size(listed.tool.as_ref(), request, settings)?;
+    let problems = contract.input().problems(request.arguments.value());
+    if !problems.is_empty() {
+        let why = format!("the arguments do not fit: {}", problems.join("; "));
+        return Err(Reason::bad_arguments(why).with_hint("the tool's input schema says what it takes"));
+    }
+    if request.key.is_some() && contract.definition().idempotency == Idempotency::None {
+        let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
+        return Err(Reason::bad_request(why));
+    }
+    let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
+    Ok(Admitted {
+        call: id,
+        agent: request.agent.clone(),
+        task: request.task.clone(),
+        tool: listed.facts.clone(),
+        facets,
+        arguments: request.arguments.digest(),
+        operands: None,
+        values: Arc::new(request.arguments.value().clone()),
+        asked_at,
+    })
 }
 
 /// Refuses arguments that are longer than they may be, before anybody reads them.

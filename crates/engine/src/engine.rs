@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CanonicalError, Category, Contract, Digest, ToolName};
+use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName};
 use policy::{Facts, Policy, Settings};
 use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, StoreError, ToolRow, Witness};
 use thiserror::Error;
@@ -18,6 +18,7 @@ use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
 use crate::error::chain;
 use crate::hooks::Hook;
+use crate::in_force::{InForce, Snapshot};
 use crate::operator::CredentialError;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
@@ -84,19 +85,19 @@ pub enum OpenError {
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
+    /// What this handle sees as in force, where it sees one call through; else whatever is.
+    pub(crate) held: Option<Arc<Snapshot>>,
 }
 
 pub(crate) struct Inner {
     pub(crate) store: Store,
-    pub(crate) policy: Policy,
+    pub(crate) in_force: InForce,
     pub(crate) catalogue: Catalogue,
     pub(crate) surroundings: Surroundings,
-    workspace: PathBuf,
-    workspaces: BTreeMap<AgentName, PathBuf>,
+    pub(crate) workspace: PathBuf,
+    pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
-    /// Those that the settings name.
-    pub(crate) configured_hooks: Vec<Arc<dyn Hook>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Whose calls hooks hear at the moment.
@@ -107,8 +108,6 @@ pub(crate) struct Inner {
     in_hand: Mutex<HashMap<CallId, usize>>,
     /// Calls that have ended, and whose end the store did not take.
     unsettled: Mutex<HashMap<CallId, Settlement>>,
-    /// Workspaces in which no yes of another policy is left.
-    pub(crate) in_force_at: Mutex<HashSet<Digest>>,
     /// Agents whose latest call of a tool was one too many.
     pub(crate) used_up: Mutex<HashSet<(AgentName, ToolName)>>,
     pub(crate) tasks: TaskTracker,
@@ -147,28 +146,27 @@ impl Engine {
             };
             listed.push(Listed { tool, facts });
         }
-        let configured_hooks = command_hooks(&options.settings, &options.surroundings);
+        let hooks = command_hooks(&options.settings, &options.surroundings);
+        let policy = Policy::of(options.settings).map_err(OpenError::Settings)?;
         let inner = Inner {
             store,
-            policy: Policy::of(options.settings).map_err(OpenError::Settings)?,
+            in_force: InForce::of(Snapshot::of(policy, hooks)),
             catalogue: Catalogue::new(listed)?,
             surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,
             workspaces: options.workspaces,
             clock,
             local_operator,
-            configured_hooks,
             hooks: OnceLock::new(),
             turns: Turns::default(),
             owned: Mutex::default(),
             in_hand: Mutex::default(),
             unsettled: Mutex::default(),
-            in_force_at: Mutex::default(),
             used_up: Mutex::default(),
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         };
-        let engine = Engine { inner: Arc::new(inner) };
+        let engine = Engine { inner: Arc::new(inner), held: None };
         // What cannot be recovered now stays as it is, which is safe, and is tried again.
         engine.recover_or_tell().await;
         Ok(engine)
@@ -176,7 +174,7 @@ impl Engine {
 
     /// The tools that an agent may know of.
     pub fn tools_for(&self, agent: &AgentName) -> Vec<&Contract> {
-        self.inner.catalogue.visible_to(agent, self.settings())
+        self.inner.catalogue.visible_to(agent, &self.settings())
     }
 
     /// What calls of a tool can be, where that depends on their arguments.
@@ -189,9 +187,14 @@ impl Engine {
         &self.inner.store
     }
 
-    /// What the configuration means.
-    pub fn settings(&self) -> &Settings {
-        self.inner.policy.settings()
+    /// What the configuration in force means.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.snapshot().policy.shared_settings()
+    }
+
+    /// Where agents work that have no place of their own.
+    pub fn workspace(&self) -> &Path {
+        &self.inner.workspace
     }
 
     /// The time, as this engine has it.
@@ -215,6 +218,11 @@ impl Engine {
     /// Where an agent works at this gate.
     pub(crate) fn workspace_of(&self, agent: &AgentName) -> &Path {
         self.inner.workspaces.get(agent).unwrap_or(&self.inner.workspace)
+    }
+
+    /// Where agents work at this gate.
+    pub(crate) fn workspaces(&self) -> impl Iterator<Item = &Path> {
+        self.inner.workspaces.values().chain([&self.inner.workspace]).map(PathBuf::as_path)
     }
 
     /// Calls that this process sees through.
@@ -245,9 +253,20 @@ impl Engine {
             now: self.now(),
             workspace: self.workspace_of(&request.agent).to_owned(),
             operators: operators.iter().filter(may_approve).count(),
+            consent,
+            ..self.facts_of_gate()
+        }
+    }
+
+    /// What is true of this gate whoever asks, and whenever.
+    pub(crate) fn facts_of_gate(&self) -> Facts {
+        Facts {
+            now: 0,
+            workspace: PathBuf::new(),
+            operators: 0,
             egress: self.inner.surroundings.reaches_out(),
             ask_for: self.settings().ask_for,
-            consent,
+            consent: None,
             standing: Vec::new(),
             content: None,
         }

@@ -31,7 +31,8 @@ pub struct Explanation {
 impl Engine {
     /// The decision for a request, with its trace. Runs nothing and records nothing.
     pub async fn explain(&self, request: &Request) -> Result<Explanation, EngineError> {
-        let policy = self.inner.policy.hash();
+        let engine = self.anew();
+        let policy = engine.policy().hash();
         let nothing = Explanation {
             verdict: "deny",
             tool: request.tool.clone(),
@@ -41,7 +42,7 @@ impl Engine {
             trace: Vec::new(),
             policy,
         };
-        let admitted = match self.admit(CallId::from_random([0; 16]), request) {
+        let admitted = match engine.admit(CallId::from_random([0; 16]), request) {
             Ok(admitted) => admitted,
             Err(reason) => {
                 let layer = match reason.code {
@@ -53,12 +54,13 @@ impl Engine {
             }
         };
         let operators = self.inner.store.operators().await?;
-        let ruling = self.rule(request, &admitted, &operators).await?.ruling;
+        let ruling = engine.rule(request, &admitted, &operators).await?.ruling;
         let mut explanation =
             Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
         if !matches!(ruling.verdict, Verdict::Deny(_)) {
-            let hooks = self.settings().hooks.iter();
-            let hooks = hooks.filter(|hook| hook.hears(HookTime::Before, &admitted.tool.name));
+            let settings = engine.settings();
+            let hooks =
+                settings.hooks.iter().filter(|hook| hook.hears(HookTime::Before, &admitted.tool.name));
             explanation.trace.extend(hooks.map(|hook| {
                 let why = format!("hook `{}` would be heard, and can ask or deny", hook.name);
                 Step { layer: "hook", says: "-", why }

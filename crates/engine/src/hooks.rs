@@ -123,13 +123,13 @@ impl Engine {
         self.inner.hooks.set(hooks).is_ok()
     }
 
-    fn hooks(&self) -> impl Iterator<Item = &Arc<dyn Hook>> {
-        self.inner.configured_hooks.iter().chain(self.inner.hooks.get().into_iter().flatten())
+    fn hooks(&self) -> Vec<Arc<dyn Hook>> {
+        self.snapshot().hooks.iter().chain(self.inner.hooks.get().into_iter().flatten()).cloned().collect()
     }
 
     /// Whether any hook is heard about calls of this tool.
     pub(crate) fn is_heard(&self, time: HookTime, tool: &ToolName) -> bool {
-        self.hooks().any(|hook| hears(hook.as_ref(), time, tool))
+        self.hooks().iter().any(|hook| hears(hook.as_ref(), time, tool))
     }
 
     /// A verdict after the hooks had their say, and the trace with it. Whose turn it is was seen to before.
@@ -140,7 +140,8 @@ impl Engine {
         mut verdict: Verdict,
         mut trace: Value,
     ) -> Result<(Verdict, Value), EngineError> {
-        if self.hooks().next().is_none() || matches!(verdict, Verdict::Deny(_)) {
+        let hooks = self.hooks();
+        if hooks.is_empty() || matches!(verdict, Verdict::Deny(_)) {
             return Ok((verdict, trace));
         }
         let proposed = Proposed {
@@ -151,7 +152,7 @@ impl Engine {
             action: admitted.facets.action.clone(),
             arguments: request.arguments.clone(),
         };
-        for hook in self.hooks().filter(|hook| hears(hook.as_ref(), HookTime::Before, &proposed.tool)) {
+        for hook in hooks.iter().filter(|hook| hears(hook.as_ref(), HookTime::Before, &proposed.tool)) {
             let name = hook.name();
             let reason = match heard(name, || hook.before(&proposed)).await {
                 Ok(Objection::None) => {
@@ -207,7 +208,7 @@ impl Engine {
         let Some(_place) = self.wait_for_place(&case.agent).await else {
             return withheld(ran, no_place());
         };
-        for hook in self.hooks().filter(|hook| hears(hook.as_ref(), HookTime::After, &case.tool)) {
+        for hook in self.hooks().iter().filter(|hook| hears(hook.as_ref(), HookTime::After, &case.tool)) {
             let name = hook.name();
             let reason = match heard(name, || hook.after(&finished, &ran.output)).await {
                 Ok(Remark::None) => continue,

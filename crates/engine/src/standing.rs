@@ -8,7 +8,7 @@ use std::time::Duration;
 use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
 use policy::{Admitted, Question, Ruling, Standing, Verdict, decide};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use store::{
     About, AnswerError, ApprovalRow, ApprovalState, FindError, NewApproval, NewEscalation, NewStanding,
     OperatorRow, Revocation, RevokeError, Seal,
@@ -21,6 +21,7 @@ use crate::approve::{AnswerRefused, shown_call};
 use crate::call::random_bytes;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::in_force::Snapshot;
 use crate::operator::Credential;
 use crate::request::Request;
 use crate::seal::{Bound, NotInForce};
@@ -97,6 +98,8 @@ pub(crate) struct Ruled {
     /// The earlier answers that were looked at. It is these that are proved when the call begins, not what the store says
     /// by then.
     pub(crate) standing: Vec<ApprovalRow>,
+    /// What the shadow would have said, where that is worth a word.
+    pub(crate) shadow: Option<Value>,
 }
 
 impl Engine {
@@ -105,12 +108,20 @@ impl Engine {
     ///
     /// ATTACK(policy-restored): for good. What had ended would else be good again as soon as the old policy is.
     pub(crate) async fn come_into_force(&self, agent: &AgentName) -> Result<(), EngineError> {
-        let place = place_of(self.workspace_of(agent));
-        let in_force = || self.inner.in_force_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end_standing_of_others(&self.snapshot(), place_of(self.workspace_of(agent))).await
+    }
+
+    /// The same for one place and one policy, if it was not done yet.
+    pub(crate) async fn end_standing_of_others(
+        &self,
+        snapshot: &Snapshot,
+        place: Digest,
+    ) -> Result<(), EngineError> {
+        let in_force = || snapshot.in_force_at.lock().unwrap_or_else(PoisonError::into_inner);
         if in_force().contains(&place) {
             return Ok(());
         }
-        self.inner.store.end_standing_of_others(place, self.inner.policy.hash(), self.now()).await?;
+        self.inner.store.end_standing_of_others(place, snapshot.policy.hash(), self.now()).await?;
         in_force().insert(place);
         Ok(())
     }
@@ -125,7 +136,7 @@ impl Engine {
         let scope = approval.standing.as_ref().map_or(Scope::Once, |standing| standing.scope);
         let covers = offer(&approval, scope).unwrap_or_default();
         let (shown_arguments, command) = shown_call(&approval);
-        let other_policy = approval.policy != self.inner.policy.hash();
+        let other_policy = approval.policy != self.policy().hash();
         ShownStanding { approval, covers, shown_arguments, command, other_policy }
     }
 
@@ -148,18 +159,18 @@ impl Engine {
 
     /// The operators who want a call, as far as that is known: whoever makes it, and for whom its agent works.
     pub(crate) fn proposers_of(&self, request: &Request) -> BTreeSet<OperatorName> {
-        request.proposer.iter().chain(self.works_for(&request.agent)).cloned().collect()
+        request.proposer.clone().into_iter().chain(self.works_for(&request.agent)).collect()
     }
 
     /// The same, of a call that was asked about. None of them answers.
     pub(crate) fn proposers_about(&self, row: &ApprovalRow) -> BTreeSet<OperatorName> {
         let known = row.about.as_ref().and_then(|about| about.proposer.as_ref());
-        known.into_iter().chain(self.works_for(&row.agent)).cloned().collect()
+        known.cloned().into_iter().chain(self.works_for(&row.agent)).collect()
     }
 
     /// The operator for whom an agent works.
-    fn works_for(&self, agent: &AgentName) -> Option<&OperatorName> {
-        self.settings().agents.get(agent).and_then(|agent| agent.operator.as_ref())
+    fn works_for(&self, agent: &AgentName) -> Option<OperatorName> {
+        self.settings().agents.get(agent).and_then(|agent| agent.operator.clone())
     }
 
     /// Decides a call that nobody was asked about yet. An earlier yes is looked for only where people would be asked; with
@@ -171,21 +182,26 @@ impl Engine {
         operators: &[OperatorRow],
     ) -> Result<Ruled, EngineError> {
         let mut facts = self.facts(request, None, operators);
-        let ruling = decide(call, &facts, &self.inner.policy);
+        let policy = self.policy();
+        let ruling = decide(call, &facts, &policy);
+        // Before anybody's earlier yes: that was given under the policy in force.
+        let shadow = self.shadow_of_ruled(request, &ruling, operators).await;
         if !matches!(ruling.verdict, Verdict::Ask(_)) {
-            return Ok(Ruled { ruling, seal: None, standing: Vec::new() });
+            return Ok(Ruled { ruling, seal: None, standing: Vec::new(), shadow });
         }
         let standing = self.standing_for(call, request, facts.now).await?;
         facts.standing = standing.iter().cloned().filter_map(as_fact).collect();
         if facts.standing.is_empty() {
-            return Ok(Ruled { ruling, seal: None, standing });
+            return Ok(Ruled { ruling, seal: None, standing, shadow });
         }
         // What cannot be bound is covered by nothing, and the question says why.
-        let Ok(seal) = self.bind(request).await else { return Ok(Ruled { ruling, seal: None, standing }) };
+        let Ok(seal) = self.bind(request).await else {
+            return Ok(Ruled { ruling, seal: None, standing, shadow });
+        };
         let operands = seal.as_ref().map(|seal| seal.operands.digest());
         facts.content = content_of(seal.as_ref());
         let call = Admitted { operands, ..call.clone() };
-        Ok(Ruled { ruling: decide(&call, &facts, &self.inner.policy), seal, standing })
+        Ok(Ruled { ruling: decide(&call, &facts, &policy), seal, standing, shadow })
     }
 
     /// Puts in force what was sealed for a call under an earlier yes, once nobody else works in its workspace.
@@ -254,7 +270,8 @@ impl Engine {
             content,
             proposer,
         };
-        let steps = &self.settings().asking.escalation;
+        let settings = self.settings();
+        let steps = &settings.asking.escalation;
         Ok(Ok(NewApproval {
             id: ApprovalId::from_random(random_bytes()?),
             why: question.why,
@@ -300,7 +317,7 @@ impl Engine {
 }
 
 /// By which a workspace is known.
-fn place_of(workspace: &Path) -> Digest {
+pub(crate) fn place_of(workspace: &Path) -> Digest {
     Digest::of(workspace.as_os_str().as_encoded_bytes())
 }
 

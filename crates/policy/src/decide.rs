@@ -5,7 +5,7 @@ use contract::{
     TrustLabel,
 };
 
-use crate::cedar::{CedarEffect, CedarRule, CedarSays, Shown};
+use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Shown};
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
@@ -46,8 +46,14 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
 const CEDAR_HINT: &str = "whoever runs this gate can change that: the rule that is named stands under `policy` in toolgate.yaml, or in a file named there";
 
 /// What one rule in Cedar says about a call of such an agent, at this moment.
-pub fn cedar_says(rule: &CedarRule, call: &Admitted, agent: &Agent, now: i64) -> CedarSays {
-    match Shown::of(call, agent, now) {
+pub fn cedar_says(
+    rule: &CedarRule,
+    call: &Admitted,
+    agent: &Agent,
+    now: i64,
+    types: &ArgumentTypes,
+) -> CedarSays {
+    match Shown::of(call, agent, now, types) {
         Ok(shown) => shown.to(rule),
         Err(why) => CedarSays::Fails(why),
     }
@@ -348,7 +354,7 @@ impl<'a> Hearing<'a> {
         if rules.is_empty() {
             return Ok(());
         }
-        let shown = Shown::of(call, agent, self.facts.now);
+        let shown = Shown::of(call, agent, self.facts.now, &self.settings.argument_types);
         let mut matching = 0_usize;
         for rule in &rules {
             let says = match &shown {
@@ -549,15 +555,32 @@ fn most_egress(git: Git) -> EgressClass {
 
 /// The table of the first ten minutes: what is free for an agent that asks for what cannot be undone.
 fn default_for(action: &Action, call: &Admitted) -> Default {
-    let inside = call.facets.egress == EgressClass::None;
-    match action.as_str() {
-        "code:read" | "code:write" | "code:create" | "code:refactor" | "docs:write" | "test:write"
-        | "test:run" | "exec:inspect" | "exec:build" | "exec:code" | "vcs:read" | "vcs:commit"
-        | "vcs:branch" | "memory:read" | "memory:write" | "db:query" | "web:read"
-            if inside || call.facets.egress == EgressClass::ReadOnly =>
-        {
-            Default::Free
-        }
-        _ => Default::Ask,
+    match is_free(action.as_str()) && call.facets.egress <= EgressClass::ReadOnly {
+        true => Default::Free,
+        false => Default::Ask,
     }
+}
+
+/// Whether an action is free by default, where it changes nothing outside.
+pub(crate) fn is_free(action: &str) -> bool {
+    matches!(
+        action,
+        "code:read"
+            | "code:write"
+            | "code:create"
+            | "code:refactor"
+            | "docs:write"
+            | "test:write"
+            | "test:run"
+            | "exec:inspect"
+            | "exec:build"
+            | "exec:code"
+            | "vcs:read"
+            | "vcs:commit"
+            | "vcs:branch"
+            | "memory:read"
+            | "memory:write"
+            | "db:query"
+            | "web:read"
+    )
 }

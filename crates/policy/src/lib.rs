@@ -17,6 +17,8 @@ mod hint;
 mod hook;
 mod index;
 mod level;
+mod lint;
+mod past;
 mod places;
 mod preset;
 mod rates;
@@ -30,7 +32,10 @@ mod standing;
 mod verdict;
 mod wildcard;
 
-pub use cedar::{CedarEffect, CedarProblem, CedarRule, CedarSays, Named, Reads};
+pub use cedar::{
+    ArgumentTypes, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, CedarSchema, CedarTool,
+    Checked, Kind, Member, Named, Reads,
+};
 pub use decide::{cedar_says, decide, layer_of};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
@@ -41,6 +46,11 @@ pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};
 pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
+pub use lint::{Finding, FindingKind, lint};
+pub use past::{
+    Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
+    Simulation, Tally, Word, answer, compare, simulate,
+};
 pub use preset::Preset;
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};

@@ -155,6 +155,11 @@ impl ArgumentPath {
         self.0.iter().try_fold(arguments, |value, name| value.as_object()?.get(name))
     }
 
+    /// The argument itself.
+    pub(crate) fn first(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
+    }
+
     fn last(&self) -> &str {
         self.0.last().map_or("", String::as_str)
     }

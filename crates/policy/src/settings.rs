@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use contract::{
     Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName, RoleName,
@@ -11,7 +12,7 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::cedar::{CedarIndex, CedarRule};
+use crate::cedar::{ArgumentTypes, CedarIndex, CedarRule};
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
@@ -36,6 +37,9 @@ pub struct Settings {
     /// Rules in Cedar, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cedar: Vec<CedarRule>,
+    /// What those are shown of the arguments of tools. Contracts have hashes of their own, so this is no part of the policy's.
+    #[serde(skip)]
+    pub argument_types: ArgumentTypes,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
     /// Categories that nothing here can run as the configuration asks, and why.
@@ -70,6 +74,7 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             rules: Vec::new(),
             cedar: Vec::new(),
+            argument_types: ArgumentTypes::default(),
             disabled: Vec::new(),
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
@@ -227,7 +232,7 @@ impl Default for FileSettings {
 /// not for every call.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    settings: Settings,
+    settings: Arc<Settings>,
     hash: Digest,
     index: RuleIndex,
     cedar: CedarIndex,
@@ -239,7 +244,7 @@ impl Policy {
         let hash = settings.hash()?;
         let index = RuleIndex::of(&settings.rules);
         let cedar = CedarIndex::of(&settings.cedar);
-        Ok(Policy { settings, hash, index, cedar })
+        Ok(Policy { settings: Arc::new(settings), hash, index, cedar })
     }
 
     /// The rules about a tool, in order.
@@ -256,6 +261,11 @@ impl Policy {
     /// What decides.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The same, for whoever outlives it.
+    pub fn shared_settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings)
     }
 
     /// What names it.

@@ -14,8 +14,8 @@ use contract::{
     Target, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, CedarRule, CedarSays, Command, Facets, Facts, GrantLimits, Named, Policy, Reads, Ruling,
-    Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
+    Admitted, Agent, ArgumentTypes, CedarRule, CedarSays, Command, Facets, Facts, GrantLimits, Named, Policy,
+    Reads, Ruling, Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -98,7 +98,7 @@ fn denied(text: &str, call: &Admitted) -> (Code, String) {
 }
 
 fn says(text: &str, call: &Admitted) -> CedarSays {
-    cedar_says(&rules(text)[0], call, &Agent::default(), 0)
+    cedar_says(&rules(text)[0], call, &Agent::default(), 0, &ArgumentTypes::default())
 }
 
 #[test]
@@ -192,7 +192,10 @@ fn rules_see_the_agent_the_action_the_tool_and_the_moment() {
     }
     let elevated = Agent { level: Level::Elevated, ..Agent::default() };
     let text = "forbid (principal, action, resource) when { principal.level == \"elevated\" };";
-    assert_eq!(cedar_says(&rules(text)[0], &seen, &elevated, 0), CedarSays::Matches);
+    assert_eq!(
+        cedar_says(&rules(text)[0], &seen, &elevated, 0, &ArgumentTypes::default()),
+        CedarSays::Matches
+    );
 }
 
 #[test]
@@ -324,7 +327,7 @@ proptest! {
         let mut expected = Vec::new();
         let agent = Agent { autonomy: Autonomy::Full, ..Agent::default() };
         for (rule, (.., asks)) in rules(&text).iter().zip(&scopes) {
-            match cedar_says(rule, &call, &agent, 0) {
+            match cedar_says(rule, &call, &agent, 0, &ArgumentTypes::default()) {
                 CedarSays::Nothing => {}
                 CedarSays::Matches if *asks => expected.push(("ask", rule.place.clone())),
                 CedarSays::Matches | CedarSays::Fails(_) => {

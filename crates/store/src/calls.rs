@@ -452,7 +452,7 @@ pub(crate) fn hear_holder(answers: &mut Answers, keys: &Keys) -> Result<Option<C
 }
 
 /// Writes the call, and the ledger entries that tell of it.
-async fn plan(
+pub(crate) async fn plan(
     write: &mut Write<'_>,
     keys: &Keys,
     call: &NewCall,

@@ -22,6 +22,7 @@ mod people;
 mod private;
 mod reading;
 mod records;
+mod reload;
 mod rules;
 mod seal_races;
 mod seal_words;
@@ -64,5 +65,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("crashes", crashes::cases()),
         ("private", private::cases()),
         ("records", records::cases()),
+        ("reload", reload::cases()),
     ]
 }

@@ -1,8 +1,9 @@
 //! A gate in a process of its own, and a client that talks to it as any program could: by bytes.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use contract::AgentName;
@@ -61,8 +62,22 @@ impl Visitor {
     fn greet_as(stand: &Stand<'_>, settings: &str) -> Try<Visitor> {
         let arguments =
             [GATE_ARGUMENT.into(), stand.home().into(), stand.workspace.clone().into(), settings.into()];
-        let mut child =
-            command_of(&stand.bench.tool, &arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        Visitor::meet(&mut command_of(&stand.bench.tool, &arguments))
+    }
+
+    /// The same at the gate that is shipped, with the environment of nobody in particular.
+    pub(crate) fn greet_shipped(stand: &Stand<'_>, agent: &str, more: &[OsString]) -> Try<Visitor> {
+        let shipped = stand.bench.settings.shipped.as_ref().ok_or("`toolgate` is not built")?;
+        let mut arguments: Vec<OsString> =
+            ["mcp", "--agent", agent, "--wait", "0"].map(OsString::from).into();
+        arguments.extend_from_slice(more);
+        let mut command = command_of(shipped, &arguments);
+        command.env_clear().env("PATH", jail::DEFAULT_PATH).env("TOOLGATE_HOME", stand.home());
+        Visitor::meet(command.current_dir(&stand.workspace).stderr(Stdio::null()))
+    }
+
+    fn meet(command: &mut Command) -> Try<Visitor> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().ok_or("the gate has no output")?);
         let mut visitor = Visitor { child, input, output };

@@ -79,7 +79,7 @@ pub(crate) enum Source {
 /// DECISION(0006): never one that merely lies in the current directory. That is the workspace, and
 /// whoever wrote it, an agent or the author of a cloned repository, would decide what agents may do.
 pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
-    if let Some(path) = named.map(Path::to_owned).or_else(environment::config_file) {
+    if let Some(path) = chosen(named) {
         return load_file(&path);
     }
     let own = environment::state_folder().map(|folder| folder.join(FILE_NAME));
@@ -100,6 +100,16 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
         loaded.warnings.push(warning);
     }
     Ok(loaded)
+}
+
+/// Where the configuration is, or would be.
+pub(crate) fn place(named: Option<&Path>) -> Option<PathBuf> {
+    chosen(named).or_else(|| environment::state_folder().map(|folder| folder.join(FILE_NAME)))
+}
+
+/// The file that somebody has chosen.
+fn chosen(named: Option<&Path>) -> Option<PathBuf> {
+    named.map(Path::to_owned).or_else(environment::config_file)
 }
 
 /// Files in the state folder that somebody may take for the configuration.
@@ -136,7 +146,12 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// The content of a file that decides.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    read_with_owner(path).map(|(bytes, _)| bytes)
+}
+
+/// The same, and whose it is.
+pub(super) fn read_with_owner(path: &Path) -> Result<(Vec<u8>, u32), LoadError> {
     let unreadable = |source| LoadError::Unreadable { file: name_of(path), source };
     // Opening a named pipe would wait for a writer.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
@@ -155,7 +170,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(LoadError::TooLarge { file: name_of(path) });
     }
-    Ok(bytes)
+    Ok((bytes, metadata.uid()))
 }
 
 /// What decides must not be written by whoever likes to: in `/tmp`, the file found could be anybody's.

@@ -7,8 +7,10 @@ mod at;
 mod environment;
 mod file;
 mod load;
+mod look;
 mod meaning;
 mod problem;
+mod rule_schema;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -19,7 +21,9 @@ mod written;
 pub(crate) use environment::{
     config_file, home_is_named, host, log_filter, operator_key, secret_in, state_folder, store_in, store_url,
 };
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of};
-pub(crate) use meaning::{Meaning, Records};
+pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read};
+pub(crate) use look::Look;
+pub(crate) use meaning::{Meaning, Records, WhileRunning};
+pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;
 pub(crate) use written::Written;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use contract::{Autonomy, Category, Level};
+use engine::OnBadReload;
 use policy::{FileSystem, Git, HookTime, Network, Preset, Seniority, Terminal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
@@ -211,6 +212,8 @@ words! {
     ExpectWord: Expect {
         "forbid" => Expect::Forbid, "ask" => Expect::Ask, "nothing" => Expect::Nothing,
     }
+    /// What becomes of calls when a new policy cannot be had.
+    OnBadReloadWord: OnBadReload { "refuse" => OnBadReload::Refuse, "keep" => OnBadReload::Keep }
     /// When a hook is heard.
     HookTimeWord: HookTime {
         "before" => HookTime::Before, "after" => HookTime::After, "both" => HookTime::Both,

@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
 use contract::{AgentName, Digest};
 use engine::{Credential, Engine};
 use serde_json::json;
+use server::TokenBook;
 
 use super::open::{Gate, agent};
 use super::{CODE_DONE, Trouble};
@@ -38,7 +40,8 @@ enum Command {
 
 pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
     let opened = arguments.gate.open_for_people().await?;
-    let agents = &opened.engine.settings().agents;
+    let settings = opened.engine.settings();
+    let agents = &settings.agents;
     match &arguments.command {
         Command::List if arguments.gate.json => {
             talk::json(agents);
@@ -78,8 +81,28 @@ fn token_of(home: &Path, name: &AgentName) -> Result<Credential, Trouble> {
     Ok(Credential::load_or_create_at(&folder.join(format!("{name}.token")))?)
 }
 
+/// The tokens of the agents that are configured, as long as they are.
+#[derive(Default)]
+pub(crate) struct LiveTokens(RwLock<HashMap<Digest, AgentName>>);
+
+impl LiveTokens {
+    /// Those of the agents that are in force now.
+    pub(crate) fn refresh(&self, engine: &Engine, home: &Path) -> Result<(), Trouble> {
+        let tokens = tokens(engine, home)?;
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = tokens;
+        Ok(())
+    }
+}
+
+impl TokenBook for LiveTokens {
+    fn agent_of(&self, token: Digest) -> Option<AgentName> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&token).cloned()
+    }
+}
+
 /// The tokens of the agents that are configured.
-pub(crate) fn tokens(engine: &Engine, home: &Path) -> Result<HashMap<Digest, AgentName>, Trouble> {
-    let names = engine.settings().agents.keys();
+fn tokens(engine: &Engine, home: &Path) -> Result<HashMap<Digest, AgentName>, Trouble> {
+    let settings = engine.settings();
+    let names = settings.agents.keys();
     names.map(|name| Ok((token_of(home, name)?.digest(), name.clone()))).collect()
 }

@@ -177,6 +177,7 @@ fn line_of(entry: &LedgerEntry) -> String {
             format!("{status}{}", reason().map(|code| format!(" ({code})")).unwrap_or_default())
         }),
         of("state").map(|state| format!("→ {state}")),
+        super::policy::said_of(entry),
         of("approval").map(|id| format!("approval {}", short(id))),
         of("agent").map(|agent| format!("agent {agent}")),
     ];

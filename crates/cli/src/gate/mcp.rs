@@ -1,6 +1,7 @@
 //! `toolgate mcp`: the gate as an MCP server on standard input and output.
 
 use clap::Args;
+use tokio_util::sync::CancellationToken;
 
 use super::call::patience;
 use super::open::{Gate, agent};
@@ -28,13 +29,16 @@ pub(crate) struct McpArguments {
 
 pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
     let agent = agent(&arguments.agent)?;
-    let opened = arguments.gate.open().await?;
+    let (opened, running) = arguments.gate.open_to_stay().await?;
     if !opened.engine.settings().agents.contains_key(&agent) {
         let error = anyhow::anyhow!("there is no agent `{agent}`");
         return Err(Trouble::from(error).with_hint("`toolgate agents list` shows who there is"));
     }
     opened.engine.keep_recovering();
     let patience = patience(&opened.engine, arguments.wait, 3600);
-    server::serve_stdio(opened.engine, agent, patience).await?;
+    let following = running.follow(opened.engine.clone(), None, CancellationToken::new())?;
+    let served = server::serve_stdio(opened.engine, agent, patience).await;
+    following.abort();
+    served?;
     Ok(CODE_DONE)
 }

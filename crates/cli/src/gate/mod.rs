@@ -13,9 +13,12 @@ mod mcp;
 mod open;
 mod operators;
 mod person;
+mod policy;
 mod port;
 mod private;
 mod receipt;
+mod reload;
+mod replay;
 mod tools;
 mod up;
 
@@ -32,8 +35,10 @@ pub(crate) use explain::{ExplainArguments, explain};
 pub(crate) use ledger::{LedgerArguments, ledger};
 pub(crate) use mcp::{McpArguments, mcp};
 pub(crate) use operators::{OperatorsArguments, operators};
+pub(crate) use policy::{PolicyArguments, policy};
 pub(crate) use private::{EraseArguments, RevealArguments, erase, reveal};
 pub(crate) use receipt::{ReceiptArguments, receipt};
+pub(crate) use replay::{ReplayArguments, replay};
 pub(crate) use tools::{ToolsArguments, tools};
 pub(crate) use up::{UpArguments, up};
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use contract::AgentName;
-use engine::{Clock, Engine, OpenError, Options};
+use engine::{Cause, Clock, Engine, OpenError, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
 use tools::Surroundings;
 
 use super::Trouble;
+use super::reload::{Read, Running, Unread, tell_of_shadow};
 use crate::config::{self, Meaning, Records, Source};
 use crate::{talk, way_out};
 
@@ -50,8 +51,24 @@ const ASIDE: &str = "/usr";
 impl Gate {
     /// Opens the gate for the current directory.
     pub(crate) async fn open(&self) -> Result<Opened, Trouble> {
+        let read = Read::once(self.config.as_deref()).map_err(unread)?;
+        Ok(self.open_here(read).await?.0)
+    }
+
+    /// The same for a gate that goes on running: with what it follows, and with an entry in the ledger.
+    pub(crate) async fn open_to_stay(&self) -> Result<(Opened, Running), Trouble> {
+        let read = Read::now(self.config.as_deref()).map_err(unread)?;
+        let source = read.source();
+        let (opened, running) = self.open_here(read).await?;
+        opened.engine.tell_policy(&source).await?;
+        Ok((opened, running))
+    }
+
+    async fn open_here(&self, read: Read) -> Result<(Opened, Running), Trouble> {
         let home = place_of_home()?;
-        let (meaning, config) = self.meaning()?;
+        read.loaded.warnings.iter().for_each(|warning| talk::warning(warning));
+        let meaning = read.loaded.meaning.clone();
+        let config = file_of(&read.loaded.source);
         let store = self.store_url(&home, &meaning)?;
         let here = std::env::current_dir().context("there is no current directory")?;
         let here = here.canonicalize().context("cannot find the workspace")?;
@@ -59,7 +76,16 @@ impl Gate {
         keep_apart(&home, Some(&here), &meaning, &store, config.as_deref())?;
         make_home(&home)?;
         keep_apart(&home, Some(&here), &meaning, &store, config.as_deref())?;
-        open_with(&home, &here, meaning, store).await
+        let running = Running::began(self, &home, &here, &store, &read);
+        let opened = open_with(&home, &here, meaning, store).await?;
+        match &read.shadow {
+            Some(Ok(shadow)) => {
+                opened.engine.set_shadow(Some(shadow.meaning.settings_in(&here).0)).await?;
+            }
+            Some(Err(why)) => tell_of_shadow(&opened.engine, why, &read.source(), Cause::Start).await,
+            None => {}
+        }
+        Ok((opened, running))
     }
 
     /// The same for people who decide or look, wherever they are: nothing is run in the directory they stand in, so it may
@@ -97,14 +123,11 @@ impl Gate {
     fn meaning(&self) -> Result<(Meaning, Option<PathBuf>), Trouble> {
         let loaded = config::load(self.config.as_deref())?;
         loaded.warnings.iter().for_each(|warning| talk::warning(warning));
-        let file = match loaded.source {
-            Source::File(file) => Some(file),
-            Source::BuiltIn => None,
-        };
+        let file = file_of(&loaded.source);
         Ok((loaded.meaning, file))
     }
 
-    fn store_url(&self, home: &Path, meaning: &Meaning) -> Result<String, Trouble> {
+    pub(super) fn store_url(&self, home: &Path, meaning: &Meaning) -> Result<String, Trouble> {
         if let Some(url) = self.store.clone().or_else(config::store_url) {
             return Ok(url);
         }
@@ -199,8 +222,22 @@ fn hint_for(error: &OpenError) -> Option<&'static str> {
     }
 }
 
+fn unread(unread: Unread) -> anyhow::Error {
+    match unread {
+        Unread::Changing => anyhow!("the configuration changes while it is read"),
+        Unread::Bad(why) => anyhow!("{why}"),
+    }
+}
+
+fn file_of(source: &Source) -> Option<PathBuf> {
+    match source {
+        Source::File(file) => Some(file.clone()),
+        Source::BuiltIn => None,
+    }
+}
+
 /// What decides and what remembers must not be where agents write: in the workspace here, if there is one, or another.
-fn keep_apart(
+pub(super) fn keep_apart(
     home: &Path,
     here: Option<&Path>,
     meaning: &Meaning,
@@ -212,7 +249,12 @@ fn keep_apart(
     let config = config.map(|file| ("the configuration", file));
     // ATTACK(planted-hook): a program that an agent can write would decide about the agent.
     let hooks = meaning.settings.hooks.iter().map(|hook| ("the hook", hook.command.as_path()));
-    let ours = [Some(("Toolgate's home", home)), store, config].into_iter().flatten().chain(hooks);
+    // ATTACK(planted-rules): nor is a file of rules taken from where an agent writes; it would be, a second later.
+    let running = &meaning.while_running;
+    let rules = running.files.iter().map(|file| ("the file of rules", file.as_path()));
+    let shadow = running.shadow.iter().map(|file| ("the shadow", file.as_path()));
+    let ours = [Some(("Toolgate's home", home)), store, config].into_iter().flatten();
+    let ours = ours.chain(hooks).chain(rules).chain(shadow);
     let workspaces: Vec<PathBuf> =
         meaning.workspaces.values().map(|path| real(path)).chain(here.map(Path::to_owned)).collect();
     if workspaces.iter().any(|workspace| workspace.parent().is_none()) {

@@ -15,7 +15,7 @@ use server::{HttpError, HttpOptions, HttpReady, link_socket, serve_http};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::agents::tokens;
+use super::agents::LiveTokens;
 use super::open::{Gate, home};
 use super::person::lost;
 use super::port::holder_of;
@@ -50,17 +50,20 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     if arguments.link {
         return new_link(&arguments);
     }
-    let opened = arguments.gate.open().await?;
+    let (opened, running) = arguments.gate.open_to_stay().await?;
     // The page answers as whoever opened it: without a credential there is nobody to open it.
     if let Some(trouble) = lost(opened.engine.local_operator()) {
         return Err(trouble);
     }
     opened.engine.keep_recovering();
     let shutdown = CancellationToken::new();
+    let tokens = Arc::new(LiveTokens::default());
+    tokens.refresh(&opened.engine, &opened.home)?;
+    let following = running.follow(opened.engine.clone(), Some(Arc::clone(&tokens)), shutdown.clone())?;
     let options = HttpOptions {
         listen: arguments.listen.unwrap_or(opened.listen),
         operator_credential: Credential::load_or_create(&opened.home)?,
-        agent_tokens: Arc::new(tokens(&opened.engine, &opened.home)?),
+        agent_tokens: tokens,
         home: Some(opened.home.clone()),
         shutdown: shutdown.clone(),
     };
@@ -78,6 +81,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     let served = serve_http(opened.engine, options, move |ready| announce(&ready, json)).await;
     stop_tending.cancel();
     let _ = tending.await;
+    following.abort();
     served.map_err(|error| in_use(error, &opened.home))?;
     Ok(CODE_DONE)
 }

@@ -17,5 +17,6 @@ mod ledger;
 mod people;
 mod place;
 mod private;
+mod reload;
 mod telling;
 mod up;

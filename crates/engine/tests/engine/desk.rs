@@ -62,7 +62,7 @@ impl Desk {
 
     /// Another gate with the same home and configuration.
     pub(crate) async fn beside(&self) -> Engine {
-        open(self.home.path(), self.engine.settings().clone(), &self.seen).await
+        open(self.home.path(), (*self.engine.settings()).clone(), &self.seen).await
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallResult {

@@ -29,6 +29,10 @@ impl Gate for Engine {
         Duration::from_millis(u64::try_from(self.settings().asking.wait_for).unwrap_or_default())
     }
 
+    fn is_suspended(&self) -> bool {
+        Engine::is_suspended(self)
+    }
+
     fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>> {
         Box::pin(async move {
             let known = self.operator_of(credential).await.map_err(trouble)?;

@@ -28,6 +28,11 @@ pub trait Gate: Send + Sync {
     /// How long a waiting call blocks unless its caller says otherwise.
     fn patience(&self) -> Duration;
 
+    /// Whether no call begins, since nobody can tell what the policy is.
+    fn is_suspended(&self) -> bool {
+        false
+    }
+
     /// Whose credential it is.
     fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>>;
 

@@ -1,7 +1,10 @@
 //! The page where people decide. It is the same for everybody; what it shows, it asks for with the reader's session.
 
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+
+use super::app::App;
 
 const HTML: &str = include_str!("../../assets/console.html");
 const CSS: &str = include_str!("../../assets/console.css");
@@ -24,9 +27,10 @@ pub(super) async fn icon() -> Response {
     file("image/svg+xml", ICON)
 }
 
-/// That the gate answers, and nothing else about it.
-pub(super) async fn health() -> Response {
-    file("application/json", "{\"status\":\"ok\"}")
+/// That the gate answers, whether calls can begin, and nothing else about it.
+pub(super) async fn health(State(app): State<App>) -> Response {
+    let said = if app.gate.is_suspended() { "{\"status\":\"degraded\"}" } else { "{\"status\":\"ok\"}" };
+    file("application/json", said)
 }
 
 fn file(kind: &'static str, text: &'static str) -> Response {

@@ -33,5 +33,6 @@ pub(crate) use chain::{LAST, LastEntry, Tail, last_entry, last_of, stands};
 pub(crate) use dsse::sign as sign_receipt;
 pub(crate) use entry::{RECONCILED, SETTLED};
 pub(crate) use lists::{List, has_lists};
+pub(crate) use proof::entry_of;
 pub(crate) use told::{Told, told};
 pub(crate) use tree::Hash;

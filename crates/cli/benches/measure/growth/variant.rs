@@ -155,7 +155,7 @@ impl Variant {
     }
 }
 
-fn options(
+pub(crate) fn options(
     home: &std::path::Path,
     workspace: &std::path::Path,
     settings: Settings,

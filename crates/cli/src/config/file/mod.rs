@@ -27,7 +27,9 @@ pub(crate) use tools::{Bash, Filesystem, Http, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 
 use super::at::{At, Given};
-use super::word::{CategoryWord, CodeExecutionWord, FileSystemWord, GitWord, NetworkWord, TerminalWord};
+use super::word::{
+    CategoryWord, CodeExecutionWord, FileSystemWord, GitWord, NetworkWord, OnBadReloadWord, TerminalWord,
+};
 
 /// The configuration of Toolgate. Every key is optional; what is left out has the default that its description names.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -144,6 +146,13 @@ pub(crate) struct PolicyFile {
     /// Default: 1048576.
     #[serde(alias = "maxArguments")]
     pub(crate) max_arguments: Given<String>,
+    /// What becomes of calls when this file, or one that it names, changes while a gate runs and cannot come into force:
+    /// `refuse` lets none begin until it can, `keep` goes on with the last policy that could. Default: `refuse`.
+    #[serde(alias = "onBadReload")]
+    pub(crate) on_bad_reload: Given<OnBadReloadWord>,
+    /// A second, whole configuration that is decided beside this one, and only recorded: `toolgate policy shadow` shows where
+    /// it would have said something else. A relative path begins at this file. Default: none.
+    pub(crate) shadow: Given<String>,
 }
 
 /// How often tools may be called.

@@ -17,6 +17,7 @@ mod hooks;
 mod lifecycle;
 mod limits;
 mod rates;
+mod running;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +26,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest, show_hidden};
-use policy::{Agent, Overrides, Preset, Settings, ToolGlob};
+use policy::{Agent, ArgumentTypes, Overrides, Preset, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
+
+pub(crate) use running::WhileRunning;
 
 use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
@@ -65,6 +68,12 @@ pub(crate) struct Meaning {
     pub(crate) listen: SocketAddr,
     /// What was read and is not in force yet.
     pub(crate) kept: Value,
+    /// What a gate that runs needs to know.
+    pub(crate) while_running: WhileRunning,
+    /// How many examples of rules hold.
+    pub(crate) examples: usize,
+    /// Where rules stand that have none, and their names.
+    pub(crate) without_examples: Vec<(String, Option<String>)>,
 }
 
 /// What keeps the records.
@@ -105,6 +114,9 @@ impl Default for Meaning {
             store: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
             kept: json!({}),
+            while_running: WhileRunning::default(),
+            examples: 0,
+            without_examples: Vec::new(),
         }
     }
 }
@@ -178,6 +190,8 @@ struct Reader {
     actions: Actions,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    examples: usize,
+    without_examples: Vec<(String, Option<String>)>,
 }
 
 impl Reader {
@@ -190,6 +204,8 @@ impl Reader {
             actions: Actions::default(),
             problems: Vec::new(),
             warnings: Vec::new(),
+            examples: 0,
+            without_examples: Vec::new(),
         }
     }
 
@@ -208,6 +224,7 @@ impl Reader {
             levels: self.levels(tree),
             rules: self.rules(tree),
             cedar: Vec::new(),
+            argument_types: ArgumentTypes::default(),
             disabled: self.disabled(tree),
             unavailable,
             shell: self.shell(bash),
@@ -220,7 +237,7 @@ impl Reader {
             asking: self.asking(tree),
             hooks: self.hooks(tree),
         };
-        settings.cedar = self.cedar(tree, &settings);
+        self.cedar(tree, &mut settings, &custom_actions);
         self.keep_for_later(tree);
         Meaning {
             settings,
@@ -235,6 +252,9 @@ impl Reader {
             store: self.store(tree),
             listen: self.listen(tree),
             kept: limits::kept(tree),
+            while_running: self.while_running(tree),
+            examples: self.examples,
+            without_examples: std::mem::take(&mut self.without_examples),
         }
     }
 

@@ -1,0 +1,361 @@
+//! A gate that runs follows its configuration: when its files change, and when it is told to with a signal.
+//!
+//! It decides nothing: it reads, compares with what cannot change while a gate runs, and hands on what came of it.
+//!
+//! # Invariants
+//! - What is taken was the same in two looks, with a read between them: no half of a file, and no half of two.
+//! - Files are read with the checks of a start, and must be whose they were.
+//! - All of a configuration comes into force, or nothing of it.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use engine::{Cause, Engine, OnBadReload, PolicySource, ReplaceError};
+use policy::{EgressSettings, Settings};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::Trouble;
+use super::agents::LiveTokens;
+use super::open::{Gate, keep_apart};
+use crate::config::{self, Loaded, Look, Meaning, Source};
+use crate::talk;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often, and how soon again, files are read that change while they are.
+const MOST_READS: usize = 5;
+const READ_AGAIN: Duration = Duration::from_millis(50);
+
+/// A configuration as it was read, and the files that it was read from.
+pub(super) struct Read {
+    pub(super) loaded: Loaded,
+    /// What is decided beside it, or why that cannot be.
+    pub(super) shadow: Option<Result<Loaded, String>>,
+    pub(super) look: Look,
+    paths: Vec<PathBuf>,
+}
+
+impl Read {
+    /// Reads a configuration and all that it names, as it was at one moment.
+    pub(super) fn now(named: Option<&Path>) -> Result<Read, Unread> {
+        for _ in 0..MOST_READS {
+            let paths = Read::once(named)?.paths;
+            let before = Look::at(&paths);
+            let read = Read::once(named)?;
+            if read.paths == paths && read.look == before {
+                return Ok(read);
+            }
+            std::thread::sleep(READ_AGAIN);
+        }
+        Err(Unread::Changing)
+    }
+
+    /// The same at once, for a gate that follows nothing.
+    pub(super) fn once(named: Option<&Path>) -> Result<Read, Unread> {
+        let loaded = config::load(named).map_err(|error| Unread::Bad(told(error.into())))?;
+        let running = &loaded.meaning.while_running;
+        let shadow = running.shadow.as_deref().map(shadow);
+        let mut paths: Vec<PathBuf> = config::place(named).into_iter().collect();
+        paths.extend(running.files.iter().chain(&running.shadow).cloned());
+        if let Some(Ok(shadow)) = &shadow {
+            paths.extend(shadow.meaning.while_running.files.iter().cloned());
+        }
+        // After it was read; whoever calls has looked before.
+        let look = Look::at(&paths);
+        Ok(Read { loaded, shadow, look, paths })
+    }
+
+    /// For the record.
+    pub(super) fn source(&self) -> PolicySource {
+        match &self.loaded.source {
+            Source::File(path) => PolicySource { name: config::name_of(path), files: self.look.digest() },
+            Source::BuiltIn => PolicySource { name: "built in".to_owned(), files: None },
+        }
+    }
+}
+
+/// Why there is nothing to be taken.
+pub(super) enum Unread {
+    /// It is being written.
+    Changing,
+    /// It cannot be used, for this.
+    Bad(String),
+}
+
+fn shadow(file: &Path) -> Result<Loaded, String> {
+    let loaded = config::load_file(file).map_err(|error| told(error.into()))?;
+    match loaded.meaning.while_running.shadow {
+        None => Ok(loaded),
+        Some(_) => Err(format!("`{}` is a shadow, and has none itself", config::name_of(file))),
+    }
+}
+
+fn told(error: anyhow::Error) -> String {
+    format!("{error:#}")
+}
+
+/// What a gate was started with, and what it follows.
+pub(crate) struct Running {
+    gate: Gate,
+    home: PathBuf,
+    here: PathBuf,
+    store: String,
+    /// What was in force when the parts were made that last as long as the gate.
+    began: Meaning,
+    on_bad_reload: OnBadReload,
+    source: Source,
+    paths: Vec<PathBuf>,
+    in_force: Look,
+    /// What was last refused, so that it is not said again every second.
+    refused: Option<Look>,
+    /// The look before.
+    seen: Look,
+}
+
+impl Running {
+    pub(super) fn began(gate: &Gate, home: &Path, here: &Path, store: &str, read: &Read) -> Running {
+        Running {
+            gate: gate.clone(),
+            home: home.to_owned(),
+            here: here.to_owned(),
+            store: store.to_owned(),
+            began: read.loaded.meaning.clone(),
+            on_bad_reload: read.loaded.meaning.while_running.on_bad_reload,
+            source: read.loaded.source.clone(),
+            paths: read.paths.clone(),
+            in_force: read.look.clone(),
+            refused: None,
+            seen: read.look.clone(),
+        }
+    }
+
+    /// Follows the configuration until the gate ends.
+    pub(crate) fn follow(
+        mut self,
+        engine: Engine,
+        tokens: Option<Arc<LiveTokens>>,
+        ending: CancellationToken,
+    ) -> Result<tokio::task::JoinHandle<()>, Trouble> {
+        let mut hung_up = HangUps::listen()?;
+        Ok(tokio::spawn(async move {
+            loop {
+                let cause = tokio::select! {
+                    () = ending.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_EVERY) => Cause::Reload,
+                    said = hung_up.next() => match said {
+                        HangUp::TakeAnew => Cause::Signal,
+                        HangUp::TerminalGone => return ending.cancel(),
+                    },
+                };
+                if cause == Cause::Signal || self.is_due(&engine).await {
+                    self.take(&engine, cause).await;
+                    if let Some(tokens) = &tokens
+                        && let Err(trouble) = tokens.refresh(&engine, &self.home)
+                    {
+                        talk::warning(&format!("agents that are new have no token: {:#}", trouble.error));
+                    }
+                }
+            }
+        }))
+    }
+
+    /// Whether the files are others than those in force, and have been for two looks.
+    async fn is_due(&mut self, engine: &Engine) -> bool {
+        let paths = self.paths.clone();
+        let Ok(look) = tokio::task::spawn_blocking(move || Look::at(&paths)).await else { return false };
+        let is_still = look == self.seen;
+        let is_new = look != self.in_force || engine.is_suspended();
+        let due = is_still && is_new && self.refused.as_ref() != Some(&look);
+        self.seen = look;
+        due
+    }
+
+    /// Takes the configuration anew: all of it, or nothing.
+    async fn take(&mut self, engine: &Engine, cause: Cause) {
+        let named = self.gate.config.clone();
+        let read = tokio::task::spawn_blocking(move || Read::now(named.as_deref())).await;
+        let read = match read {
+            Ok(Ok(read)) => read,
+            // It is being written: the next look finds it. Whoever asked is told.
+            Ok(Err(Unread::Changing)) if cause == Cause::Reload => return,
+            Ok(Err(Unread::Changing)) => {
+                return self.refuse(engine, "its files change while they are read", cause).await;
+            }
+            Ok(Err(Unread::Bad(why))) => return self.refuse(engine, &why, cause).await,
+            Err(_) => return self.refuse(engine, "it could not be read", cause).await,
+        };
+        if let Err(why) = self.check(&read) {
+            return self.refuse(engine, &why, cause).await;
+        }
+        let (settings, warnings) = read.loaded.meaning.settings_in(&self.here);
+        read.loaded.warnings.iter().chain(&warnings).for_each(|warning| talk::warning(warning));
+        let shadow = match &read.shadow {
+            Some(Ok(shadow)) => Some(shadow.meaning.settings_in(&self.here).0),
+            Some(Err(why)) => {
+                tell_of_shadow(engine, why, &read.source(), cause).await;
+                None
+            }
+            None => None,
+        };
+        match engine.replace_policy(settings, shadow, &read.source(), cause).await {
+            Ok(policy) => talk::say(&format!("policy {policy} is in force ({cause})")),
+            Err(error @ ReplaceError::Settings(_)) => {
+                return self.refuse(engine, &told(error.into()), cause).await;
+            }
+            // Without a store no call begins either; the next look tries again.
+            Err(error @ ReplaceError::Store(_)) => return talk::warning(&told(error.into())),
+        }
+        self.on_bad_reload = read.loaded.meaning.while_running.on_bad_reload;
+        (self.source, self.paths, self.in_force) = (read.loaded.source, read.paths, read.look);
+        (self.seen, self.refused) = (self.in_force.clone(), None);
+    }
+
+    /// Whether a configuration can come into force while the gate runs.
+    fn check(&self, read: &Read) -> Result<(), String> {
+        let Loaded { source, meaning, .. } = &read.loaded;
+        if let (Source::File(path), Source::BuiltIn) = (&self.source, source) {
+            return Err(format!(
+                "`{}` is gone, and nothing falls back to the defaults",
+                config::name_of(path)
+            ));
+        }
+        if let Some(why) = read.look.changed_hands(&self.in_force) {
+            return Err(why);
+        }
+        let file = match source {
+            Source::File(path) => Some(path.as_path()),
+            Source::BuiltIn => None,
+        };
+        keep_apart(&self.home, Some(&self.here), meaning, &self.store, file)
+            .map_err(|trouble| told(trouble.error))?;
+        let store = self.gate.store_url(&self.home, meaning).map_err(|trouble| told(trouble.error))?;
+        let mut fixed = changed_for_good(&self.began, meaning);
+        fixed.extend((store != self.store).then_some("store"));
+        if fixed.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<String> = fixed.iter().map(|key| format!("`{key}`")).collect();
+        Err(format!("the gate has to be started anew for changes to {}", keys.join(", ")))
+    }
+
+    async fn refuse(&mut self, engine: &Engine, why: &str, cause: Cause) {
+        let calls = match self.on_bad_reload {
+            OnBadReload::Refuse => "calls are refused until it can",
+            OnBadReload::Keep => "the policy before stays in force",
+        };
+        let error = anyhow!("{why}")
+            .context(format!("the configuration has changed and cannot come into force; {calls}"));
+        let hint = "what is good again is taken by itself; `toolgate config check` says what is wrong, and `policy.on_bad_reload` what becomes of calls meanwhile";
+        talk::error(&error, Some(hint));
+        let paths = self.paths.clone();
+        let look = tokio::task::spawn_blocking(move || Look::at(&paths)).await.unwrap_or_default();
+        let name = match &self.source {
+            Source::File(path) => config::name_of(path),
+            Source::BuiltIn => "built in".to_owned(),
+        };
+        let source = PolicySource { name, files: look.digest() };
+        if let Err(error) = engine.reject_policy(why, &source, cause, self.on_bad_reload).await {
+            talk::warning(&format!("that is not on record: {:#}", anyhow::Error::from(error)));
+        }
+        (self.seen, self.refused) = (look.clone(), Some(look));
+    }
+}
+
+/// A shadow that cannot be used is told of, and harms nothing.
+pub(super) async fn tell_of_shadow(engine: &Engine, why: &str, source: &PolicySource, cause: Cause) {
+    talk::warning(&format!("nothing is decided beside the policy: {why}"));
+    if let Err(error) = engine.reject_shadow(why, source, cause).await {
+        talk::warning(&format!("that is not on record: {:#}", anyhow::Error::from(error)));
+    }
+}
+
+/// The keys that lasting parts of the gate were made from, and that say something else now.
+fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
+    // Whole, so that what is added to a meaning cannot be forgotten here.
+    let Meaning {
+        settings,
+        presets: _,
+        workspaces,
+        file_directories: _,
+        shell_directories: _,
+        backends,
+        timeouts,
+        lifecycle,
+        custom_actions: _,
+        store: _,
+        listen,
+        kept: _,
+        while_running: _,
+        examples: _,
+        without_examples: _,
+    } = began;
+    let Settings { files, egress, .. } = settings;
+    let EgressSettings {
+        allow: _,
+        by_category: _,
+        by_tool: _,
+        block: _,
+        ports: _,
+        private,
+        nameservers,
+        extra_roots,
+        credentials,
+        vault,
+        known_hosts,
+        known_hosts_file,
+        limits,
+        http,
+    } = egress;
+    let (new, out) = (&now.settings, &now.settings.egress);
+    let compared = [
+        ("agents.*.workspace", *workspaces == now.workspaces),
+        ("sandboxing", *backends == now.backends && *lifecycle == now.lifecycle),
+        ("timeout_seconds, timeout_ms", *timeouts == now.timeouts),
+        ("listen", *listen == now.listen),
+        ("tools.filesystem", *files == new.files),
+        ("tools.http", *http == out.http),
+        ("egress.private", *private == out.private),
+        ("egress.nameservers", *nameservers == out.nameservers),
+        ("egress.extra_roots", *extra_roots == out.extra_roots),
+        ("egress.credentials", *credentials == out.credentials),
+        ("egress.vault", *vault == out.vault),
+        ("egress.known_hosts", *known_hosts == out.known_hosts && *known_hosts_file == out.known_hosts_file),
+        ("egress.limits", *limits == out.limits),
+    ];
+    compared.into_iter().filter(|(_, is_same)| !is_same).map(|(key, _)| key).collect()
+}
+
+/// What a hang-up means.
+enum HangUp {
+    TakeAnew,
+    /// The terminal that the gate was started in is no more: it ends, as programs in a terminal do.
+    TerminalGone,
+}
+
+struct HangUps {
+    signal: Signal,
+    had_terminal: bool,
+}
+
+impl HangUps {
+    fn listen() -> Result<HangUps, Trouble> {
+        let had_terminal = std::io::stdin().is_terminal();
+        Ok(HangUps { signal: signal(SignalKind::hangup())?, had_terminal })
+    }
+
+    async fn next(&mut self) -> HangUp {
+        if self.signal.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+        if self.had_terminal && !std::io::stdin().is_terminal() {
+            HangUp::TerminalGone
+        } else {
+            HangUp::TakeAnew
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A policy that only records: what it would have said of a call, beside what was decided.
+//!
+//! It is handed copies, and hands back words for the trace. No verdict, no grant and no error of it leaves this file, it is
+//! asked nothing by people, and it counts against no limit.
+//!
+//! # Invariants
+//! - What a call becomes is decided before a word of the shadow is read, and by nothing in here.
+//! - A shadow that panics, or takes too long, is noted in the trace, and the call goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{CallId, Code, Digest, Reason};
+use policy::{Facts, Ruling, Step, Verdict, decide};
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::OperatorRow;
+use tokio::sync::Semaphore;
+
+use crate::batch::caught;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::in_force::Snapshot;
+use crate::request::Request;
+
+/// How long a call waits for its shadow.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// How many shadows are thought about at once, also those that nobody waits for any more.
+static PLACES: Semaphore = Semaphore::const_new(4);
+
+/// One answer of a policy, in words.
+struct Answer {
+    verdict: &'static str,
+    /// The layer that spoke against the call, or for it.
+    layer: &'static str,
+    why: String,
+    code: Option<Code>,
+}
+
+/// A step of the trace that tells where the shadow differs, or why nobody knows.
+#[derive(Serialize)]
+struct Told {
+    layer: &'static str,
+    says: &'static str,
+    why: String,
+    /// What was decided instead.
+    from: &'static str,
+    /// The shadow.
+    policy: Digest,
+    /// Which layer spoke: of the shadow, or where that allows, of the policy in force.
+    by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Code>,
+}
+
+impl Engine {
+    /// What the shadow makes of a call that the policy in force has decided. Nothing if it says the same.
+    pub(crate) async fn shadow_of_ruled(
+        &self,
+        request: &Request,
+        ruling: &Ruling,
+        operators: &[OperatorRow],
+    ) -> Option<Value> {
+        self.snapshot().shadow.as_ref()?;
+        self.shadow_beside(request, Answer::of(ruling), operators).await
+    }
+
+    /// The trace of a call that was not admitted, with what the shadow makes of it.
+    pub(crate) async fn shadow_of_refused(
+        &self,
+        request: &Request,
+        reason: &Reason,
+    ) -> Result<Value, EngineError> {
+        if self.snapshot().shadow.is_none() || reason.code == Code::PolicyUnreadable {
+            return Ok(json!([]));
+        }
+        let operators = self.inner.store.operators().await?;
+        Ok(with_shadow(json!([]), self.shadow_beside(request, Answer::refused(reason), &operators).await))
+    }
+
+    async fn shadow_beside(
+        &self,
+        request: &Request,
+        decided: Answer,
+        operators: &[OperatorRow],
+    ) -> Option<Value> {
+        let policy = Arc::clone(self.snapshot().shadow.as_ref()?);
+        let hash = policy.hash();
+        let engine = self.seeing(Arc::new(Snapshot::beside(policy)));
+        let (facts, request) = (engine.facts(request, None, operators), request.clone());
+        let unknown = |why: &str| Told {
+            layer: "shadow",
+            says: "-",
+            why: format!("it is not known what it would have said: {why}"),
+            from: decided.verdict,
+            policy: hash,
+            by: "-",
+            code: None,
+        };
+        // ATTACK(shadow-that-is-slow): it gets no more of the gate than these places, and the call waits no longer.
+        let told = match PLACES.try_acquire() {
+            Err(_) => unknown("too many are thought about already"),
+            Ok(place) => {
+                let thinking = tokio::task::spawn_blocking(move || {
+                    let _place = place;
+                    caught(|| engine.think(&request, &facts))
+                });
+                match tokio::time::timeout(LONGEST, thinking).await {
+                    Ok(Ok(Ok(answer))) if answer.verdict == decided.verdict => return None,
+                    Ok(Ok(Ok(answer))) => differs(answer, &decided, hash),
+                    Ok(_) => unknown("its evaluation failed"),
+                    Err(_) => unknown("it took too long"),
+                }
+            }
+        };
+        serde_json::to_value(told).ok()
+    }
+
+    /// What the policy that this handle sees says of a request. Touches nothing.
+    fn think(&self, request: &Request, facts: &Facts) -> Answer {
+        match self.admit(CallId::from_random([0; 16]), request) {
+            Ok(admitted) => Answer::of(&decide(&admitted, facts, &self.policy())),
+            Err(reason) => Answer::refused(&reason),
+        }
+    }
+}
+
+impl Answer {
+    fn of(ruling: &Ruling) -> Answer {
+        let verdict = ruling.verdict.as_str();
+        let spoke = ruling.trace.iter().find(|step: &&Step| step.says == verdict);
+        let (layer, why) = spoke.map_or(("-", String::new()), |step| (step.layer, step.why.clone()));
+        let code = match &ruling.verdict {
+            Verdict::Deny(reason) => Some(reason.code),
+            Verdict::Allow(_) | Verdict::Ask(_) => None,
+        };
+        Answer { verdict, layer, why, code }
+    }
+
+    fn refused(reason: &Reason) -> Answer {
+        Answer { verdict: "deny", layer: "admit", why: reason.message.clone(), code: Some(reason.code) }
+    }
+}
+
+/// Who spoke is whoever is against the call; where the shadow allows, that is the policy in force.
+fn differs(shadow: Answer, decided: &Answer, policy: Digest) -> Told {
+    let (by, why, code) = match shadow.verdict {
+        "allow" => (decided.layer, decided.why.clone(), decided.code),
+        _ => (shadow.layer, shadow.why, shadow.code),
+    };
+    Told { layer: "shadow", says: shadow.verdict, why, from: decided.verdict, policy, by, code }
+}
+
+/// A trace with what the shadow has to say in the end.
+pub(crate) fn with_shadow(mut trace: Value, shadow: Option<Value>) -> Value {
+    if let (Value::Array(steps), Some(shadow)) = (&mut trace, shadow) {
+        steps.push(shadow);
+    }
+    trace
+}
