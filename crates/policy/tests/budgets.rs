@@ -102,7 +102,6 @@ fn call(action: &str, values: Value) -> Admitted {
         facets: Facets {
             action: Actions::default().parse(action).unwrap(),
             safety: SafetyClass::Write,
-            least: SafetyClass::Write,
             egress: EgressClass::None,
             access: WorkspaceAccess::Write,
             profile: Some(Profile::Mutate),

@@ -76,6 +76,7 @@ fn ruling(agent: Agent, tool: ToolFacts, action: &str) -> Ruling {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     decide(&call, &facts, &Policy::of(settings(agent)).unwrap())
 }

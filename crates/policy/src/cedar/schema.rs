@@ -13,7 +13,7 @@ use super::types::{Kind, Member, UNSHOWN};
 use crate::facts::ToolFacts;
 
 /// What rules see of agents and tools.
-pub(super) const PRINCIPAL: [&str; 2] = ["level", "autonomy"];
+pub(super) const PRINCIPAL: [&str; 4] = ["level", "autonomy", "role", "seniority"];
 pub(super) const RESOURCE: [&str; 4] = ["category", "safety", "egress", "trust"];
 
 /// What rules see of a call besides its arguments, and whether it is there for every call. What is added here is to be shown

@@ -32,7 +32,7 @@ use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
 
-pub(crate) use running::{WhileRunning, on_bad_reload};
+pub(crate) use running::WhileRunning;
 
 use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
