@@ -18,6 +18,8 @@ mod hook;
 mod index;
 mod level;
 mod lint;
+mod nearest;
+mod origins;
 mod places;
 mod rates;
 mod resources;
@@ -44,6 +46,8 @@ pub use hint::hinted;
 pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
 pub use lint::{Finding, FindingKind, lint};
+pub use nearest::{Change, Nearest, nearest};
+pub use origins::{Dimension, Origins, Setting};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
 pub use rule::{

@@ -56,4 +56,14 @@ pub struct Step {
     pub says: &'static str,
     /// In its own words.
     pub why: String,
+    /// The line of the configuration that it comes from, `FILE:LINE`; nothing where it is built in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Step {
+    /// A say that no line of the configuration is behind.
+    pub fn of(layer: &'static str, says: &'static str, why: impl Into<String>) -> Step {
+        Step { layer, says, why: why.into(), place: None }
+    }
 }

@@ -298,6 +298,7 @@ impl<'a> Shown<'a> {
             rules,
             cedar,
             argument_types: _,
+            origins: _,
             disabled,
             unavailable,
             shell,
