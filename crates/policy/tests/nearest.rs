@@ -144,7 +144,7 @@ fn a_host_that_is_on_no_list_is_added_to_the_list_in_force() {
     assert_eq!(nearest.people, Some(1));
 }
 
-/// ATTACK(explain-loosens): what stays shut is not offered to be opened, whoever asks.
+/// What stays shut is not offered to be opened, whoever asks.
 #[test]
 fn what_stays_shut_is_never_named_as_a_change() {
     assert_eq!(found(&get("169.254.169.254:80"), settings(Agent::default())), Some(Nearest::default()));

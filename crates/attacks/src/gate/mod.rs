@@ -21,6 +21,7 @@ mod people;
 mod private;
 mod reading;
 mod records;
+mod rule_values;
 mod rules;
 mod seal_races;
 mod seal_words;
@@ -59,6 +60,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),
+        ("values", rule_values::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
         ("records", records::cases()),

@@ -19,10 +19,13 @@ pub(crate) enum Part {
     Growth,
     /// What a guarded network costs.
     Egress,
+    /// What rules cost.
+    Rules,
 }
 
 impl Part {
-    const ALL: [Part; 6] = [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth, Part::Egress];
+    const ALL: [Part; 7] =
+        [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth, Part::Egress, Part::Rules];
 
     pub(crate) fn parse(text: &str) -> Result<Part> {
         match Part::ALL.into_iter().find(|part| part.as_str() == text) {
@@ -39,6 +42,7 @@ impl Part {
             Part::Memory => "memory",
             Part::Growth => "growth",
             Part::Egress => "egress",
+            Part::Rules => "rules",
         }
     }
 }
@@ -65,9 +69,10 @@ const COLD: &str = "decision 0005, the cold start beside its peers";
 const WARM: &str = "the goal for warm sandboxes";
 const CALL: &str = "the goal for a whole call";
 const GUARD: &str = "the goal for a guarded network";
+const RULES: &str = "the goal for rules";
 const IDLE: &str = "the goal for an idle gate";
 
-pub(crate) const BARS: [Bar; 11] = [
+pub(crate) const BARS: [Bar; 13] = [
     bar(Part::Start, "start-bwrap", "toolgate run, × bwrap", Bound::AtMost(1.0 / 2.0), Some("bwrap"), COLD),
     bar(Part::Start, "start-codex", "toolgate run, × codex", Bound::AtMost(1.0 / 15.0), Some("codex"), COLD),
     bar(Part::Start, "start-srt", "toolgate run, × srt", Bound::AtMost(1.0 / 80.0), Some("srt"), COLD),
@@ -93,6 +98,8 @@ pub(crate) const BARS: [Bar; 11] = [
     bar(Part::Memory, "gate-resident", "idle gate, resident MiB", Bound::AtMost(40.0), None, IDLE),
     bar(Part::Egress, "egress-download", "a guarded download, × direct", Bound::AtLeast(0.8), None, GUARD),
     bar(Part::Memory, "sandbox-private", "waiting sandbox, private MiB", Bound::AtMost(1.0), None, IDLE),
+    bar(Part::Rules, "decide-tools", "decide with 1,000 tools, p50 µs", Bound::AtMost(10.0), None, RULES),
+    bar(Part::Rules, "decide-rules", "decide, 1,000 Cedar rules × 10", Bound::AtMost(3.0), None, RULES),
 ];
 
 const fn bar(

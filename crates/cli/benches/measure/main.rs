@@ -21,6 +21,7 @@ mod options;
 mod peers;
 mod report;
 mod rounds;
+mod rules;
 mod start;
 mod warm;
 
@@ -84,5 +85,6 @@ fn measure(part: Part, options: &Options, peers: &Peers) -> Result<Section> {
         Part::Memory => memory::measure(options),
         Part::Growth => growth::measure(options),
         Part::Egress => egress::measure(options, peers),
+        Part::Rules => rules::measure(options),
     }
 }
