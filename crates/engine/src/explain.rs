@@ -1,6 +1,6 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{HookTime, Question, Step, Verdict, layer_of};
+use policy::{HookTime, Nearest, Question, Step, Verdict, layer_of};
 use serde::Serialize;
 
 use contract::{CallId, Code, Reason};
@@ -24,6 +24,8 @@ pub struct Explanation {
     pub authority: Option<policy::Authority>,
     /// Each layer that had a say, in order.
     pub trace: Vec<Step>,
+    /// What would have to be different for it to run, where it does not.
+    pub nearest: Option<Nearest>,
     /// The policy that decided.
     pub policy: contract::Digest,
 }
@@ -40,6 +42,7 @@ impl Engine {
             question: None,
             authority: None,
             trace: Vec::new(),
+            nearest: None,
             policy,
         };
         let admitted = match engine.admit(CallId::from_random([0; 16]), request) {
@@ -49,21 +52,25 @@ impl Engine {
                     Code::NotInRole | Code::Locked => layer_of(&reason),
                     _ => "admit",
                 };
-                let step = Step { layer, says: "deny", why: reason.message.clone() };
+                let step = Step::of(layer, "deny", reason.message.clone());
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };
         let operators = self.inner.store.operators().await?;
         let ruling = engine.rule(request, &admitted, &operators).await?.ruling;
+        let is_open = !matches!(ruling.verdict, Verdict::Allow(_));
+        let mut facts = engine.facts(request, None, &operators);
+        engine.tell_spent(&admitted, &mut facts).await?;
+        let nearest = is_open.then(|| policy::nearest(&admitted, &facts, &engine.policy())).flatten();
         let mut explanation =
-            Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, ..nothing };
+            Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, nearest, ..nothing };
         if !matches!(ruling.verdict, Verdict::Deny(_)) {
             let settings = engine.settings();
             let hooks =
                 settings.hooks.iter().filter(|hook| hook.hears(HookTime::Before, &admitted.tool.name));
             explanation.trace.extend(hooks.map(|hook| {
                 let why = format!("hook `{}` would be heard, and can ask or deny", hook.name);
-                Step { layer: "hook", says: "-", why }
+                Step::of("hook", "-", why)
             }));
         }
         match ruling.verdict {

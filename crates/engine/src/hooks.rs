@@ -233,7 +233,7 @@ impl Engine {
 /// One more step of a trace.
 pub(crate) fn tell(trace: &mut Value, says: &'static str, why: String) -> Result<(), EngineError> {
     if let Value::Array(steps) = trace {
-        steps.push(written("trace", &Step { layer: "hook", says, why })?);
+        steps.push(written("trace", &Step::of("hook", says, why))?);
     }
     Ok(())
 }

@@ -53,7 +53,7 @@ impl Limits {
 
 /// A trace with what the limit had to say in the end.
 pub(crate) fn with_limit(mut trace: Value, reason: &Reason) -> Result<Value, EngineError> {
-    let step = Step { layer: "rate", says: "deny", why: reason.message.clone() };
+    let step = Step::of("rate", "deny", reason.message.clone());
     if let Value::Array(steps) = &mut trace {
         steps.push(written("trace", &step)?);
     }

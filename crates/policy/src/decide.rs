@@ -12,7 +12,8 @@ use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::money::Books;
-use crate::places::{Places, places_of, refuse_special};
+use crate::origins::{Dimension, Setting};
+use crate::places::{IS_BLOCKED, Places, places_of, refuse_special};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
 use crate::settings::{Agent, Policy, Settings};
@@ -109,14 +110,15 @@ impl<'a> Hearing<'a> {
             return self.deny("agent", reason);
         };
         let sight = Sight::of(agent, settings);
+        let place = sight.origin(&self.call.agent, &self.call.tool);
         match sight.explain(&self.call.tool) {
-            Ok(why) => self.say("permission", "allow", why),
-            Err(reason) => return self.deny(layer_of(&reason), reason),
+            Ok(why) => self.say_at(place, "permission", "allow", why),
+            Err(reason) => return self.deny_at(place, layer_of(&reason), reason),
         }
         self.hear_standing_of(agent);
         let constraints = sight.constraints();
         self.hear_constraints(agent, constraints)?;
-        self.hear_places(constraints)?;
+        self.hear_places(agent, constraints)?;
         self.hear_commands(constraints)?;
         self.hear_file_settings()?;
         self.hear_class()?;
@@ -132,7 +134,8 @@ impl<'a> Hearing<'a> {
     /// What its role and its seniority say: both only narrow, so none of it is an allow.
     fn hear_standing_of(&mut self, agent: &Agent) {
         if let Some(role) = &agent.role {
-            self.say("role", "-", format!("role `{role}` includes `{}`", self.call.tool.name));
+            let place = self.settings.origins.of(&Setting::Role(role.clone()));
+            self.say_at(place, "role", "-", format!("role `{role}` includes `{}`", self.call.tool.name));
         }
         if let Some(seniority) = agent.seniority {
             let (level, autonomy) = (seniority.highest_level(), seniority.highest_autonomy());
@@ -140,7 +143,8 @@ impl<'a> Hearing<'a> {
                 "`{}` goes no further than level `{level}` and autonomy `{autonomy}`",
                 seniority.as_str()
             );
-            self.say("seniority", "-", why);
+            let place = self.settings.origins.of(&Setting::Seniority(self.call.agent.clone()));
+            self.say_at(place, "seniority", "-", why);
         }
     }
 
@@ -148,25 +152,30 @@ impl<'a> Hearing<'a> {
         let facets = &self.call.facets;
         let category = self.call.tool.category;
         let refuse = |what: String| Reason::constrained(what);
+        let (settings, name) = (self.settings, &self.call.agent);
+        let origin = |dimension| settings.origin_of(name, agent, dimension);
         if category == Category::Terminal && constraints.terminal == Terminal::None {
-            return self.deny("level", refuse("the agent's level has no terminal".to_owned()));
+            let reason = refuse("the agent's level has no terminal".to_owned());
+            return self.deny_at(origin(Dimension::Terminal), "level", reason);
         }
         if category == Category::Deployment && !constraints.deployment {
-            return self.deny("level", refuse("the agent's level does not deploy".to_owned()));
+            let reason = refuse("the agent's level does not deploy".to_owned());
+            return self.deny_at(origin(Dimension::Deployment), "level", reason);
         }
         if category == Category::VersionControl && facets.egress > most_egress(constraints.git) {
             let why = match constraints.git {
                 Git::LocalOnly => "the agent's level keeps repositories to this machine",
                 Git::ReadAndBranch | Git::Full => "the agent's level fetches, and does not push",
             };
-            return self.deny("level", refuse(why.to_owned()));
+            return self.deny_at(origin(Dimension::Git), "level", refuse(why.to_owned()));
         }
         if let Err(reason) = refuse_special(self.call, &self.settings.egress) {
             return self.deny("address", reason);
         }
         let reaches_out = facets.egress != EgressClass::None || facets.profile == Some(Profile::Networked);
         if reaches_out && constraints.network == Network::None {
-            return self.deny("level", refuse("the agent's level has no network".to_owned()));
+            let reason = refuse("the agent's level has no network".to_owned());
+            return self.deny_at(origin(Dimension::Network), "level", reason);
         }
         if reaches_out && !self.facts.egress {
             let why = "this gate cannot give a sandbox a network, so it refuses what needs one";
@@ -180,26 +189,47 @@ impl<'a> Hearing<'a> {
         let level = agent.level_in_force();
         let is_own = *constraints == Constraints::of(level);
         let overrides = if is_own { "" } else { " and its overrides" };
-        self.say("level", "allow", format!("within what level `{level}`{overrides} lets `{category}` do"));
-        self.hear_required_approvals(constraints);
+        let place = settings.origins.of(&Setting::Level(name.clone()));
+        self.say_at(
+            place,
+            "level",
+            "allow",
+            format!("within what level `{level}`{overrides} lets `{category}` do"),
+        );
+        self.hear_required_approvals(constraints, origin(Dimension::RequiresApproval));
         Ok(())
     }
 
     /// Places that it names, and those that are listed for it.
-    fn hear_places(&mut self, constraints: &Constraints) -> Result<(), Reason> {
-        match places_of(self.call, constraints.network, &self.settings.egress) {
+    fn hear_places(&mut self, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
+        let (call, settings) = (self.call, self.settings);
+        let (tool, category) = (&call.tool.name, call.tool.category);
+        let place = settings.origin_of_hosts(&call.agent, agent, tool, category);
+        match places_of(call, constraints.network, &settings.egress) {
             Ok(places) => self.places = places,
-            Err(reason) => return self.deny("hosts", reason),
+            Err(reason) => {
+                let blocked =
+                    call.facets.hosts.iter().find_map(|target| settings.origin_of_block(tool, &target.host));
+                let place = if reason.message.ends_with(IS_BLOCKED) { blocked } else { place };
+                return self.deny_at(place, "hosts", reason);
+            }
         }
         for target in self.places.unlisted.clone() {
             let with = self.with_credential(&target);
-            self.ask(
+            self.ask_at(
+                place,
                 "hosts",
                 format!("`{target}` is on no list of hosts; a yes lets this call reach it{with}"),
             );
         }
         let listed = self.places.listed.iter().map(|target| format!("`{target}` is listed"));
-        self.trace.extend(listed.map(|why| Step { layer: "hosts", says: "allow", why }));
+        let place = place.map(str::to_owned);
+        self.trace.extend(listed.map(|why| Step {
+            layer: "hosts",
+            says: "allow",
+            why,
+            place: place.clone(),
+        }));
         Ok(())
     }
 
@@ -213,16 +243,16 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    fn hear_required_approvals(&mut self, constraints: &Constraints) {
+    fn hear_required_approvals(&mut self, constraints: &Constraints, place: Option<&str>) {
         let action = &self.call.facets.action;
         if constraints.requires_approval.contains(action) {
-            self.ask("level", format!("the agent's level requires approval for `{action}`"));
+            self.ask_at(place, "level", format!("the agent's level requires approval for `{action}`"));
         }
     }
 
     /// An operator's list of denied commands, then the list of allowed ones, then the profile's own.
     fn hear_commands(&mut self, constraints: &Constraints) -> Result<(), Reason> {
-        let shell = &self.settings.shell;
+        let (shell, origins) = (&self.settings.shell, &self.settings.origins);
         for started in &self.call.facets.commands {
             let Command { name: command, unlisted, .. } = started;
             let is_denied = |program: &&str| {
@@ -231,14 +261,18 @@ impl<'a> Hearing<'a> {
             };
             if let Some(command) = started.programs().find(is_denied) {
                 let why = format!("`{command}` is on the list of denied commands");
-                return self.deny("shell", Reason::command_not_allowed(why));
+                let last = command.rsplit('/').next().unwrap_or(command);
+                let named = [last, command].map(|name| Setting::DeniedCommand(name.to_owned()));
+                let place = named.iter().find_map(|setting| origins.of(setting));
+                return self.deny_at(place, "shell", Reason::command_not_allowed(why));
             }
             match (&shell.allowed, unlisted) {
                 // What an operator has listed by this very name is a command, whatever the profile's list says.
                 (Some(allowed), _) if allowed.contains(command) => {}
                 (Some(_), _) => {
                     let why = format!("`{command}` is not on the list of allowed commands");
-                    return self.deny("shell", Reason::command_not_allowed(why));
+                    let place = origins.of(&Setting::AllowedCommands);
+                    return self.deny_at(place, "shell", Reason::command_not_allowed(why));
                 }
                 // The lists are the second layer: what a command can do is up to the walls of its profile.
                 (None, Some(_)) if constraints.terminal == Terminal::Full => {}
@@ -254,10 +288,12 @@ impl<'a> Hearing<'a> {
         let changes_files =
             call.tool.category == Category::FileSystem && call.facets.access == WorkspaceAccess::Write;
         if changes_files && files.read_only {
-            return self.deny("files", Reason::constrained("the configuration makes files read-only"));
+            let reason = Reason::constrained("the configuration makes files read-only");
+            return self.deny_at(self.settings.origins.of(&Setting::ReadOnly), "files", reason);
         }
         if changes_files && !files.delete && call.facets.action.as_str() == "code:delete" {
-            return self.deny("files", Reason::constrained("the configuration switches deleting off"));
+            let reason = Reason::constrained("the configuration switches deleting off");
+            return self.deny_at(self.settings.origins.of(&Setting::Delete), "files", reason);
         }
         Ok(())
     }
@@ -288,16 +324,18 @@ impl<'a> Hearing<'a> {
         // ATTACK(denied-action): whichever tool it is asked of, and whatever waives questions.
         if agent.denied_actions.contains(action) {
             let why = format!("the agent's list of denied actions has `{action}`");
-            return self.deny("agent", Reason::denied_by_list(why));
+            let place = self.settings.origins.of(&Setting::DeniedActions(self.call.agent.clone()));
+            return self.deny_at(place, "agent", Reason::denied_by_list(why));
         }
         if agent.human_approval.contains(action) {
-            self.ask("agent", format!("the agent must ask for `{action}`"));
+            let place = self.settings.origins.of(&Setting::HumanApproval(self.call.agent.clone()));
+            self.ask_at(place, "agent", format!("the agent must ask for `{action}`"));
             return Ok(());
         }
         match default_for(action, self.call) {
             Default::Free => self.say("action", "allow", format!("`{action}` is free by default")),
             Default::Ask => match self.waiver(agent) {
-                Some(why) => self.say("action", "allow", why),
+                Some((why, place)) => self.say_at(place, "action", "allow", why),
                 None => self.ask("action", format!("`{action}` is asked for by default")),
             },
         }
@@ -305,17 +343,19 @@ impl<'a> Hearing<'a> {
     }
 
     /// Who says that a default question need not be asked. Classes above `network` cannot be waived.
-    fn waiver(&self, agent: &Agent) -> Option<String> {
+    fn waiver(&self, agent: &Agent) -> Option<(String, Option<&'a str>)> {
         let facets = &self.call.facets;
         if facets.safety >= SafetyClass::Financial || self.call.tool.trust != TrustLabel::Internal {
             return None;
         }
         if agent.auto_approve.contains(&facets.action) {
-            return Some(format!("the agent need not ask for `{}`", facets.action));
+            let place = self.settings.origins.of(&Setting::AutoApprove(self.call.agent.clone()));
+            return Some((format!("the agent need not ask for `{}`", facets.action), place));
         }
         let stays_inside = facets.safety <= SafetyClass::Write && facets.egress == EgressClass::None;
         if agent.autonomy_in_force() == Autonomy::Full && stays_inside {
-            return Some("autonomy `full`: it stays in the sandbox".to_owned());
+            let place = self.settings.origins.of(&Setting::Autonomy(self.call.agent.clone()));
+            return Some(("autonomy `full`: it stays in the sandbox".to_owned(), place));
         }
         let mut rules = self.rules.iter().enumerate();
         let (_, rule) = rules.find(|(position, rule)| match rule.effect {
@@ -323,7 +363,8 @@ impl<'a> Hearing<'a> {
             RuleEffect::Budget(_) => self.books.is_within(*position),
             RuleEffect::Prompt | RuleEffect::Deny => false,
         })?;
-        stays_inside.then(|| format!("{} approves `{}`", rule.place, rule.tool.as_str()))
+        let why = || format!("{} approves `{}`", rule.place, rule.tool.as_str());
+        stays_inside.then(|| (why(), Some(rule.place.as_str())))
     }
 
     /// Whether a rule about the tool speaks about the call, and how clearly.
@@ -333,12 +374,17 @@ impl<'a> Hearing<'a> {
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
         let changes = self.call.facets.safety > SafetyClass::Read;
+        let place = self.settings.origins.of(&Setting::Autonomy(self.call.agent.clone()));
         match agent.autonomy_in_force() {
             Autonomy::Locked if changes => {
-                self.deny("autonomy", Reason::locked("the agent is locked and changes nothing"))
+                self.deny_at(place, "autonomy", Reason::locked("the agent is locked and changes nothing"))
             }
             Autonomy::Supervised if changes => {
-                self.ask("autonomy", "the agent is supervised and asks for every change".to_owned());
+                self.ask_at(
+                    place,
+                    "autonomy",
+                    "the agent is supervised and asks for every change".to_owned(),
+                );
                 Ok(())
             }
             autonomy => {
@@ -355,17 +401,19 @@ impl<'a> Hearing<'a> {
                 Fit::Clear => rule.described(),
                 Fit::Unclear(why) => format!("{} ({why})", rule.described()),
             };
-            let quorum = rule.quorum;
+            let (quorum, place) = (rule.quorum, Some(rule.place.as_str()));
             match rule.effect {
-                RuleEffect::Approve => self.say("rule", "-", format!("{what} approves what can be waived")),
-                RuleEffect::Budget(_) => self.hear_rule_budget(position, &what),
+                RuleEffect::Approve => {
+                    self.say_at(place, "rule", "-", format!("{what} approves what can be waived"));
+                }
+                RuleEffect::Budget(_) => self.hear_rule_budget(position, rule, &what),
                 RuleEffect::Prompt => {
                     self.quorum = self.quorum.max(quorum);
                     let people = if quorum > 1 { format!(" {quorum} people") } else { String::new() };
-                    self.ask("rule", format!("{what} asks{people}"));
+                    self.ask_at(place, "rule", format!("{what} asks{people}"));
                 }
                 RuleEffect::Deny => {
-                    return self.deny("rule", Reason::denied_by_rule(format!("{what} denies")));
+                    return self.deny_at(place, "rule", Reason::denied_by_rule(format!("{what} denies")));
                 }
             }
         }
@@ -388,22 +436,22 @@ impl<'a> Hearing<'a> {
                 Ok(shown) => shown.to(rule),
                 Err(why) => CedarSays::Fails(why.clone()),
             };
-            let what = rule.described();
+            let (what, place) = (rule.described(), Some(rule.place.as_str()));
             match (says, rule.effect) {
                 (CedarSays::Nothing, _) => continue,
                 // INVARIANT(cedar-error-denies)
                 (CedarSays::Fails(why), _) => {
                     let why = format!("{what} (cannot be evaluated for this call, so it denies: {why})");
-                    return self.deny("cedar", Reason::rule_failed(why));
+                    return self.deny_at(place, "cedar", Reason::rule_failed(why));
                 }
                 (CedarSays::Matches, CedarEffect::Forbid) => {
                     let reason = Reason::denied_by_rule(format!("{what} (forbids)"));
-                    return self.deny("cedar", reason.with_hint(CEDAR_HINT));
+                    return self.deny_at(place, "cedar", reason.with_hint(CEDAR_HINT));
                 }
                 (CedarSays::Matches, CedarEffect::Ask { people }) => {
                     self.quorum = self.quorum.max(people);
                     let people = if people > 1 { format!(" {people} people") } else { String::new() };
-                    self.ask("cedar", format!("{what} (asks{people})"));
+                    self.ask_at(place, "cedar", format!("{what} (asks{people})"));
                 }
             }
             matching += 1;
@@ -557,16 +605,40 @@ impl<'a> Hearing<'a> {
     }
 
     pub(crate) fn say(&mut self, layer: &'static str, says: &'static str, why: String) {
-        self.trace.push(Step { layer, says, why });
+        self.say_at(None, layer, says, why);
     }
 
     pub(crate) fn ask(&mut self, layer: &'static str, why: String) {
-        self.asks.push(why.clone());
-        self.say(layer, "ask", why);
+        self.ask_at(None, layer, why);
     }
 
     pub(crate) fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
-        self.say(layer, "deny", reason.message.clone());
+        self.deny_at(None, layer, reason)
+    }
+
+    /// A say, and the line of the configuration that is behind it.
+    pub(crate) fn say_at(
+        &mut self,
+        place: Option<&str>,
+        layer: &'static str,
+        says: &'static str,
+        why: String,
+    ) {
+        self.trace.push(Step { layer, says, why, place: place.map(str::to_owned) });
+    }
+
+    pub(crate) fn ask_at(&mut self, place: Option<&str>, layer: &'static str, why: String) {
+        self.asks.push(why.clone());
+        self.say_at(place, layer, "ask", why);
+    }
+
+    pub(crate) fn deny_at<T>(
+        &mut self,
+        place: Option<&str>,
+        layer: &'static str,
+        reason: Reason,
+    ) -> Result<T, Reason> {
+        self.say_at(place, layer, "deny", reason.message.clone());
         Err(hinted(reason, &self.call.agent, &self.call.tool.name))
     }
 }

@@ -21,6 +21,8 @@ mod index;
 mod level;
 mod lint;
 mod money;
+mod nearest;
+mod origins;
 mod past;
 mod period;
 mod places;
@@ -55,6 +57,8 @@ pub use hook::{HookSettings, HookTime};
 pub use level::{Constraints, FileSystem, Git, Network, Overrides, Terminal, categories_of};
 pub use lint::{Finding, FindingKind, lint};
 pub use money::asks_to_exceed;
+pub use nearest::{Change, Nearest, nearest};
+pub use origins::{Dimension, Origins, Setting};
 pub use past::{
     Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
     Simulation, Tally, Word, answer, compare, simulate,

@@ -12,6 +12,8 @@ use contract::{Action, Amount, Measure, Reason, Tally};
 use crate::budget::{Account, Against, Charge, Over, Source, quote};
 use crate::decide::Hearing;
 use crate::level::Constraints;
+use crate::origins::{Dimension, Setting};
+use crate::rule::ApprovalRule;
 use crate::settings::Agent;
 
 const SPEND: &str = "budget:spend";
@@ -76,14 +78,17 @@ impl Entry {
 
 impl Hearing<'_> {
     /// A rule that is a budget, and is about the call.
-    pub(crate) fn hear_rule_budget(&mut self, position: usize, what: &str) {
+    pub(crate) fn hear_rule_budget(&mut self, position: usize, rule: &ApprovalRule, what: &str) {
+        let place = Some(rule.place.as_str());
         let currency = self.settings.prices.currency.clone();
         match self.books.of_rule(position).cloned() {
-            None => self.ask("rule", format!("{what} asks: what it takes of the budget cannot be told")),
-            Some(entry) if entry.is_exceeded() => self.ask("rule", entry.question(&currency)),
+            None => {
+                self.ask_at(place, "rule", format!("{what} asks: what it takes of the budget cannot be told"))
+            }
+            Some(entry) if entry.is_exceeded() => self.ask_at(place, "rule", entry.question(&currency)),
             Some(entry) => {
                 let position = entry.account.position(entry.tally, &currency);
-                self.say("rule", "-", format!("{position}; it approves what can be waived"));
+                self.say_at(place, "rule", "-", format!("{position}; it approves what can be waived"));
             }
         }
     }
@@ -107,14 +112,19 @@ impl Hearing<'_> {
         for entry in budgets {
             let account = &entry.account;
             let position = account.position(entry.tally, &currency);
+            let place = Some(account.place.as_str());
             match (entry.is_exceeded(), account.over) {
-                (false, _) => self.say("budget", "allow", position),
-                (true, Over::Ask) => self.ask("budget", entry.question(&currency)),
+                (false, _) => self.say_at(place, "budget", "allow", position),
+                (true, Over::Ask) => self.ask_at(place, "budget", entry.question(&currency)),
                 (true, Over::Deny) => {
                     let wait = account.resets_at.saturating_sub(self.facts.now);
                     let takes = account.told(account.take, &currency);
                     let reason = Reason::over_budget(format!("{position}, and this takes {takes}"));
-                    return self.deny("budget", reason.retry_after(u64::try_from(wait).unwrap_or(0)));
+                    return self.deny_at(
+                        place,
+                        "budget",
+                        reason.retry_after(u64::try_from(wait).unwrap_or(0)),
+                    );
                 }
             }
         }
@@ -125,10 +135,12 @@ impl Hearing<'_> {
     fn raise(&mut self, action: &str, agent: &Agent, constraints: &Constraints) {
         let is_it = |listed: &Action| listed.as_str() == action;
         if agent.human_approval.iter().any(is_it) {
-            self.ask("agent", format!("the agent must ask for `{action}`"));
+            let place = self.settings.origins.of(&Setting::HumanApproval(self.call.agent.clone()));
+            self.ask_at(place, "agent", format!("the agent must ask for `{action}`"));
         }
         if constraints.requires_approval.iter().any(is_it) {
-            self.ask("level", format!("the agent's level requires approval for `{action}`"));
+            let place = self.settings.origin_of(&self.call.agent, agent, Dimension::RequiresApproval);
+            self.ask_at(place, "level", format!("the agent's level requires approval for `{action}`"));
         }
     }
 

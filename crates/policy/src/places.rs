@@ -87,7 +87,7 @@ pub(crate) fn places_of(
         if blocked.iter().any(|pattern| pattern.covers(&target.host)) {
             let hint =
                 "whoever runs this gate can change that: `egress.block`, or `blocked_domains` under `tools`";
-            let why = format!("`{}` is a blocked host", target.host);
+            let why = format!("`{}` {IS_BLOCKED}", target.host);
             return Err(Reason::host_not_allowed(why).with_hint(hint));
         }
         let mut covering = list.places.iter().filter(|reach| reach.covers(target)).peekable();
@@ -123,5 +123,7 @@ pub(crate) fn places_of(
     }
     Ok(places)
 }
+
+pub(crate) const IS_BLOCKED: &str = "is a blocked host";
 
 const LISTS: &str = "whoever runs this gate can list hosts: `egress.allow` or `egress.overrides`, such as `preset:python` or `example.com:443`";

@@ -18,6 +18,7 @@ use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
 use crate::level::{Constraints, Overrides};
+use crate::origins::Origins;
 use crate::price::PriceSettings;
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
@@ -42,6 +43,9 @@ pub struct Settings {
     /// What those are shown of the arguments of tools. Contracts have hashes of their own, so this is no part of the policy's.
     #[serde(skip)]
     pub argument_types: ArgumentTypes,
+    /// Where these stand.
+    #[serde(skip)]
+    pub origins: Origins,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
     /// Categories that nothing here can run as the configuration asks, and why.
@@ -83,6 +87,7 @@ impl Default for Settings {
             rules: Vec::new(),
             cedar: Vec::new(),
             argument_types: ArgumentTypes::default(),
+            origins: Origins::default(),
             disabled: Vec::new(),
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),

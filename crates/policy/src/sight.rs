@@ -2,10 +2,11 @@
 //!
 //! Knows no call. What an agent's level means is worked out once, and then asked of as many tools as there are.
 
-use contract::{Autonomy, Reason, RoleName, SafetyClass, ToolStatus};
+use contract::{AgentName, Autonomy, Reason, RoleName, SafetyClass, ToolStatus};
 
 use crate::facts::ToolFacts;
 use crate::level::Constraints;
+use crate::origins::{Dimension, Setting};
 use crate::settings::{Agent, Settings, ToolGlob};
 
 /// What an agent sees.
@@ -75,6 +76,27 @@ impl<'a> Sight<'a> {
                 Reason::not_in_level(format!("level `{level}` does not include `{}`", tool.category))
             }
         })
+    }
+
+    /// The line of the configuration that says so, if one does.
+    pub(crate) fn origin(&self, name: &AgentName, tool: &ToolFacts) -> Option<&'a str> {
+        let settings = self.settings;
+        match self.look(tool) {
+            Ok(Shown::Allowed(glob)) => {
+                settings.origins.of(&Setting::Allowed(name.clone(), glob.as_str().to_owned()))
+            }
+            Ok(Shown::InLevel) | Err(Hidden::NotInLevel) => {
+                settings.origin_of(name, self.agent, Dimension::Categories)
+            }
+            Err(Hidden::Status) => None,
+            Err(Hidden::Off) => settings.origin_of_off(&tool.name),
+            Err(Hidden::Unavailable(_)) => settings.origins.of(&Setting::Backend(tool.category)),
+            Err(Hidden::Denied(glob)) => {
+                settings.origins.of(&Setting::Denied(name.clone(), glob.as_str().to_owned()))
+            }
+            Err(Hidden::NotInRole(role)) => settings.origins.of(&Setting::Role(role.clone())),
+            Err(Hidden::OnlyChanges) => settings.origins.of(&Setting::Autonomy(name.clone())),
+        }
     }
 
     /// What the agent's level means.

@@ -56,4 +56,22 @@ pub struct Step {
     pub says: &'static str,
     /// In its own words.
     pub why: String,
+    /// The line of the configuration that it comes from, `FILE:LINE`; nothing where it is built in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Step {
+    /// A say that no line of the configuration is behind.
+    pub fn of(layer: &'static str, says: &'static str, why: impl Into<String>) -> Step {
+        Step { layer, says, why: why.into(), place: None }
+    }
+
+    /// Its words, with the line that they come from where they do not name it.
+    pub fn told(&self) -> String {
+        match self.place.as_ref().filter(|place| !self.why.contains(place.as_str())) {
+            Some(place) => format!("{} ({place})", self.why),
+            None => self.why.clone(),
+        }
+    }
 }

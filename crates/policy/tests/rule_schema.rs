@@ -255,6 +255,6 @@ fn a_thousand_rules_about_sixty_tools_are_checked_in_seconds() {
     let after_reading = begun.elapsed();
     let mut checks = schema.checks();
     assert!(read.iter().all(|rule| checks.check(rule, &rules) == Checked::default()));
-    println!("1,000 rules: read in {after_reading:?}, with checks for 60 tools {:?}", begun.elapsed());
-    assert!(begun.elapsed().as_secs() < 120);
+    let all = begun.elapsed();
+    assert!(all.as_secs() < 120, "read in {after_reading:?}, with checks for 60 tools in {all:?}");
 }

@@ -25,6 +25,7 @@ mod private;
 mod reading;
 mod records;
 mod reload;
+mod rule_values;
 mod rules;
 mod seal_races;
 mod seal_words;
@@ -65,6 +66,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),
+        ("values", rule_values::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
         ("records", records::cases()),

@@ -21,11 +21,21 @@ pub(crate) enum Part {
     Egress,
     /// Recorded calls by another configuration.
     Past,
+    /// What rules cost.
+    Rules,
 }
 
 impl Part {
-    const ALL: [Part; 7] =
-        [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth, Part::Egress, Part::Past];
+    const ALL: [Part; 8] = [
+        Part::Start,
+        Part::Warm,
+        Part::Doors,
+        Part::Memory,
+        Part::Growth,
+        Part::Egress,
+        Part::Past,
+        Part::Rules,
+    ];
 
     pub(crate) fn parse(text: &str) -> Result<Part> {
         match Part::ALL.into_iter().find(|part| part.as_str() == text) {
@@ -43,6 +53,7 @@ impl Part {
             Part::Growth => "growth",
             Part::Egress => "egress",
             Part::Past => "past",
+            Part::Rules => "rules",
         }
     }
 }
@@ -69,10 +80,11 @@ const COLD: &str = "decision 0005, the cold start beside its peers";
 const WARM: &str = "the goal for warm sandboxes";
 const CALL: &str = "the goal for a whole call";
 const GUARD: &str = "the goal for a guarded network";
+const RULES: &str = "the goal for rules";
 const IDLE: &str = "the goal for an idle gate";
 const PAST: &str = "the goal for simulating a policy";
 
-pub(crate) const BARS: [Bar; 13] = [
+pub(crate) const BARS: [Bar; 15] = [
     bar(Part::Start, "start-bwrap", "toolgate run, × bwrap", Bound::AtMost(1.0 / 2.0), Some("bwrap"), COLD),
     bar(Part::Start, "start-codex", "toolgate run, × codex", Bound::AtMost(1.0 / 15.0), Some("codex"), COLD),
     bar(Part::Start, "start-srt", "toolgate run, × srt", Bound::AtMost(1.0 / 80.0), Some("srt"), COLD),
@@ -100,6 +112,8 @@ pub(crate) const BARS: [Bar; 13] = [
     bar(Part::Past, "past-million", "a million past calls, in s", Bound::AtMost(60.0), None, PAST),
     bar(Part::Past, "past-peak", "deciding past calls, peak MiB", Bound::AtMost(256.0), None, PAST),
     bar(Part::Memory, "sandbox-private", "waiting sandbox, private MiB", Bound::AtMost(1.0), None, IDLE),
+    bar(Part::Rules, "decide-tools", "decide with 1,000 tools, p50 µs", Bound::AtMost(10.0), None, RULES),
+    bar(Part::Rules, "decide-rules", "decide, 1,000 Cedar rules × 10", Bound::AtMost(3.0), None, RULES),
 ];
 
 const fn bar(

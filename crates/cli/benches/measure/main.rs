@@ -22,6 +22,7 @@ mod past;
 mod peers;
 mod report;
 mod rounds;
+mod rules;
 mod start;
 mod warm;
 
@@ -86,5 +87,6 @@ fn measure(part: Part, options: &Options, peers: &Peers) -> Result<Section> {
         Part::Growth => growth::measure(options),
         Part::Egress => egress::measure(options, peers),
         Part::Past => past::measure(options),
+        Part::Rules => rules::measure(options),
     }
 }

@@ -123,6 +123,7 @@ impl<'a> Shown<'a> {
             rules,
             cedar,
             argument_types: _,
+            origins: _,
             disabled,
             unavailable,
             shell,

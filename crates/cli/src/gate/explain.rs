@@ -2,6 +2,7 @@
 
 use clap::Args;
 use engine::Explanation;
+use policy::{Change, Nearest};
 
 use super::call::Who;
 use super::open::Gate;
@@ -45,8 +46,8 @@ fn print(explanation: &Explanation, agent: &str) {
     let tool = talk::indented(&contract::show_hidden(&explanation.tool));
     talk::data(&format!("{}: `{tool}` for agent `{agent}`", explanation.verdict));
     for step in &explanation.trace {
-        let why = talk::indented(&contract::show_hidden(&step.why));
-        talk::data(&format!("  {:<11}{:<6} {why}", step.layer, step.says));
+        let told = talk::indented(&contract::show_hidden(&step.told()));
+        talk::data(&format!("  {:<11}{:<6} {told}", step.layer, step.says));
     }
     if let Some(reason) = &explanation.reason {
         talk::data(&format!("  code       {}", reason.code));
@@ -55,4 +56,28 @@ fn print(explanation: &Explanation, agent: &str) {
         }
     }
     talk::data(&format!("  policy     {}", explanation.policy));
+    if let Some(nearest) = &explanation.nearest {
+        print_nearest(nearest);
+    }
+}
+
+/// What would have to be different, and who can say yes as things are.
+fn print_nearest(nearest: &Nearest) {
+    if let Some(Change { what, place, then }) = &nearest.change {
+        let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        let then = if *then == "ask" { ", and people would be asked" } else { "" };
+        talk::data(&contract::show_hidden(&format!("nearest: {place}{what}{then}")));
+    }
+    match nearest.people {
+        Some(1) => talk::data("approve: one person can say yes to this call, with `toolgate approve`"),
+        Some(people) => {
+            talk::data(&format!(
+                "approve: {people} different people can say yes to this call, with `toolgate approve`"
+            ));
+        }
+        None if nearest.change.is_none() => {
+            talk::data("nearest: no single change of the configuration lets it run");
+        }
+        None => {}
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use engine::{Replay, ReplayError, ToolSince};
-use policy::{Answer, Step, Word};
+use policy::{Answer, Word};
 
 use super::ledger::time;
 use super::open::Gate;
@@ -95,8 +95,8 @@ fn print(replay: &Replay, side: &str) {
         return;
     };
     talk::data(&format!("{side}: {}", now.answer.says.word.as_str()));
-    for Step { layer, says, why } in &now.trace {
-        told(layer, says, why);
+    for step in &now.trace {
+        told(step.layer, step.says, &step.told());
     }
     if let Some(code) = now.answer.code {
         line("code", code.as_str());

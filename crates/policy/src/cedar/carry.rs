@@ -53,6 +53,7 @@ fn carry(value: &Value, of: Option<&Kind>) -> Option<RestrictedExpression> {
     }
 }
 
+/// ATTACK(cedar-odd-keys): made of values, never of text, so that no key has a meaning of its own to Cedar.
 fn carry_object(members: &Map<String, Value>, of: Option<&Kind>) -> Option<RestrictedExpression> {
     let given = members.iter().filter(|(_, value)| !value.is_null());
     let carried: Option<Vec<_>> =
@@ -87,6 +88,7 @@ fn kind(value: &Value, of: Option<&Kind>) -> u8 {
     }
 }
 
+/// ATTACK(cedar-odd-numbers): what would be another number to a rule is none.
 fn carry_number(number: &Number, of: Option<&Kind>) -> Option<RestrictedExpression> {
     match whole(number) {
         Some(whole) if of == Some(&Kind::Decimal) => (whole.unsigned_abs() < MOST_DECIMAL)

@@ -91,10 +91,11 @@ impl Variant<'_> {
         for action in actions {
             let category = action.split(':').next().unwrap_or_default();
             declared.entry(category.to_owned()).or_insert(json!({}));
-            let mut entry = json!({ "memberOf": [{ "id": category }] });
-            if self.applying.contains(action.as_str()) {
-                entry["appliesTo"] = applies.clone();
-            }
+            let member_of = json!([{ "id": category }]);
+            let entry = match self.applying.contains(action.as_str()) {
+                true => json!({ "memberOf": member_of, "appliesTo": applies }),
+                false => json!({ "memberOf": member_of }),
+            };
             declared.insert(action.clone(), entry);
         }
         let texts = |names: &[&str]| {

@@ -98,7 +98,9 @@ impl Kind {
             Kind::Record(members) => {
                 let attributes = members.iter().map(|(name, member)| {
                     let mut attribute = member.kind.to_schema();
-                    attribute["required"] = json!(member.required);
+                    if let Some(parts) = attribute.as_object_mut() {
+                        parts.insert("required".to_owned(), json!(member.required));
+                    }
                     (name.clone(), attribute)
                 });
                 json!({ "type": "Record", "attributes": attributes.collect::<Map<_, _>>() })

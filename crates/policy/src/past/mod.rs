@@ -259,7 +259,7 @@ pub fn answer(side: &Side<'_>) -> (Answer, Vec<Step>) {
     match side.ruling() {
         Ok(ruling) => (Answer::of(&ruling, None), ruling.trace),
         Err(reason) => {
-            let step = Step { layer: "admit", says: "deny", why: reason.message.clone() };
+            let step = Step::of("admit", "deny", reason.message.clone());
             (Answer::not_admitted(reason), vec![step])
         }
     }

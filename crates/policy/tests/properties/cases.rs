@@ -9,16 +9,18 @@ use contract::{
     Level, OperatorName, Profile, Reach, Reason, SafetyClass, Target, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Command, Conditions, Consent,
-    EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides, Pattern,
-    RuleEffect, Settings, ShellSettings, Terminal, TextPattern, ToolFacts, ToolGlob, ToolPlaces,
-    WorkspaceAccess,
+    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, CedarRule, Command,
+    Conditions, Consent, EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network,
+    Overrides, Pattern, RuleEffect, Settings, ShellSettings, Terminal, TextPattern, ToolFacts, ToolGlob,
+    ToolPlaces, WorkspaceAccess,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
+
+use super::naive::{Condition, Plain};
 
 pub(crate) const PRIVATE_HOSTS: [&str; 3] = ["169.254.169.254:80", "localhost:80", "[::ffff:10.0.0.1]:443"];
 const HOSTS: [&str; 5] =
@@ -86,9 +88,98 @@ pub(crate) fn agent_name() -> AgentName {
 }
 
 pub(crate) fn case() -> impl Strategy<Value = Case> {
+    (asked(), settings()).prop_map(|(asked, settings)| asked.under(&settings))
+}
+
+/// A configuration with rules in Cedar, what those are in plain facts, and some calls.
+pub(crate) fn configuration() -> impl Strategy<Value = (Vec<Case>, Vec<Plain>)> {
+    (vec(asked(), 3), settings(), cedar()).prop_map(|(asked, settings, rules)| {
+        let read = rules.iter().enumerate().map(|(number, (_, rule))| placed(rule, number));
+        let settings = Settings { cedar: read.collect(), ..settings };
+        let cases = asked.into_iter().map(|asked| asked.under(&settings)).collect();
+        (cases, rules.into_iter().map(|(plain, _)| plain).collect())
+    })
+}
+
+/// The same rule, where it stands.
+fn placed(rule: &CedarRule, number: usize) -> CedarRule {
+    let mut rule = rule.clone();
+    rule.place = format!("rules.cedar:{}", number + 1);
+    rule
+}
+
+/// Rules in Cedar, read once: that takes longer than a verdict.
+fn cedar() -> impl Strategy<Value = Vec<(Plain, CedarRule)>> {
+    static READ: LazyLock<Vec<(Plain, CedarRule)>> = LazyLock::new(|| {
+        use Condition::{Always, AmountOver, Force, HasPath, Host, Hour, Level, PathIs};
+        let conditions = [
+            Always,
+            HasPath,
+            PathIs("infra/a"),
+            AmountOver(100),
+            Force,
+            Level("elevated"),
+            Hour(0),
+            Hour(12),
+            Host("example.com"),
+        ];
+        let scopes = [
+            (None, None, None),
+            (Some("default"), None, None),
+            (Some("other"), None, None),
+            (None, Some("code:write"), None),
+            (None, Some("exec"), None),
+            (None, Some("vcs"), None),
+            (None, None, Some("fs.read")),
+            (None, None, Some("shell")),
+            (Some("default"), Some("code"), Some("fs.write")),
+        ];
+        let people = [None, Some(1), Some(3)];
+        let mut read = Vec::new();
+        for (place, condition) in conditions.into_iter().enumerate() {
+            for (offset, (agent, action, tool)) in scopes.into_iter().enumerate() {
+                // Not each with each: what forbids everything would leave nothing to look at.
+                let people = people[(place + offset) % people.len()];
+                if condition == Always && tool.is_none() && action.is_none() && people.is_none() {
+                    continue;
+                }
+                let plain = Plain { agent, action, tool, condition, people };
+                let rules = CedarRule::read(&plain.text(), |line| format!("rules.cedar:{line}")).unwrap();
+                read.extend(rules.into_iter().map(|rule| (plain, rule)));
+            }
+        }
+        read
+    });
+    weighted(0.7, vec(select(READ.as_slice()), 0..4)).prop_map(Option::unwrap_or_default)
+}
+
+/// A call, what is true, and what people said, for whatever is configured.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    tool: ToolFacts,
+    facets: Facets,
+    values: Value,
+    facts: Facts,
+    consent: Option<(u8, usize)>,
+    covered: bool,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
     let about_it = (tool(), facets(), arguments());
-    let parts = (about_it, facts(), settings(), weighted(0.5, consent()), prop::bool::weighted(0.9));
-    parts.prop_map(|((mut tool, facets, values), facts, settings, consent, covered)| {
+    let parts = (about_it, facts(), weighted(0.5, consent()), prop::bool::weighted(0.9));
+    parts.prop_map(|((tool, facets, values), facts, consent, covered)| Asked {
+        tool,
+        facets,
+        values,
+        facts,
+        consent,
+        covered,
+    })
+}
+
+impl Asked {
+    fn under(self, settings: &Settings) -> Case {
+        let Asked { mut tool, facets, values, facts, consent, covered } = self;
         // Most tools say all that their calls do.
         if covered {
             tool.safety = tool.safety.max(facets.safety);
@@ -117,8 +208,8 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             why: Vec::new(),
             expires_at: if wrong == 5 { facts.now } else { facts.now + 1 },
         });
-        Case { call, facts: Facts { consent, ..facts }, settings }
-    })
+        Case { call, facts: Facts { consent, ..facts }, settings: settings.clone() }
+    }
 }
 
 /// What stands where rules look: as it should, of another kind, or not at all.
@@ -298,8 +389,11 @@ fn overrides() -> impl Strategy<Value = Overrides> {
 
 pub(crate) fn rules() -> impl Strategy<Value = Vec<ApprovalRule>> {
     let effect = rarely(&[RuleEffect::Approve, RuleEffect::Prompt], &[RuleEffect::Deny]);
-    let rule = (glob(), effect, conditions())
-        .prop_map(|(tool, effect, when)| ApprovalRule { when, ..rule(tool, effect) });
+    let rule =
+        (glob(), effect, conditions(), rarely(&[1], &[2, 3])).prop_map(|(tool, effect, when, quorum)| {
+            let quorum = if effect == RuleEffect::Prompt { quorum } else { 1 };
+            ApprovalRule { when, quorum, ..rule(tool, effect) }
+        });
     weighted(0.7, vec(rule, 0..8)).prop_map(|rules| {
         let placed = |(number, rule)| ApprovalRule { place: format!("toolgate.yaml:{number}"), ..rule };
         rules.unwrap_or_default().into_iter().enumerate().map(placed).collect()

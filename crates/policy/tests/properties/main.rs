@@ -5,12 +5,14 @@
 #![expect(clippy::indexing_slicing, reason = "tables of tests are as long as they are")]
 
 mod cases;
+mod idle;
+mod lines;
 mod naive;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cases::{Case, case, category, glob, rule, rules};
+use cases::{Case, case, category, configuration, glob, rule, rules};
 use contract::{Autonomy, EgressClass, HostPattern};
 use policy::{Admitted, Facts, Policy, RuleEffect, Settings, Verdict, decide};
 use proptest::prelude::*;
@@ -154,6 +156,27 @@ fn stricter(
     ]
 }
 
+/// 0 is allow, 1 is ask, 2 is deny; why, if it is denied; and how many people it takes, if it is asked.
+fn decided(call: &Admitted, facts: &Facts, policy: &Policy) -> naive::Decided {
+    match decide(call, facts, policy).verdict {
+        Verdict::Allow(_) => naive::Decided { rank: 0, code: None, quorum: None },
+        Verdict::Ask(question) => naive::Decided { rank: 1, code: None, quorum: Some(question.quorum) },
+        Verdict::Deny(reason) => naive::Decided { rank: 2, code: Some(reason.code), quorum: None },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..config() })]
+
+    #[test]
+    fn an_evaluator_written_apart_comes_to_the_same_verdict_code_and_quorum((cases, rules) in configuration()) {
+        let policy = Policy::of(cases[0].settings.clone()).unwrap();
+        for Case { call, facts, settings } in &cases {
+            prop_assert_eq!(decided(call, facts, &policy), naive::decided(call, facts, settings, &rules));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -283,6 +306,29 @@ fn every_verdict_is_common_among_the_cases() {
         *counts.entry(rank(&call, &facts, &settings)).or_default() += 1;
     }
     assert!(counts.len() == 3 && counts.values().all(|count| *count > 50), "{counts:?}");
+}
+
+/// Nor would the codes and the people, if rules in Cedar seldom had a say.
+#[test]
+fn rules_in_cedar_forbid_fail_and_ask_often_among_the_configurations() {
+    let mut runner = proptest::test_runner::TestRunner::new(config());
+    let mut counts = [0_usize; 4];
+    for _ in 0..1_200 {
+        let (cases, _) = configuration().new_tree(&mut runner).unwrap().current();
+        let policy = Policy::of(cases[0].settings.clone()).unwrap();
+        for Case { call, facts, .. } in &cases {
+            let ruling = decide(call, facts, &policy);
+            let of_cedar = |says| ruling.trace.iter().any(|step| step.layer == "cedar" && step.says == says);
+            let failed =
+                matches!(&ruling.verdict, Verdict::Deny(reason) if reason.code == contract::Code::RuleFailed);
+            let many = matches!(&ruling.verdict, Verdict::Ask(question) if question.quorum == 3);
+            let kinds = [of_cedar("deny") && !failed, failed, of_cedar("ask"), many];
+            for (count, is_so) in counts.iter_mut().zip(kinds) {
+                *count += usize::from(is_so);
+            }
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
 }
 
 /// Nor would what is said about rules, if they spoke seldom, always, or never together.

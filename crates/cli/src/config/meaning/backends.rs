@@ -48,7 +48,7 @@ impl Reader {
 }
 
 /// What the configuration asks for.
-fn chosen(tree: &File, category: Category) -> Option<At<BackendWord>> {
+pub(super) fn chosen(tree: &File, category: Category) -> Option<At<BackendWord>> {
     let sandboxing = tree.sandboxing.get();
     let overrides = sandboxing.and_then(|sandboxing| sandboxing.overrides.get());
     let own = overrides.and_then(|overrides| overrides.of(category)).copied();

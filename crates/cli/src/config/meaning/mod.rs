@@ -17,6 +17,7 @@ mod hooks;
 mod lifecycle;
 mod limits;
 mod money;
+mod origins;
 mod rates;
 mod running;
 mod trust;
@@ -27,7 +28,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest, show_hidden};
-use policy::{Agent, ArgumentTypes, Overrides, Preset, Settings, ToolGlob};
+use policy::{Agent, ArgumentTypes, Overrides, Preset, Setting, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
@@ -149,9 +150,10 @@ impl Meaning {
         let mut settings = self.settings.clone();
         let mut warnings = Vec::new();
         let tools = [
-            ("fs.*", "tools.filesystem", &self.file_directories),
-            ("shell", "tools.bash", &self.shell_directories),
+            ("fs.*", "tools.filesystem", &self.file_directories, Setting::FileDirectories),
+            ("shell", "tools.bash", &self.shell_directories, Setting::ShellDirectories),
         ];
+        let mut origins = settings.origins.clone();
         for (name, agent) in &mut settings.agents {
             let workspace = real(self.workspace_of(name, here));
             if let Some(Records::File(store)) = &self.store
@@ -161,18 +163,25 @@ impl Meaning {
                     "agent `{name}` could change the records: `store` is in its workspace; keep it elsewhere"
                 ));
             }
-            for (tool, section, directories) in tools {
+            for (tool, section, directories, setting) in &tools {
                 let Some(directories) = directories else { continue };
                 if directories.iter().any(|directory| workspace.starts_with(real(directory))) {
                     continue;
                 }
                 agent.denied.extend(ToolGlob::parse(tool));
+                let denied = Setting::Denied(name.clone(), (*tool).to_owned());
+                if let Some(place) =
+                    origins.of(setting).map(str::to_owned).filter(|_| origins.of(&denied).is_none())
+                {
+                    origins.insert(denied, place);
+                }
                 let shown = show_hidden(&workspace.to_string_lossy());
                 warnings.push(format!(
                     "agent `{name}` has no `{tool}`: its workspace `{shown}` is outside of `{section}.allowed_directories`"
                 ));
             }
         }
+        settings.origins = origins;
         (settings, warnings)
     }
 }
@@ -228,6 +237,7 @@ impl Reader {
             rules: self.rules(tree),
             cedar: Vec::new(),
             argument_types: ArgumentTypes::default(),
+            origins: self.origins(tree),
             disabled: self.disabled(tree),
             unavailable,
             shell: self.shell(bash),

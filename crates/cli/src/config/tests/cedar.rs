@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use contract::{AgentName, Level};
+use policy::{Dimension, Setting};
+
 use super::{load, loaded};
 use crate::config::load::{LoadError, Loaded, load_file};
 
@@ -122,4 +125,61 @@ fn files_of_rules_stand_beside_the_configuration_and_are_pointed_into() {
     fs::remove_file(folder.path().join("rules.cedar")).unwrap();
     let missing = load_file(&path).unwrap_err().to_string();
     assert!(missing.contains(":2:11: cannot read"), "{missing}");
+}
+
+#[test]
+fn what_a_rule_reads_is_what_its_tools_take() {
+    let rule = |text: &str| format!("policy:\n  rules:\n    - cedar: '{text}'");
+    let on_push = |condition: &str| {
+        rule(&format!("forbid (principal, action, resource == Tool::\"git.push\") when {{ {condition} }};"))
+    };
+    assert_eq!(
+        refused(&on_push("context.arguments.to == \"main\"")),
+        "3:14: line 1, column 65 of the rule: for `git.push`: `context.arguments.to` need not be there: ask first, with `context.arguments has to`"
+    );
+    assert!(refused(&on_push("context.arguments.branch == 3")).contains("not compatible"));
+    let everywhere = rule("forbid (principal, action, resource) when { context.arguments.url == \"x\" };");
+    assert!(refused(&everywhere).contains("there is no argument `url`"), "{}", refused(&everywhere));
+    let open_map = "forbid (principal, action, resource == Tool::\"shell\") when { context.arguments has env && context.arguments.env has PATH };";
+    assert!(
+        refused(&rule(open_map)).contains("`env` is a map with any names in it"),
+        "{}",
+        refused(&rule(open_map))
+    );
+    // One that can be about nothing is read, and said so.
+    let never = loaded(&rule("forbid (principal, action, resource) when { context.arguments has nowhere };"));
+    assert!(
+        never.warnings.iter().any(|warning| warning.contains("can be about no call")),
+        "{:?}",
+        never.warnings
+    );
+    assert_eq!(never.meaning.without_examples.len(), 1);
+    // Letters of another alphabet that look like ours.
+    let mixed = loaded(&rule(
+        "forbid (principal, action, resource == Tool::\"git.push\") when { context.arguments.branch == \"m\u{430}in\" };",
+    ));
+    assert!(mixed.warnings.iter().any(|warning| warning.contains("mixed scripts")), "{:?}", mixed.warnings);
+}
+
+#[test]
+fn what_decides_is_found_again_by_its_line() {
+    let text = "agents:\n  coder:\n    level: restricted\n    autonomy: supervised\n    denied_tools:\n      - bash\n    \
+                overrides:\n      network: none\ntool_access:\n  levels:\n    restricted:\n      git: full\ntools:\n  bash:\n    \
+                denied_commands: [rm]\n  filesystem:\n    read_only: true\negress:\n  allow:\n    - example.com:443\n  block: [bad.example]\n";
+    let origins = loaded(text).meaning.settings.origins;
+    let coder = AgentName::parse("coder").unwrap();
+    for (setting, line) in [
+        (Setting::Level(coder.clone()), 3),
+        (Setting::Autonomy(coder.clone()), 4),
+        (Setting::Denied(coder.clone(), "shell".to_owned()), 6),
+        (Setting::Override(coder, Dimension::Network), 8),
+        (Setting::LevelMeans(Level::Restricted, Dimension::Git), 12),
+        (Setting::DeniedCommand("rm".to_owned()), 15),
+        (Setting::ReadOnly, 17),
+        (Setting::Hosts, 20),
+        (Setting::Blocked("bad.example".to_owned()), 21),
+    ] {
+        assert_eq!(origins.of(&setting), Some(format!("toolgate.yaml:{line}").as_str()), "{setting:?}");
+    }
+    assert_eq!(origins.of(&Setting::Delete), None);
 }
