@@ -18,9 +18,9 @@ approval:
     - { tool: fs.list, action: prompt, quorum: 1 }
 policy:
   rules:
-    - id: of-a-task
+    - id: overflows
       cedar: |
-        forbid (principal, action, resource == Tool::\"fs.stat\") when { context.task == \"x\" };
+        forbid (principal, action, resource == Tool::\"fs.stat\") when { (context.hour + 2) * 9223372036854775807 > 0 };
 ";
 
 /// A gate with four past calls, and a candidate beside it.
