@@ -18,9 +18,9 @@ approval:
     - { tool: fs.list, action: prompt, quorum: 1 }
 policy:
   rules:
-    - id: of-a-task
+    - id: overflows
       cedar: |
-        forbid (principal, action, resource == Tool::\"fs.stat\") when { context.task == \"x\" };
+        forbid (principal, action, resource == Tool::\"fs.stat\") when { (context.hour + 2) * 9223372036854775807 > 0 };
 ";
 
 /// A gate with four past calls, and a candidate beside it.
@@ -71,7 +71,7 @@ fn a_candidate_is_tried_on_what_was_recorded_and_every_flip_is_listed() {
         groups,
         [
             group("fs.read", "deny allow", "toolgate.yaml:3", true),
-            group("fs.stat", "allow deny", "next.yaml:7", false),
+            group("fs.stat", "allow deny", "next.yaml:8", false),
             group("fs.list", "allow ask", "next.yaml:3", false),
         ]
     );
