@@ -282,6 +282,8 @@ fn what_contradicts_itself_or_lacks_a_half_is_refused() {
              1:80: `fast` is not a number of processors such as 2 or 0.5\n\
              1:94: `x` is not a unit; use k, m, g or t",
         ),
+        ("policy: { on_bad_reload: maybe }", "1:26: unknown word `maybe`; there is `refuse` and `keep`"),
+        ("policy: { shadow: ../x }", "1:19: `../x`: write the path without `..`"),
         ("policy: { max_arguments: 1g }", "1:26: `max_arguments` is `1073741824`, not from 1024 to 16777216"),
         ("policy: { rate_limit: {} }", "1:11: unknown key `rate_limit`, did you mean `rate_limits`?"),
         (

@@ -153,6 +153,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("policy.resource_limits.NAME.disk", "policy: {resource_limits: {shell: {disk: 1g}}}"),
     ("policy.resource_limits.NAME.output", "policy: {resource_limits: {shell: {output: 1m}}}"),
     ("policy.max_arguments", "policy: {max_arguments: 1m}"),
+    ("policy.shadow", "policy: {shadow: next.yaml}"),
     ("tools.filesystem.hidden_names", "tools: {filesystem: {hidden_names: [\"*.sqlite\"]}}"),
     ("tools.filesystem.protected_names", "tools: {filesystem: {protected_names: [Makefile]}}"),
     ("policy.rate_limits", "policy: {rate_limits: {shell: {max_calls: 30, window_ms: 60000}}}"),
