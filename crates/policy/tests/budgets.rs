@@ -1,5 +1,5 @@
 //! What calls may spend: which budgets a call counts against, and what becomes of it beyond them.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what a test needs and does not get is a failed test")]
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ fn tally(spent: u64, reserved: u64) -> Tally {
 }
 
 async fn taken(store: &Store, measure: Measure) -> Tally {
-    store.tallies(&[all_of(measure)]).await.unwrap()[0]
+    *store.tallies(&[all_of(measure)]).await.unwrap().first().unwrap()
 }
 
 async fn record(store: &Store, call: NewCall, charge: &Charge) -> Recorded {
@@ -98,7 +98,7 @@ async fn a_receipt_says_what_was_quoted_and_what_was_measured() {
     record(&gate.store, gate::running(1), &costing(40, 100)).await;
     settle(&gate, &gate::running(1), CallStatus::Completed, cost(Some(7))).await;
     let receipt = gate.store.receipt(&call_id(1)).await.unwrap().unwrap();
-    let body = store::verify_receipt(&receipt, &gate.store.keys().public()).unwrap();
+    let body = store::verify_receipt(&receipt, gate.store.keys().public()).unwrap();
     assert_eq!(json!(body.cost), json!({ "currency": "USD", "quoted": "0.00004", "measured": "0.000007" }));
 }
 
