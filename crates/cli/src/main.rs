@@ -36,6 +36,8 @@ enum Command {
     Tools(gate::ToolsArguments),
     /// Show the agents, and the tokens by which a running gate knows them
     Agents(gate::AgentsArguments),
+    /// Show the budgets, what was spent of each, and when it begins anew
+    Budgets(gate::BudgetsArguments),
     /// Show what would be decided of a call, and why; runs nothing
     Explain(gate::ExplainArguments),
     /// Test, try and look back at policies
@@ -123,6 +125,7 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Call(arguments) => gate::run(arguments.gate.json, gate::call(*arguments)),
         Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
         Command::Agents(arguments) => gate::run(arguments.gate.json, gate::agents(arguments)),
+        Command::Budgets(arguments) => gate::run(arguments.gate.json, gate::budgets(arguments)),
         Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
         Command::Policy(arguments) => gate::policy(arguments),
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod amount;
 mod canonical;
 mod class;
 mod cleaning;
@@ -26,6 +27,7 @@ mod schema;
 mod tool;
 
 pub use action::{Action, ActionError, Actions};
+pub use amount::{Amount, AmountError, Cost, Measure, OfTask, Pot, Tally};
 pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
 pub use class::{
     Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, Scope, ToolStatus,

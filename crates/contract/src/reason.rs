@@ -132,6 +132,8 @@ reasons!(
     BadOutput bad_output = "bad_output",
     /// Too many calls.
     RateLimited rate_limited = "rate_limited",
+    /// It would spend more than a budget has left.
+    OverBudget over_budget = "over_budget",
     /// The gate itself failed.
     Internal internal = "internal",
 );

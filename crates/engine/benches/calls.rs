@@ -90,6 +90,7 @@ fn time_decisions(count: usize) {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {

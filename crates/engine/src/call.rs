@@ -113,10 +113,11 @@ impl Engine {
                 if is_seeded("acts_without_any_record") {
                     return Ok(self.see_run(case.clone(), request.clone(), grant, None, at, cancel).await);
                 }
-                let limits = self.limits_on_running(&case.tool);
+                let (limits, charge) = (self.limits_on_running(&case.tool), self.charge_of(&grant));
+                let case = &Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
                 // What may have been done before is not got ready for: it costs nobody anything to ask again.
                 let at = if has_claim { at } else { self.get_ready(request, case, &grant, at) };
-                let recorded = store.record_within(planned, &limits.allowances);
+                let recorded = store.record_charged(planned, &limits.allowances, charge.as_ref());
                 let recorded = match recorded.instrument(debug_span!("record")).await {
                     Err(RecordError::Store(StoreError::Unproved { what, .. })) => {
                         return self.refuse(case, request, unproved(what), trace).await;
@@ -137,8 +138,9 @@ impl Engine {
                         let trace = with_limit(trace, &reason)?;
                         self.refuse(case, request, reason, trace).await
                     }
-                    // The yes that covered it was taken back this moment: it is decided anew, without it.
-                    Recorded::NotCovered => {
+                    // The yes that covered it was taken back this moment, or others have taken what was left of a budget:
+                    // it is decided anew, by what is true now.
+                    Recorded::NotCovered | Recorded::OverBudget { .. } => {
                         Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                     // It runs already; and nobody was asked.
@@ -225,7 +227,9 @@ impl Engine {
                 self.refuse(case, request, reason, trace).await
             }
             // It counts when it starts, not when people are asked; and nothing covers what is asked.
-            Recorded::UsedUp(_) | Recorded::NotCovered => Err(EngineError::Missing),
+            Recorded::UsedUp(_) | Recorded::NotCovered | Recorded::OverBudget { .. } => {
+                Err(EngineError::Missing)
+            }
         }
     }
 
@@ -495,6 +499,7 @@ impl Engine {
             policy: self.policy().hash(),
             // Of what is not understood the worst is assumed.
             safety: SafetyClass::Privileged,
+            quote: None,
             asked_at: self.now(),
         })
     }
@@ -628,6 +633,8 @@ pub(crate) fn case_of_row(row: &CallRow) -> Case {
         arguments: row.arguments,
         policy: row.policy,
         safety: row.safety,
+        // What it has reserved is on record.
+        quote: None,
         asked_at: row.asked_at,
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{AgentName, OperatorName, Reason, ToolStatus};
-use policy::{Admitted, Facts, PastCall, Policy, ToolFacts};
+use policy::{Admitted, Facts, PastCall, Policy, ToolFacts, unspent};
 use store::{OperatorRow, PastRow, Role, ToolRow};
 
 use crate::call::admit;
@@ -100,7 +100,10 @@ impl Court {
         let works_for = settings.agents.get(&call.agent).and_then(|agent| agent.operator.as_ref());
         let operators = self.approvers.iter().filter(|name| Some(*name) != works_for).count();
         let workspace = self.workspaces.get(&call.agent).unwrap_or(&self.workspace).clone();
-        Ok((admitted, Facts { now: call.asked_at, workspace, operators, ..self.facts.clone() }))
+        let facts = Facts { now: call.asked_at, workspace, operators, ..self.facts.clone() };
+        // What was spent then is not asked for: budgets are no part of it.
+        let tallies = unspent(&admitted, &facts, &self.policy);
+        Ok((admitted, Facts { tallies, ..facts }))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::chain;
 use crate::hooks::Hook;
 use crate::in_force::{InForce, Snapshot};
 use crate::operator::CredentialError;
+use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
 use crate::turns::Turns;
@@ -98,6 +99,8 @@ pub(crate) struct Inner {
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
+    /// How the text of another configuration is read.
+    pub(crate) candidates: OnceLock<Arc<ReadCandidate>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Whose calls hooks hear at the moment.
@@ -157,6 +160,7 @@ impl Engine {
             workspaces: options.workspaces,
             clock,
             local_operator,
+            candidates: OnceLock::new(),
             hooks: OnceLock::new(),
             turns: Turns::default(),
             owned: Mutex::default(),
@@ -269,6 +273,7 @@ impl Engine {
             consent: None,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         }
     }
 }

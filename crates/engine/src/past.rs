@@ -93,7 +93,31 @@ pub enum PastError {
     Broken,
 }
 
+impl Past {
+    /// Reads a pattern over tools, such as `git.*`.
+    pub fn tools(pattern: &str) -> Result<ToolGlob, String> {
+        ToolGlob::parse(pattern).map_err(|error| contract::show_hidden(&error.to_string()))
+    }
+}
+
+/// Reads the text of a configuration; or says what is wrong with it.
+pub type ReadCandidate = dyn Fn(&str) -> Result<Candidate, String> + Send + Sync;
+
 impl Engine {
+    /// Says how the text of a configuration is read that comes in by a door of this process. Whoever opened the engine knows;
+    /// the first word counts.
+    pub fn read_candidates_by(&self, read: Arc<ReadCandidate>) {
+        let _ = self.inner.candidates.set(read);
+    }
+
+    /// What the text of a configuration means, if this gate reads such.
+    pub fn read_candidate(&self, text: &str) -> Result<Candidate, String> {
+        match self.inner.candidates.get() {
+            Some(read) => read(text),
+            None => Err("this gate reads no configurations but its own".to_owned()),
+        }
+    }
+
     /// Decides past calls by the policy in force and by a candidate. Runs nothing and records nothing; `progress` hears how
     /// many calls were looked at, of how many.
     pub async fn simulate(

@@ -117,7 +117,7 @@ impl Engine {
         let store = &self.inner.store;
         let id = store.find_call(prefix).await?;
         let altered = || ReplayError::Altered { id: id.clone() };
-        let past = store.past_call(&id).await?.ok_or_else(altered)?;
+        let (past, told) = store.past_call(&id).await?.ok_or_else(altered)?;
         if matches!(past, Opened::Altered { .. }) {
             return Err(altered());
         }
@@ -131,8 +131,10 @@ impl Engine {
             Some(candidate) => Court::of(candidate, self, &operators)?,
             None => Court::in_force(self, &operators),
         };
-        let trace: Vec<Said> = serde_json::from_value(row.trace.clone()).unwrap_or_default();
-        let was_refused = row.status == contract::CallStatus::Refused && row.approval.is_none();
+        // What the table says beside it is not looked at: it is not signed.
+        let field = |key: &str| told.get(key).cloned().unwrap_or_default();
+        let trace: Vec<Said> = serde_json::from_value(field("trace")).unwrap_or_default();
+        let was_refused = field("decision") == "refuse";
         let steps = trace.iter().map(|said| (said.layer.as_str(), said.says.as_str()));
         let says = Word::recorded(steps, was_refused);
         let known = court.catalogue.find(row.tool.as_str()).map(|listed| listed.facts.hash);
@@ -152,7 +154,7 @@ impl Engine {
         };
         let result = store.result(&id).await?;
         let reason = result.and_then(|result| reason_of(&result));
-        let (purpose, policy) = (row.purpose.clone(), row.policy);
+        let (purpose, policy) = (field("purpose").as_str().map(str::to_owned), row.policy);
         let then = Then { says, trace, policy };
         Ok(Replay { call: listed(row), purpose, then, approval, reason, tool_since, now })
     }

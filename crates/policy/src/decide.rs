@@ -1,15 +1,17 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Profile, Reason, SafetyClass, Target,
+    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Profile, Reason, SafetyClass, Tally, Target,
     TrustLabel,
 };
 
+use crate::budget::{Account, accounts_of};
 use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Shown};
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
+use crate::money::Books;
 use crate::places::{Places, places_of, refuse_special};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
@@ -21,14 +23,16 @@ use crate::verdict::{Question, Ruling, Step, Verdict};
 /// Decides one call. Runs nothing, and says how it came to its answer.
 pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     let settings = policy.settings();
-    let Facets { commands, trees, .. } = &call.facets;
+    let (rules, known) = (policy.rules_about(&call.tool.name), known_of(call, facts));
+    let books = Books::of(accounts_of(call, settings, &rules, &known, facts.now), &facts.tallies);
     let mut hearing = Hearing {
         call,
         facts,
         policy,
         settings,
-        rules: policy.rules_about(&call.tool.name),
-        known: Known::of(commands, trees, Some(&facts.workspace)),
+        rules,
+        known,
+        books,
         trace: Vec::new(),
         asks: Vec::new(),
         quorum: 1,
@@ -40,6 +44,22 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
         Ok(()) => hearing.conclude(),
     };
     Ruling { verdict, trace: hearing.trace }
+}
+
+/// The budgets that a call counts against, in the order in which a decision wants to hear what was spent of them.
+pub fn accounts(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Account> {
+    let (rules, known) = (policy.rules_about(&call.tool.name), known_of(call, facts));
+    accounts_of(call, policy.settings(), &rules, &known, facts.now)
+}
+
+/// What a decision is told of its budgets when nothing was spent yet.
+pub fn unspent(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Tally> {
+    vec![Tally::default(); accounts(call, facts, policy).len()]
+}
+
+fn known_of<'a>(call: &'a Admitted, facts: &'a Facts) -> Known<'a> {
+    let Facets { commands, trees, .. } = &call.facets;
+    Known::of(commands, trees, Some(&facts.workspace))
 }
 
 /// Where a rule in Cedar is found.
@@ -59,14 +79,15 @@ pub fn cedar_says(
     }
 }
 
-struct Hearing<'a> {
-    call: &'a Admitted,
-    facts: &'a Facts,
+pub(crate) struct Hearing<'a> {
+    pub(crate) call: &'a Admitted,
+    pub(crate) facts: &'a Facts,
     policy: &'a Policy,
-    settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     /// Those about the tool.
     rules: Vec<&'a ApprovalRule>,
     known: Known<'a>,
+    pub(crate) books: Books,
     trace: Vec<Step>,
     asks: Vec<String>,
     quorum: usize,
@@ -102,6 +123,7 @@ impl<'a> Hearing<'a> {
         self.hear_action(agent)?;
         self.hear_autonomy(agent)?;
         self.hear_rules()?;
+        self.hear_budgets(agent, constraints)?;
         self.hear_cedar(agent)?;
         self.hear_registry();
         Ok(())
@@ -295,8 +317,12 @@ impl<'a> Hearing<'a> {
         if agent.autonomy_in_force() == Autonomy::Full && stays_inside {
             return Some("autonomy `full`: it stays in the sandbox".to_owned());
         }
-        let mut approving = self.rules.iter().filter(|rule| rule.effect == RuleEffect::Approve);
-        let rule = approving.find(|rule| self.fit(rule) != Fit::None)?;
+        let mut rules = self.rules.iter().enumerate();
+        let (_, rule) = rules.find(|(position, rule)| match rule.effect {
+            RuleEffect::Approve => self.fit(rule) != Fit::None,
+            RuleEffect::Budget(_) => self.books.is_within(*position),
+            RuleEffect::Prompt | RuleEffect::Deny => false,
+        })?;
         stays_inside.then(|| format!("{} approves `{}`", rule.place, rule.tool.as_str()))
     }
 
@@ -323,7 +349,7 @@ impl<'a> Hearing<'a> {
     }
 
     fn hear_rules(&mut self) -> Result<(), Reason> {
-        for rule in self.rules.clone() {
+        for (position, rule) in self.rules.clone().into_iter().enumerate() {
             let what = match self.fit(rule) {
                 Fit::None => continue,
                 Fit::Clear => rule.described(),
@@ -332,6 +358,7 @@ impl<'a> Hearing<'a> {
             let quorum = rule.quorum;
             match rule.effect {
                 RuleEffect::Approve => self.say("rule", "-", format!("{what} approves what can be waived")),
+                RuleEffect::Budget(_) => self.hear_rule_budget(position, &what),
                 RuleEffect::Prompt => {
                     self.quorum = self.quorum.max(quorum);
                     let people = if quorum > 1 { format!(" {quorum} people") } else { String::new() };
@@ -442,6 +469,10 @@ impl<'a> Hearing<'a> {
 
     /// An earlier yes that covers this call, too.
     fn standing(&mut self) -> Option<ApprovalId> {
+        // ATTACK(standing-beyond-a-budget)
+        if self.books.has_exceeded() {
+            return None;
+        }
         for standing in &self.facts.standing {
             let id = standing.approval.short();
             let why_not =
@@ -479,6 +510,10 @@ impl<'a> Hearing<'a> {
         if consent.by.len() < self.quorum {
             return Some("more people must approve");
         }
+        // ATTACK(yes-before-the-budget-was-spent)
+        if !self.books.is_asked_in(&consent.why) {
+            return Some("nobody was asked whether it may exceed a budget");
+        }
         None
     }
 
@@ -498,7 +533,7 @@ impl<'a> Hearing<'a> {
         // INVARIANT(limits-only-lowered)
         let limits = limits_for(&call.tool.name, call.tool.limits, &self.settings.resources);
         let milliseconds = i64::try_from(limits.timeout.as_millis()).unwrap_or(i64::MAX);
-        Grant::new(Authority {
+        let authority = Authority {
             call: call.call.clone(),
             tool: call.tool.name.clone(),
             contract: call.tool.hash,
@@ -517,19 +552,20 @@ impl<'a> Hearing<'a> {
             limits,
             // A minute for everything around the run itself.
             expires_at: self.facts.now.saturating_add(milliseconds).saturating_add(60_000),
-        })
+        };
+        Grant::new(authority, self.charge())
     }
 
-    fn say(&mut self, layer: &'static str, says: &'static str, why: String) {
+    pub(crate) fn say(&mut self, layer: &'static str, says: &'static str, why: String) {
         self.trace.push(Step { layer, says, why });
     }
 
-    fn ask(&mut self, layer: &'static str, why: String) {
+    pub(crate) fn ask(&mut self, layer: &'static str, why: String) {
         self.asks.push(why.clone());
         self.say(layer, "ask", why);
     }
 
-    fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
+    pub(crate) fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
         self.say(layer, "deny", reason.message.clone());
         Err(hinted(reason, &self.call.agent, &self.call.tool.name))
     }

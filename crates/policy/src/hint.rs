@@ -48,6 +48,9 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
         Code::NoOperator => {
             Some("an admin can add people with `toolgate operators add NAME --role approver`".to_owned())
         }
+        Code::OverBudget => operator(
+            "`budgets` in toolgate.yaml says how much there is, and `toolgate budgets` what is left of it".to_owned(),
+        ),
         Code::HostNotAllowed => operator("`egress` in toolgate.yaml says which hosts there are".to_owned()),
         Code::CannotEnforce => {
             Some("whoever runs this gate can look at what it enforces, with `toolgate doctor`".to_owned())
@@ -76,6 +79,7 @@ mod tests {
             Reason::command_not_allowed(""),
             Reason::no_operator(""),
             Reason::host_not_allowed(""),
+            Reason::over_budget(""),
             Reason::cannot_enforce(""),
         ];
         for reason in refused {

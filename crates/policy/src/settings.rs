@@ -12,11 +12,13 @@ use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::budget::Budget;
 use crate::cedar::{ArgumentTypes, CedarIndex, CedarRule};
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
 use crate::level::{Constraints, Overrides};
+use crate::price::PriceSettings;
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
 use crate::role::{Role, Seniority};
@@ -55,6 +57,12 @@ pub struct Settings {
     pub rates: RateSettings,
     /// How much one call may use, where that is less than its contract says.
     pub resources: Vec<ToolResources>,
+    /// What calls cost.
+    #[serde(skip_serializing_if = "PriceSettings::is_none")]
+    pub prices: PriceSettings,
+    /// How much may be spent, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
     /// The longest arguments, in bytes, of tools that do not say that they need more.
     pub max_arguments: u64,
     /// How long a question waits for an answer, in milliseconds, where its class has no time of its own.
@@ -82,6 +90,8 @@ impl Default for Settings {
             egress: EgressSettings::default(),
             rates: RateSettings::default(),
             resources: Vec::new(),
+            prices: PriceSettings::default(),
+            budgets: Vec::new(),
             max_arguments: 1024 * 1024,
             ask_for: 300_000,
             asking: Asking::default(),

@@ -37,6 +37,7 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: Some(Digest::of(b"files")),
+        tallies: Vec::new(),
     }
 }
 

@@ -83,6 +83,7 @@ fn ruled(text: &str, call: &Admitted) -> Ruling {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     decide(call, &facts, &Policy::of(settings(text)).unwrap())
 }

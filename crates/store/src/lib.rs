@@ -12,6 +12,7 @@
 mod approvals;
 mod calls;
 mod carrying;
+mod charging;
 #[cfg(feature = "crash")]
 pub mod crash;
 #[cfg(not(feature = "crash"))]
@@ -58,6 +59,7 @@ pub use approvals::{
     Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError, Vote,
 };
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
+pub use charging::{Charge, Reserved, Within};
 pub use erase::{EraseError, RevealError, Revealed};
 pub use error::StoreError;
 pub use evidence::Basis;

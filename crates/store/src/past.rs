@@ -135,15 +135,17 @@ impl Store {
         Ok(u64::try_from(row.try_get::<i64, _>("calls")?).unwrap_or_default())
     }
 
-    /// One past call, whose entry has to be in the ledger that this gate's key has signed. Nothing if there is no such call.
-    pub async fn past_call(&self, id: &CallId) -> Result<Option<Opened>, StoreError> {
+    /// One past call, and all that the ledger tells of its planning, which this gate's key has signed. Nothing if there is no
+    /// such call.
+    pub async fn past_call(&self, id: &CallId) -> Result<Option<(Opened, Value)>, StoreError> {
         let row = sqlx::query(ONE).bind(id.as_str()).fetch_optional(&mut *self.read().await?).await?;
         let Some(row) = row else { return Ok(None) };
-        let signed = self.signed_entry(row.try_get("planned_seq")?).await?;
-        let body: &str = row.try_get("body")?;
-        let is_signed =
-            signed.is_some_and(|told| serde_json::from_str(body).is_ok_and(|body: Value| body == told.body));
-        Ok(Some(if is_signed { opened(&row, self.keys()) } else { Opened::Altered { id: id.to_string() } }))
+        let signed = self.signed_entry(row.try_get("planned_seq")?).await?.map(|told| told.body);
+        let body: Option<Value> = serde_json::from_str(row.try_get("body")?).ok();
+        Ok(Some(match signed {
+            Some(signed) if body.as_ref() == Some(&signed) => (opened(&row, self.keys()), signed),
+            _ => (Opened::Altered { id: id.to_string() }, Value::Null),
+        }))
     }
 
     /// The calls of a span after one place in the ledger and up to another, at most so many.
@@ -258,9 +260,9 @@ struct Planned<'a> {
 
 #[derive(Deserialize)]
 struct Said<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     layer: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     says: Cow<'a, str>,
 }
 

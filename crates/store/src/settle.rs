@@ -1,11 +1,12 @@
 //! The end of a call: its final status, its receipt, and what it left behind, in one transaction.
 
-use contract::{CallId, CallStatus, Canonical, Code, Digest, ReceiptBody, SafetyClass};
+use contract::{Amount, CallId, CallStatus, Canonical, Code, Cost, Digest, ReceiptBody, SafetyClass};
 use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use thiserror::Error;
 
 use crate::calls::{BY_ID, CallRow};
+use crate::charging::{Outcome, Reserved, count};
 use crate::error::StoreError;
 use crate::keys::Keys;
 use crate::later::Later;
@@ -143,11 +144,13 @@ pub(crate) async fn end(
     // Only what has ended is erased.
     let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
     let body = committed(body, &secrets, &Names::of(&call));
+    let body = ReceiptBody { cost: cost_of(&call, body.cost), ..body };
     check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
     let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
     let envelope = sign_receipt(statement.text(), &keys).map_err(StoreError::from)?;
     let key = &secrets.key;
     let released = has_done_nothing(&call, &body);
+    let taken = call.reserved.as_ref().map(|_| outcome_of(&call, body.cost.as_ref()));
     let seq = write.append(now, SETTLED, statement.into_value()).await?;
     write.say(sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope))?;
     let whole = result.to_string();
@@ -160,6 +163,9 @@ pub(crate) async fn end(
     end_approval(write, &call, status, now).await?;
     if let Some(approval) = &call.approval {
         seals::let_go(write, approval).await?;
+    }
+    if let Some(outcome) = taken {
+        count(write, &id, outcome)?;
     }
     if released {
         // Nothing has happened, so the same call may be made again.
@@ -186,6 +192,28 @@ fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
 fn has_done_nothing(call: &CallRow, body: &ReceiptBody) -> bool {
     let was_interrupted = body.reason.as_ref().is_some_and(|reason| reason.code == Code::Interrupted);
     call.status != CallStatus::Running || (call.safety == SafetyClass::Read && was_interrupted)
+}
+
+/// What a receipt says of the cost: what was reserved is known here, also of the calls of gates that are no more.
+fn cost_of(call: &CallRow, said: Option<Cost>) -> Option<Cost> {
+    let Some(Reserved { quoted, currency }) = &call.reserved else { return None };
+    let Cost { currency, quoted, measured, reported } = said.unwrap_or_else(|| Cost {
+        currency: currency.clone(),
+        quoted: Amount::of_millionths(*quoted),
+        measured: None,
+        reported: None,
+    });
+    let measured = if call.status == CallStatus::Running { measured } else { Some(Amount::ZERO) };
+    (!currency.is_empty()).then_some(Cost { currency, quoted, measured, reported })
+}
+
+/// What becomes of what a call has reserved. One that only reads and was interrupted has used what it used.
+fn outcome_of(call: &CallRow, cost: Option<&Cost>) -> Outcome {
+    match cost.and_then(|cost| cost.measured) {
+        _ if call.status != CallStatus::Running => Outcome::Released,
+        Some(measured) => Outcome::Measured(measured.millionths()),
+        None => Outcome::Unknown,
+    }
 }
 
 /// Whether a receipt is of this call; else what differs.

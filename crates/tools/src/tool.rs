@@ -29,15 +29,15 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
-    /// How dangerous the least of its calls is.
-    fn least_safety(&self) -> SafetyClass {
-        self.kinds().iter().map(|kind| kind.safety).min().unwrap_or(self.contract().definition().safety)
-    }
-
     /// Every action that a call of it can be, for rules that name actions. That of the contract, where none depends on
     /// the arguments.
     fn actions(&self) -> Vec<&str> {
         vec![&self.contract().definition().action]
+    }
+
+    /// How dangerous the least of its calls is.
+    fn least_safety(&self) -> SafetyClass {
+        self.kinds().iter().map(|kind| kind.safety).min().unwrap_or(self.contract().definition().safety)
     }
 
     /// What a call would do, read from its arguments alone; or why it can never be done.

@@ -17,6 +17,8 @@ mod input;
 mod leases;
 mod levels;
 mod limits;
+mod money;
+mod past;
 pub(crate) mod payment;
 mod people;
 mod private;
@@ -57,6 +59,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("money", money::cases()),
         ("leases", leases::cases()),
         ("levels", levels::cases()),
         ("hooks", hooks::cases()),
@@ -65,6 +68,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("crashes", crashes::cases()),
         ("private", private::cases()),
         ("records", records::cases()),
+        ("past", past::cases()),
         ("reload", reload::cases()),
     ]
 }

@@ -138,11 +138,15 @@ fn file_cases() -> Vec<Case> {
             |stand| change(stand, LOCKED, |_, file| Ok(fs::write(file, FREE)?)),
             |stand| {
                 // The first half of what is written says more than the whole.
-                change(stand, LOCKED, |_, file| {
+                let effect = change(stand, LOCKED, |_, file| {
                     fs::write(file, FREE)?;
                     std::thread::sleep(Duration::from_millis(300));
                     Ok(fs::write(file, format!("{FREE}    denied_tools: [\"fs.*\"]\n"))?)
-                })
+                })?;
+                let told = runtime()?.block_on(stand.store()?.policy_history(10))?;
+                // The one it began with, and the whole one.
+                let half = told.len() > 2;
+                Ok(if half { Effect::Through("the first half was in force".to_owned()) } else { effect })
             },
         )
         .on_what_is_shipped(),
@@ -366,7 +370,8 @@ fn ending_of(reason: Option<&str>) -> Ending {
     match reason {
         None => Ending::Done,
         Some("locked") => Ending::Refused("locked"),
-        Some("denied_by_list") => Ending::Refused("denied_by_list"),
+        // What a policy denies is not there.
+        Some("unknown_tool") => Ending::Refused("unknown_tool"),
         Some(_) => Ending::Refused("policy_unreadable"),
     }
 }

@@ -247,6 +247,7 @@ fn call(kinds: &[Kind], agent: &AgentName, number: u64) -> Result<(NewCall, Sett
         status,
         reason: kind.explained.reason.clone(),
         run: None,
+        cost: None,
         asked_at,
         settled_at: asked_at + 5,
         reconciled: None,

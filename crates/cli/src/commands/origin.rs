@@ -21,6 +21,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["rates", "each_agent"], &["policy.agent_rate_limit"]),
     (&["rates", "refused"], &["policy.refused_rate_limit"]),
     (&["resources"], &["policy.resource_limits"]),
+    (&["prices"], &["prices"]),
+    (&["budgets"], &["budgets"]),
     (&["max_arguments_bytes"], &["policy.max_arguments"]),
     (
         &["disabled"],
@@ -56,8 +58,6 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["egress", "http", "headers"], &["tools.http.headers"]),
     (&["egress", "http", "max_response"], &["tools.http.max_response"]),
     (&["hooks"], &["hooks"]),
-    (&["while_running", "on_bad_reload"], &["policy.on_bad_reload"]),
-    (&["while_running", "shadow"], &["policy.shadow"]),
     (&["timeouts_ms", "terminal"], &["tools.bash.timeout_ms", "sandboxing.subprocess.timeout_seconds"]),
     (&["timeouts_ms", "web"], &["tools.http.timeout_ms", "sandboxing.subprocess.timeout_seconds"]),
     (&["timeouts_ms"], &["sandboxing.subprocess.timeout_seconds"]),
@@ -68,6 +68,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["workers", "most"], &["sandboxing.native.lifecycle.most"]),
     (&["custom_actions"], &["actions"]),
     (&["listen"], &["listen"]),
+    (&["on_bad_reload"], &["policy.on_bad_reload"]),
+    (&["shadow"], &["policy.shadow"]),
 ];
 
 /// What is in nobody's file.

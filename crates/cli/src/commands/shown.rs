@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName, RoleName};
-use engine::OnBadReload;
 use policy::{
-    Agent, ApprovalRule, Asking, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
-    RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
+    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
+    PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tools::{KeptFor, Lifecycle};
 
 use super::origin::Origins;
-use crate::config::{self, Meaning, WhileRunning};
+use crate::config::{self, Meaning};
 
 /// A configuration with every default filled in.
 #[derive(Serialize)]
@@ -28,6 +27,8 @@ pub(super) struct Shown<'a> {
     asking_ms: &'a Asking,
     rates: &'a RateSettings,
     resources: &'a [ToolResources],
+    prices: &'a PriceSettings,
+    budgets: &'a [Budget],
     max_arguments_bytes: u64,
     disabled: &'a [ToolGlob],
     refused: &'a BTreeMap<Category, String>,
@@ -35,7 +36,6 @@ pub(super) struct Shown<'a> {
     files: &'a FileSettings,
     egress: &'a EgressSettings,
     hooks: &'a [HookSettings],
-    while_running: ShownWhileRunning,
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
     workers: ShownWorkers,
@@ -43,6 +43,8 @@ pub(super) struct Shown<'a> {
     home: String,
     store: String,
     listen: String,
+    on_bad_reload: &'static str,
+    shadow: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -60,25 +62,6 @@ struct ShownAgent<'a> {
     human_approval: &'a BTreeSet<Action>,
     denied_actions: &'a BTreeSet<Action>,
     constraints: Constraints,
-}
-
-/// What a gate does with changes of its configuration.
-#[derive(Serialize)]
-struct ShownWhileRunning {
-    on_bad_reload: &'static str,
-    shadow: Option<String>,
-}
-
-impl ShownWhileRunning {
-    fn of(told: &WhileRunning) -> ShownWhileRunning {
-        // The files of rules stand with the rules.
-        let WhileRunning { on_bad_reload, shadow, files: _ } = told;
-        let on_bad_reload = match on_bad_reload {
-            OnBadReload::Refuse => "refuse",
-            OnBadReload::Keep => "keep",
-        };
-        ShownWhileRunning { on_bad_reload, shadow: shadow.as_deref().map(config::name_of) }
-    }
 }
 
 /// Whom workers are kept for, and how long.
@@ -128,6 +111,8 @@ impl<'a> Shown<'a> {
             egress,
             rates,
             resources,
+            prices,
+            budgets,
             max_arguments,
             ask_for,
             asking,
@@ -162,6 +147,8 @@ impl<'a> Shown<'a> {
             asking_ms: asking,
             rates,
             resources,
+            prices,
+            budgets,
             max_arguments_bytes: *max_arguments,
             disabled,
             refused: unavailable,
@@ -169,7 +156,6 @@ impl<'a> Shown<'a> {
             files,
             egress,
             hooks,
-            while_running: ShownWhileRunning::of(&meaning.while_running),
             backends: meaning
                 .backends
                 .iter()
@@ -181,6 +167,8 @@ impl<'a> Shown<'a> {
             home,
             store,
             listen: meaning.listen.to_string(),
+            on_bad_reload: config::on_bad_reload(meaning),
+            shadow: meaning.while_running.shadow.as_deref().map(config::name_of),
         }
     }
 }

@@ -124,17 +124,43 @@ pub(crate) fn load_file(path: &Path) -> Result<Loaded, LoadError> {
     understand(&read(path)?, path)
 }
 
+/// What the text of a configuration means that is no file of this machine. It has no say in which files are looked at: hooks
+/// are left out, and rules stand in it or nowhere.
+pub(crate) fn understand_text(text: &str) -> Result<Loaded, LoadError> {
+    const NAME: &str = "candidate.yaml";
+    let (file, path) = (NAME.to_owned(), Path::new(NAME));
+    if text.len() as u64 > MOST_BYTES {
+        return Err(LoadError::TooLarge { file });
+    }
+    let invalid = |problem| LoadError::Invalid { file: file.clone(), problems: vec![problem] };
+    let (mut tree, text) = parse(text.as_bytes(), false).map_err(invalid)?;
+    // Whoever may try a policy is not whoever may look at this machine's files.
+    let files = tree.policy.get().and_then(|policy| policy.files.get());
+    if let Some(file) = files.and_then(|files| files.first()) {
+        let why = "no file of rules is read for a configuration that comes as a text: put its rules under `policy.rules`";
+        return Err(invalid(Problem::new(file.place, why)));
+    }
+    tree.hooks = Default::default();
+    understood(&tree, text, path)
+}
+
 /// What the content of a file means.
 pub(super) fn understand(bytes: &[u8], path: &Path) -> Result<Loaded, LoadError> {
+    let file = name_of(path);
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let (tree, text) = parse(bytes, is_json)
+        .map_err(|problem| LoadError::Invalid { file: file.clone(), problems: vec![problem] })?;
+    understood(&tree, text, path)
+}
+
+fn understood(tree: &File, text: &str, path: &Path) -> Result<Loaded, LoadError> {
     let file = name_of(path);
     let invalid = |mut problems: Vec<Problem>| {
         problems.sort();
         problems.truncate(MOST_PROBLEMS);
         LoadError::Invalid { file: file.clone(), problems }
     };
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let (tree, text) = parse(bytes, is_json).map_err(|problem| invalid(vec![problem]))?;
-    let (meaning, warnings) = Meaning::of(&tree, path).map_err(invalid)?;
+    let (meaning, warnings) = Meaning::of(tree, path).map_err(invalid)?;
     let written = parse_as(text).map_err(|problem| invalid(vec![problem]))?;
     let written = Written::of(&written);
     let warnings = warnings.iter().map(|warning| format!("{file}:{warning}")).collect();
@@ -239,6 +265,18 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_configuration_that_comes_as_a_text_has_no_file_looked_at() {
+        assert!(understand_text("approval:\n  rules:\n    - { tool: shell, action: deny }\n").is_ok());
+        // A file it would fail on, were it looked at.
+        let hook = understand_text("hooks:\n  - { name: x, command: /there/is/none }\n").unwrap();
+        assert_eq!(hook.meaning.settings.hooks, []);
+        let rules = understand_text("policy:\n  files: [/etc/passwd]\n").unwrap_err().to_string();
+        assert!(rules.contains("no file of rules is read") && !rules.contains("root"), "{rules}");
+        let long = format!("# {}\n{{}}\n", "x".repeat(1 << 20));
+        assert!(matches!(understand_text(&long), Err(LoadError::TooLarge { .. })));
+    }
 
     #[test]
     fn only_root_and_the_caller_write_what_decides() {

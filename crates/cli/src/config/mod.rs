@@ -21,9 +21,11 @@ mod written;
 pub(crate) use environment::{
     config_file, home_is_named, host, log_filter, operator_key, secret_in, state_folder, store_in, store_url,
 };
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read};
+pub(crate) use load::{
+    FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read, understand_text,
+};
 pub(crate) use look::Look;
-pub(crate) use meaning::{Meaning, Records, WhileRunning};
+pub(crate) use meaning::{Meaning, Records, on_bad_reload};
 pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;
 pub(crate) use written::Written;

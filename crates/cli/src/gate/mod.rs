@@ -4,6 +4,7 @@ mod agents;
 mod answer;
 mod approvals;
 mod artifact;
+mod budgets;
 mod call;
 mod calls;
 mod demo;
@@ -28,6 +29,7 @@ pub(crate) use answer::{
 };
 pub(crate) use approvals::{ApprovalsArguments, approvals};
 pub(crate) use artifact::{ArtifactArguments, artifact};
+pub(crate) use budgets::{BudgetsArguments, budgets};
 pub(crate) use call::{CallArguments, call};
 pub(crate) use calls::{CallsArguments, ReconcileArguments, calls, reconcile};
 pub(crate) use demo::{DemoArguments, demo};

@@ -34,7 +34,7 @@ pub(crate) struct ReplayArguments {
 pub(crate) async fn replay(arguments: ReplayArguments) -> Result<i32, Trouble> {
     let opened = arguments.gate.open_existing().await?;
     let candidate = arguments.policy.as_ref().map(|file| candidate(file, &opened.engine)).transpose()?;
-    let side = if candidate.is_some() { "candidate" } else { "today" };
+    let side = if candidate.is_some() { "with the candidate" } else { "today" };
     let prefix = arguments.id.trim_end_matches('…').trim_start_matches("r-");
     let replay = opened.engine.replay(prefix, candidate).await.map_err(|error| match error {
         error @ ReplayError::Find(_) => {
@@ -114,12 +114,28 @@ fn told(layer: &str, says: &str, why: &str) {
 /// The difference in words.
 fn difference(replay: &Replay, now: &Answer, side: &str) -> String {
     let (then, word) = (replay.then.says, now.says.word);
-    let place = now.place.as_ref().map(|place| format!(" by {}", contract::show_hidden(place)));
-    let place = place.unwrap_or_default();
     if then == word {
-        return format!("the same: {} then, {} {side}{place}", then.as_str(), word.as_str());
+        return format!("the same: {} then, and {side}", then.as_str());
     }
+    let because = |why: &str| match contract::show_hidden(why).replace('\n', "␊") {
+        why if why.is_empty() => String::new(),
+        why => format!(" ({why})"),
+    };
     let star = if word < then { "★ looser" } else { "stricter" };
-    let word_of = |word: Word| word.as_str();
-    format!("{star}: {} then, {} {side}{place}", word_of(then), word_of(word))
+    let before = because(deciding(replay).unwrap_or_default());
+    let after = because(&now.why);
+    let told = format!("{star}: then {}{before}; {side} {}{after}", then.as_str(), word.as_str());
+    talk::indented(&told)
+}
+
+/// What decided then: the last that denied, the first that asked, or what said why nobody was asked.
+fn deciding(replay: &Replay) -> Option<&str> {
+    let trace = &replay.then.trace;
+    let said = |says: &'static str| trace.iter().filter(move |step| step.says == says);
+    let step = match replay.then.says {
+        Word::Deny => said("deny").next_back(),
+        Word::Ask => said("ask").next(),
+        Word::Allow => said("allow").find(|step| step.layer == "action"),
+    };
+    step.map(|step| step.why.as_str())
 }

@@ -7,5 +7,6 @@ mod faults;
 mod hardship;
 mod hooks;
 mod limits;
+mod reload;
 mod together;
 mod turns;

@@ -103,11 +103,12 @@ fn shadowed(place: usize, rule: &ApprovalRule, settings: &Settings) -> Option<Fo
 
 /// Whether a call is decided alike with the one rule, and with or without the other.
 fn covers(by: &ApprovalRule, rule: &ApprovalRule) -> bool {
-    use RuleEffect::{Approve, Deny, Prompt};
+    use RuleEffect::{Approve, Budget, Deny, Prompt};
     let at_least = match (by.effect, rule.effect) {
         (Deny, _) | (Prompt | Approve, Approve) => true,
         (Prompt, Prompt) => by.quorum >= rule.quorum,
-        (Prompt | Approve, Deny) | (Approve, Prompt) => false,
+        // What a budget says depends on what was spent.
+        (Budget(_), _) | (Prompt | Approve, Deny | Budget(_)) | (Approve, Prompt) => false,
     };
     let is_wider = by.when == Default::default()
         // Rules that approve read a text more narrowly than others, and amounts the other way about.

@@ -114,6 +114,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             arguments: if wrong == 3 { Digest::of(b"other") } else { call.arguments },
             operands: if wrong == 6 { None } else { call.operands },
             policy: if wrong == 4 { Digest::of(b"old") } else { settings.hash().unwrap() },
+            why: Vec::new(),
             expires_at: if wrong == 5 { facts.now } else { facts.now + 1 },
         });
         Case { call, facts: Facts { consent, ..facts }, settings }
@@ -203,6 +204,7 @@ fn facts() -> impl Strategy<Value = Facts> {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     })
 }
 

@@ -147,6 +147,7 @@ impl Bench {
             consent: None,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         };
         match decide(&call, &facts, &policy::Policy::of(self.settings.clone()).unwrap()).verdict {
             Verdict::Allow(grant) => Ok(grant),

@@ -272,5 +272,6 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@ mod agents;
 mod approval;
 mod egress;
 mod hook;
+mod money;
 mod rules;
 mod sandboxing;
 mod tools;
@@ -21,6 +22,7 @@ pub(crate) use agents::{AgentFile, RoleFile};
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
+pub(crate) use money::{BudgetFile, PriceFile, Prices};
 pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
 pub(crate) use tools::{Bash, Filesystem, Http, Tools};
@@ -60,6 +62,11 @@ pub(crate) struct File {
     pub(crate) hooks: Given<Vec<At<HookFile>>>,
     /// What calls may reach, and how.
     pub(crate) egress: Given<Egress>,
+    /// What calls cost, by what this gate measures of them. Default: nothing.
+    pub(crate) prices: Given<Prices>,
+    /// How much may be spent; a call counts against each that is about it. docs/guide/budgets.md says how. Default: no
+    /// limit.
+    pub(crate) budgets: Given<Vec<At<BudgetFile>>>,
     /// Where records are kept: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, or `env:NAME` for what a variable names. A
     /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
     /// the state folder, `TOOLGATE_HOME`.

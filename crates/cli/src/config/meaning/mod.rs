@@ -16,6 +16,7 @@ mod egress;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod money;
 mod rates;
 mod running;
 mod trust;
@@ -31,7 +32,7 @@ use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
 
-pub(crate) use running::WhileRunning;
+pub(crate) use running::{WhileRunning, on_bad_reload};
 
 use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
@@ -218,6 +219,8 @@ impl Reader {
         let tools = tree.tools.get();
         let bash = tools.and_then(|tools| tools.bash.get());
         let files = tools.and_then(|tools| tools.filesystem.get());
+        let prices = self.prices(tree);
+        let budgets = self.budgets(tree, &agents, &prices);
         let mut settings = Settings {
             agents,
             roles,
@@ -232,6 +235,8 @@ impl Reader {
             egress: self.egress(tree),
             rates: self.rates(tree),
             resources: self.resources(tree),
+            prices,
+            budgets,
             max_arguments: self.max_arguments(tree),
             ask_for: self.ask_for(tree),
             asking: self.asking(tree),

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use engine::OnBadReload;
 
-use super::Reader;
+use super::{Meaning, Reader};
 use crate::config::file::File;
+use crate::config::word::OnBadReloadWord;
 
 /// What a gate that runs needs to know of its configuration. None of it decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,11 @@ pub(crate) struct WhileRunning {
     pub(crate) shadow: Option<PathBuf>,
     /// The files of rules that it names.
     pub(crate) files: Vec<PathBuf>,
+}
+
+/// The word for what becomes of calls when a new policy cannot be had.
+pub(crate) fn on_bad_reload(meaning: &Meaning) -> &'static str {
+    OnBadReloadWord(meaning.while_running.on_bad_reload).as_str()
 }
 
 impl Reader {

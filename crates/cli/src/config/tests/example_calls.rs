@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use contract::{AgentName, CallId, Canonical, Category, ToolStatus};
 use policy::{
-    Admitted, Authority, Facts, GrantLimits, Policy, Settings, ToolFacts, ToolGlob, Verdict, decide,
+    Admitted, Authority, Facts, GrantLimits, Policy, Settings, ToolFacts, ToolGlob, Verdict, decide, unspent,
 };
 use serde_json::{Value, json};
 use store::ToolRow;
@@ -353,8 +353,11 @@ impl System {
             consent: None,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         };
-        decide(&call, &facts, &Policy::of(settings).unwrap()).verdict
+        let policy = Policy::of(settings).unwrap();
+        let tallies = unspent(&call, &facts, &policy);
+        decide(&call, &Facts { tallies, ..facts }, &policy).verdict
     }
 
     /// As the gate lowers them.

@@ -7,6 +7,7 @@ mod documented;
 mod egress;
 mod example_calls;
 mod examples;
+mod money;
 mod spellings;
 mod verdicts;
 

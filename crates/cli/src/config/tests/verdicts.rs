@@ -105,6 +105,7 @@ fn verdict(tool: &Arc<dyn Tool>, example: &Example, agent: &Agent) -> String {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     let Ruling { verdict, trace } = decide(&call, &facts, &Policy::of(settings).unwrap());
     match verdict {

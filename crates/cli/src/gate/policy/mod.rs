@@ -19,7 +19,7 @@ use super::{Trouble, run};
 use crate::config::{LoadError, Loaded};
 use crate::talk;
 
-pub(crate) use candidate::candidate;
+pub(crate) use candidate::{candidate, read_texts};
 pub(crate) use versions::said_of;
 
 /// What was asked for is not as it should be.

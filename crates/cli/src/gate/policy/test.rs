@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use contract::{AgentName, CallId, Canonical, TaskName, show_hidden};
-use policy::{Admitted, Facts, Policy, Ruling, Settings, Verdict, decide};
+use policy::{Admitted, Facts, Policy, Ruling, Settings, Verdict, decide, unspent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -187,8 +187,11 @@ fn run(
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
-    Ok(decide(&call, &facts, policy))
+    // A test is about one call, made before any other.
+    let tallies = unspent(&call, &facts, policy);
+    Ok(decide(&call, &Facts { tallies, ..facts }, policy))
 }
 
 /// `2026-01-31T18:30:00Z`, in milliseconds since 1970.
