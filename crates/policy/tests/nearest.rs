@@ -28,6 +28,7 @@ fn call(tool: &str, category: Category, action: &str, safety: SafetyClass, egres
             hash: Digest::of(tool.as_bytes()),
             category,
             safety,
+            least: safety,
             egress,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -76,6 +77,7 @@ fn found(call: &Admitted, settings: Settings) -> Option<Nearest> {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     nearest(call, &facts, &Policy::of(settings).unwrap())
 }

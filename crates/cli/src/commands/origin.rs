@@ -58,8 +58,6 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["egress", "http", "headers"], &["tools.http.headers"]),
     (&["egress", "http", "max_response"], &["tools.http.max_response"]),
     (&["hooks"], &["hooks"]),
-    (&["while_running", "on_bad_reload"], &["policy.on_bad_reload"]),
-    (&["while_running", "shadow"], &["policy.shadow"]),
     (&["timeouts_ms", "terminal"], &["tools.bash.timeout_ms", "sandboxing.subprocess.timeout_seconds"]),
     (&["timeouts_ms", "web"], &["tools.http.timeout_ms", "sandboxing.subprocess.timeout_seconds"]),
     (&["timeouts_ms"], &["sandboxing.subprocess.timeout_seconds"]),

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName, RoleName};
-use engine::OnBadReload;
 use policy::{
     Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
     PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
@@ -14,7 +13,7 @@ use serde_json::{Map, Value};
 use tools::{KeptFor, Lifecycle};
 
 use super::origin::Origins;
-use crate::config::{self, Meaning, WhileRunning};
+use crate::config::{self, Meaning};
 
 /// A configuration with every default filled in.
 #[derive(Serialize)]
@@ -37,7 +36,6 @@ pub(super) struct Shown<'a> {
     files: &'a FileSettings,
     egress: &'a EgressSettings,
     hooks: &'a [HookSettings],
-    while_running: ShownWhileRunning,
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
     workers: ShownWorkers,
@@ -62,25 +60,6 @@ struct ShownAgent<'a> {
     human_approval: &'a BTreeSet<Action>,
     denied_actions: &'a BTreeSet<Action>,
     constraints: Constraints,
-}
-
-/// What a gate does with changes of its configuration.
-#[derive(Serialize)]
-struct ShownWhileRunning {
-    on_bad_reload: &'static str,
-    shadow: Option<String>,
-}
-
-impl ShownWhileRunning {
-    fn of(told: &WhileRunning) -> ShownWhileRunning {
-        // The files of rules stand with the rules.
-        let WhileRunning { on_bad_reload, shadow, files: _ } = told;
-        let on_bad_reload = match on_bad_reload {
-            OnBadReload::Refuse => "refuse",
-            OnBadReload::Keep => "keep",
-        };
-        ShownWhileRunning { on_bad_reload, shadow: shadow.as_deref().map(config::name_of) }
-    }
 }
 
 /// Whom workers are kept for, and how long.
@@ -176,7 +155,6 @@ impl<'a> Shown<'a> {
             files,
             egress,
             hooks,
-            while_running: ShownWhileRunning::of(&meaning.while_running),
             backends: meaning
                 .backends
                 .iter()

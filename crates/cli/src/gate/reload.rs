@@ -279,7 +279,6 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
     // Whole, so that what is added to a meaning cannot be forgotten here.
     let Meaning {
         settings,
-        presets: _,
         workspaces,
         file_directories: _,
         shell_directories: _,

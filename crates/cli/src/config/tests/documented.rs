@@ -403,7 +403,7 @@ impl<'a> Walk<'a> {
 /// A description without the sentence that names the default, and that default.
 fn meaning_and_default(text: &str) -> (String, String) {
     let Some((meaning, default)) = text.split_once("Default: ") else {
-        let default = if text.contains("ust be given") { "must be given" } else { "–" };
+        let default = if text.contains("Must be given") { "must be given" } else { "–" };
         return (text.to_owned(), default.to_owned());
     };
     // A remark that was put behind the description belongs to the meaning.
