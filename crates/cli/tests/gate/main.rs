@@ -16,6 +16,7 @@ mod http_api;
 mod ledger;
 mod people;
 mod place;
+mod policy;
 mod private;
 mod telling;
 mod up;
