@@ -18,6 +18,7 @@ mod ledger;
 mod past;
 mod people;
 mod place;
+mod policy;
 mod private;
 mod reload;
 mod telling;
