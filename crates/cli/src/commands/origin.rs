@@ -68,6 +68,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["workers", "most"], &["sandboxing.native.lifecycle.most"]),
     (&["custom_actions"], &["actions"]),
     (&["listen"], &["listen"]),
+    (&["while_running", "on_bad_reload"], &["policy.on_bad_reload"]),
+    (&["while_running", "shadow"], &["policy.shadow"]),
 ];
 
 /// What is in nobody's file.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName, RoleName};
+use engine::OnBadReload;
 use policy::{
     Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
     PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use tools::{KeptFor, Lifecycle};
 
 use super::origin::Origins;
-use crate::config::{self, Meaning};
+use crate::config::{self, Meaning, WhileRunning};
 
 /// A configuration with every default filled in.
 #[derive(Serialize)]
@@ -43,6 +44,7 @@ pub(super) struct Shown<'a> {
     home: String,
     store: String,
     listen: String,
+    while_running: ShownWhileRunning,
 }
 
 #[derive(Serialize)]
@@ -60,6 +62,25 @@ struct ShownAgent<'a> {
     human_approval: &'a BTreeSet<Action>,
     denied_actions: &'a BTreeSet<Action>,
     constraints: Constraints,
+}
+
+/// What a gate does with changes of its configuration.
+#[derive(Serialize)]
+struct ShownWhileRunning {
+    on_bad_reload: &'static str,
+    shadow: Option<String>,
+}
+
+impl ShownWhileRunning {
+    fn of(told: &WhileRunning) -> ShownWhileRunning {
+        // The files of rules stand with the rules.
+        let WhileRunning { on_bad_reload, shadow, files: _ } = told;
+        let on_bad_reload = match on_bad_reload {
+            OnBadReload::Refuse => "refuse",
+            OnBadReload::Keep => "keep",
+        };
+        ShownWhileRunning { on_bad_reload, shadow: shadow.as_deref().map(config::name_of) }
+    }
 }
 
 /// Whom workers are kept for, and how long.
@@ -166,6 +187,7 @@ impl<'a> Shown<'a> {
             home,
             store,
             listen: meaning.listen.to_string(),
+            while_running: ShownWhileRunning::of(&meaning.while_running),
         }
     }
 }

@@ -280,6 +280,7 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
     let Meaning {
         settings,
         workspaces,
+        presets: _,
         file_directories: _,
         shell_directories: _,
         backends,
