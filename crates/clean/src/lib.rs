@@ -34,7 +34,7 @@ mod table;
 mod tests;
 mod window;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -85,17 +85,29 @@ pub fn clean_value(value: Value, findings: &mut Findings) -> Value {
         Value::Array(items) => {
             Value::Array(items.into_iter().map(|item| clean_value(item, findings)).collect())
         }
-        Value::Object(members) => {
-            let (mut cleaned, mut used) = (Map::new(), HashMap::new());
-            for (key, value) in members {
-                let key = free_key(&cleaned, &mut used, clean_text_into(&key, findings));
-                let value = clean_value(value, findings);
-                cleaned.insert(key, value);
-            }
-            Value::Object(cleaned)
-        }
+        Value::Object(members) => Value::Object(clean_members(members, findings)),
         other => other,
     }
+}
+
+fn clean_members(members: Map<String, Value>, findings: &mut Findings) -> Map<String, Value> {
+    let cleaned: Vec<(String, bool, Value)> = members
+        .into_iter()
+        .map(|(key, value)| {
+            let name = clean_text_into(&key, findings);
+            let stays = name == key;
+            (name, stays, clean_value(value, findings))
+        })
+        .collect();
+    // A key that was clean keeps its name: one that only looks like it, and stands before it, does not take its place.
+    let mut taken: HashSet<String> =
+        cleaned.iter().filter(|(_, stays, _)| *stays).map(|(name, ..)| name.clone()).collect();
+    let mut used = HashMap::new();
+    let named = cleaned.into_iter().map(|(name, stays, value)| match stays {
+        true => (name, value),
+        false => (free_key(&mut taken, &mut used, name), value),
+    });
+    named.collect()
 }
 
 fn clean_text_into(text: &str, findings: &mut Findings) -> String {
@@ -106,15 +118,15 @@ fn clean_text_into(text: &str, findings: &mut Findings) -> String {
 
 /// Two keys that differ only in what was taken out stay two. `used` has the last number that each was given: nobody counts
 /// from the beginning for every key of many.
-fn free_key(members: &Map<String, Value>, used: &mut HashMap<String, u64>, key: String) -> String {
-    if !members.contains_key(&key) {
+fn free_key(taken: &mut HashSet<String>, used: &mut HashMap<String, u64>, key: String) -> String {
+    if taken.insert(key.clone()) {
         return key;
     }
     let last = used.entry(key.clone()).or_insert(1);
     loop {
         *last += 1;
         let numbered = format!("{key} ({last})");
-        if !members.contains_key(&numbered) {
+        if taken.insert(numbered.clone()) {
             return numbered;
         }
     }

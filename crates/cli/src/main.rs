@@ -36,8 +36,12 @@ enum Command {
     Tools(gate::ToolsArguments),
     /// Show the agents, and the tokens by which a running gate knows them
     Agents(gate::AgentsArguments),
+    /// Show the budgets, what was spent of each, and when it begins anew
+    Budgets(gate::BudgetsArguments),
     /// Show what would be decided of a call, and why; runs nothing
     Explain(gate::ExplainArguments),
+    /// Test, try and look back at policies
+    Policy(gate::PolicyArguments),
     /// Show the calls that wait for approval
     Approvals(gate::ApprovalsArguments),
     /// Approve calls that wait
@@ -56,10 +60,10 @@ enum Command {
     Operators(gate::OperatorsArguments),
     /// Verify, show, export and prove what happened
     Ledger(gate::LedgerArguments),
-    /// Show which policies were in force, and what a shadow would have said
-    Policy(gate::PolicyArguments),
     /// Show or verify the signed record of a call
     Receipt(gate::ReceiptArguments),
+    /// Show a past call, and what would be decided of it now; runs nothing
+    Replay(gate::ReplayArguments),
     /// Write what a call left behind to standard output
     Artifact(gate::ArtifactArguments),
     /// Show what a call was asked and what its tool really gave
@@ -121,7 +125,9 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Call(arguments) => gate::run(arguments.gate.json, gate::call(*arguments)),
         Command::Tools(arguments) => gate::run(arguments.gate.json, gate::tools(arguments)),
         Command::Agents(arguments) => gate::run(arguments.gate.json, gate::agents(arguments)),
+        Command::Budgets(arguments) => gate::run(arguments.gate.json, gate::budgets(arguments)),
         Command::Explain(arguments) => gate::run(arguments.gate.json, gate::explain(arguments)),
+        Command::Policy(arguments) => gate::policy(arguments),
         Command::Approvals(arguments) => gate::run(arguments.gate.json, gate::approvals(arguments)),
         Command::Approve(arguments) => gate::run(arguments.gate.json, gate::approve(arguments)),
         Command::Deny(arguments) => gate::run(arguments.gate.json, gate::deny(arguments)),
@@ -131,8 +137,8 @@ fn obey(begun: Option<Prepared>) -> i32 {
         Command::Answer(arguments) => gate::run(arguments.gate.json, gate::answer(arguments)),
         Command::Operators(arguments) => gate::run(arguments.gate.json, gate::operators(arguments)),
         Command::Ledger(arguments) => gate::run(arguments.gate.json, gate::ledger(arguments)),
-        Command::Policy(arguments) => gate::run(arguments.gate.json, gate::policy(arguments)),
         Command::Receipt(arguments) => gate::run(arguments.gate.json, gate::receipt(arguments)),
+        Command::Replay(arguments) => gate::run(arguments.gate.json, gate::replay(arguments)),
         Command::Artifact(arguments) => gate::run(arguments.gate.json, gate::artifact(arguments)),
         Command::Reveal(arguments) => gate::run(arguments.gate.json, gate::reveal(arguments)),
         Command::Erase(arguments) => gate::run(arguments.gate.json, gate::erase(arguments)),

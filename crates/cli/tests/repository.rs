@@ -142,6 +142,56 @@ fn every_class_of_known_bugs_has_an_attack_and_a_guard() {
     }
 }
 
+/// What an agent's level consists of, and what else narrows an agent.
+const DIMENSIONS: [&str; 11] = [
+    "autonomy",
+    "code_execution",
+    "denied_actions",
+    "deployment",
+    "file_system",
+    "git",
+    "network",
+    "requires_approval",
+    "role",
+    "seniority",
+    "terminal",
+];
+
+#[test]
+fn every_dimension_of_a_level_has_an_attack_and_a_guard() {
+    let page = read("docs/threats.md");
+    let section = page.split_once("## Levels, dimension by dimension").expect("there is the section").1;
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows: Vec<Vec<&str>> = rows.map(|line| line.trim_end_matches(" |").split(" | ").collect()).collect();
+    let named: BTreeSet<&str> = rows.iter().map(|cells| cells[0].trim_end_matches('`')).collect();
+    assert_eq!(named, DIMENSIONS.into_iter().collect(), "each has a row");
+    let suite: String = sources()
+        .into_iter()
+        .filter(|(path, _)| path.starts_with("crates/attacks/"))
+        .map(|(_, text)| text)
+        .collect();
+    let walls = read("crates/jail/src/control.rs");
+    let mut tried = BTreeSet::new();
+    for cells in rows {
+        let [dimension, _, attacks, guards] = cells.as_slice() else { panic!("{cells:?} has other columns") };
+        let (attacks, guards) = (backticked(attacks), backticked(guards));
+        assert!(!attacks.is_empty() && !guards.is_empty(), "{dimension} lacks an attack or a guard");
+        let is_attack = |name: &&String| suite.contains(&format!("\"{name}\""));
+        let is_guard =
+            |name: &&String| repository().join(name).is_file() || walls.contains(&format!("=> \"{name}\""));
+        assert_eq!(attacks.iter().find(|name| !is_attack(name)), None, "{dimension}");
+        assert_eq!(guards.iter().find(|name| !is_guard(name)), None, "{dimension}");
+        tried.extend(attacks);
+    }
+    // And the other way round: what is tried is told.
+    let begun = |line: &str| line.trim().trim_start_matches('"').split('"').next().map(str::to_owned);
+    let is_of_a_level = |name: &String| name.starts_with("level-") || name.starts_with("autonomy-");
+    let cases = suite.lines().filter(|line| line.trim().starts_with('"') && line.trim().ends_with("\","));
+    let untold: Vec<String> =
+        cases.filter_map(begun).filter(|name| is_of_a_level(name) && !tried.contains(name)).collect();
+    assert_eq!(untold, Vec::<String>::new());
+}
+
 #[test]
 fn every_decision_named_in_the_code_is_written_down() {
     let records: BTreeSet<String> = entries("docs/decisions")

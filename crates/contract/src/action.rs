@@ -116,6 +116,16 @@ impl Actions {
         }
     }
 
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = Action> {
+        self.0.iter().cloned().map(Action)
+    }
+
     /// The one action that a text names.
     pub fn parse(&self, text: &str) -> Result<Action, ActionError> {
         if self.0.contains(text) {

@@ -108,6 +108,10 @@ name!(
     AgentName, "an agent name", 64, "letters, digits, `_`, `.` and `-`", is_plain
 );
 name!(
+    /// The name of a role that agents have.
+    RoleName, "a role name", 64, "letters, digits, `_`, `.` and `-`", is_plain
+);
+name!(
     /// The name of a person who decides.
     OperatorName, "an operator name", 64, "letters, digits, `_`, `.` and `-`", is_plain
 );

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod amount;
 mod canonical;
 mod class;
 mod cleaning;
@@ -26,13 +27,16 @@ mod schema;
 mod tool;
 
 pub use action::{Action, ActionError, Actions};
+pub use amount::{Amount, AmountError, Cost, Measure, OfTask, Pot, Tally};
 pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
 pub use class::{
     Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, Scope, ToolStatus,
     TrustLabel,
 };
 pub use cleaning::Cleaning;
-pub use id::{AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, TaskName, ToolName};
+pub use id::{
+    AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, RoleName, TaskName, ToolName,
+};
 pub use nearest::nearest;
 pub use net::{
     Host, HostError, HostPattern, Network, NetworkError, PRESETS, Private, PrivateError, Reach, ReachError,

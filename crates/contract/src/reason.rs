@@ -74,6 +74,8 @@ reasons!(
     DeniedByList denied_by_list = "denied_by_list",
     /// The agent's level does not include it.
     NotInLevel not_in_level = "not_in_level",
+    /// The agent's role does not include it.
+    NotInRole not_in_role = "not_in_role",
     /// A constraint of the agent's level forbids it.
     Constrained constrained = "constrained",
     /// The class of the call demands approval that nobody can give.
@@ -130,6 +132,8 @@ reasons!(
     BadOutput bad_output = "bad_output",
     /// Too many calls.
     RateLimited rate_limited = "rate_limited",
+    /// It would spend more than a budget has left.
+    OverBudget over_budget = "over_budget",
     /// The gate itself failed.
     Internal internal = "internal",
 );

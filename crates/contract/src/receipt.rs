@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::amount::Cost;
 use crate::canonical::Digest;
 use crate::class::Scope;
 use crate::cleaning::Cleaning;
@@ -46,6 +47,9 @@ pub struct ReceiptBody {
     pub reason: Option<Reason>,
     /// What ran, and behind which walls; nothing if nothing ran.
     pub run: Option<RunFacts>,
+    /// What it cost, where this gate has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// When the request was admitted, in milliseconds since 1970.
     pub asked_at: i64,
     /// When it was settled, in milliseconds since 1970.

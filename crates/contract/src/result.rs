@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::amount::Cost;
 use crate::canonical::Digest;
 use crate::cleaning::Cleaning;
 use crate::id::{ApprovalId, CallId, ToolName};
@@ -122,6 +123,9 @@ pub struct CallResult {
     /// The question it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalView>,
+    /// What it cost, where the gate has prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// The name of its receipt: `r-` and its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<String>,

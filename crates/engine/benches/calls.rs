@@ -59,6 +59,7 @@ fn time_decisions(count: usize) {
             hash: Digest::of(b"contract"),
             category: Category::FileSystem,
             safety: SafetyClass::Read,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -89,6 +90,7 @@ fn time_decisions(count: usize) {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {

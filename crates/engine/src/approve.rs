@@ -244,7 +244,8 @@ impl Engine {
         let mut consent = Consent { operands: bound.as_ref().map(Bound::shown), ..consent_of(&approval) };
         consent.by.retain(|name| !proposers.contains(name));
         let operators = self.inner.store.operators().await?;
-        let facts = self.facts(&request, Some(consent), &operators);
+        let mut facts = self.facts(&request, Some(consent), &operators);
+        self.tell_spent(&admitted, &mut facts).await?;
         let Ruling { verdict, .. } = decide(&admitted, &facts, &policy);
         let grant = match verdict {
             Verdict::Allow(grant) => grant,
@@ -279,7 +280,8 @@ impl Engine {
             },
         };
         let authority = written("grant", grant.authority())?;
-        let allowances = self.limits_on_running(&row.tool).allowances;
+        let (allowances, charge) = (self.limits_on_running(&row.tool).allowances, self.charge_of(&grant));
+        let case = Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
         if self.is_superseded() {
             return Ok(None);
         }
@@ -287,7 +289,9 @@ impl Engine {
         let _in_hand = self.take_in_hand(&row.id);
         // What people have approved is not refused for coming too often: it waits for its turn.
         let basis = Basis { call: &row, approval: &approval, operands };
-        match store.start_approved_within(basis, authority, self.now(), &allowances).await {
+        let started =
+            store.start_approved_charged(basis, authority, self.now(), &allowances, charge.as_ref());
+        match started.await {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             // The receipt names nobody: what the store says of the answers is not to be repeated under a signature.
@@ -431,6 +435,7 @@ fn consent_of(row: &ApprovalRow) -> Consent {
         arguments: row.arguments,
         operands: None,
         policy: row.policy,
+        why: row.why.clone(),
         expires_at: row.usable_until.unwrap_or(row.expires_at),
     }
 }

@@ -21,6 +21,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::approve::{unproved, view_of};
 use crate::batch::{caught, note_panic};
+use crate::catalogue::Catalogue;
 use crate::crash::{is_seeded, reach};
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
@@ -112,10 +113,11 @@ impl Engine {
                 if is_seeded("acts_without_any_record") {
                     return Ok(self.see_run(case.clone(), request.clone(), grant, None, at, cancel).await);
                 }
-                let limits = self.limits_on_running(&case.tool);
+                let (limits, charge) = (self.limits_on_running(&case.tool), self.charge_of(&grant));
+                let case = &Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
                 // What may have been done before is not got ready for: it costs nobody anything to ask again.
                 let at = if has_claim { at } else { self.get_ready(request, case, &grant, at) };
-                let recorded = store.record_within(planned, &limits.allowances);
+                let recorded = store.record_charged(planned, &limits.allowances, charge.as_ref());
                 let recorded = match recorded.instrument(debug_span!("record")).await {
                     Err(RecordError::Store(StoreError::Unproved { what, .. })) => {
                         return self.refuse(case, request, unproved(what), trace).await;
@@ -136,8 +138,9 @@ impl Engine {
                         let trace = with_limit(trace, &reason)?;
                         self.refuse(case, request, reason, trace).await
                     }
-                    // The yes that covered it was taken back this moment: it is decided anew, without it.
-                    Recorded::NotCovered => {
+                    // The yes that covered it was taken back this moment, or others have taken what was left of a budget:
+                    // it is decided anew, by what is true now.
+                    Recorded::NotCovered | Recorded::OverBudget { .. } => {
                         Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                     // It runs already; and nobody was asked.
@@ -168,44 +171,7 @@ impl Engine {
     /// Finds the contract and checks the arguments against it.
     pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
         self.refuse_if_suspended()?;
-        let settings = &*self.settings();
-        let unknown = || {
-            let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
-            match self.inner.catalogue.nearest(&request.tool, &request.agent, settings) {
-                Some(near) => reason
-                    .with_hint(format!("did you mean `{near}`? `toolgate tools list` shows all there are")),
-                None => reason.with_hint("`toolgate tools list` shows those there are"),
-            }
-        };
-        let listed = self.inner.catalogue.find(&request.tool).ok_or_else(unknown)?;
-        let contract = listed.tool.contract();
-        // Whoever may not use a tool learns nothing of it, not even its schema.
-        if let Some(agent) = settings.agents.get(&request.agent) {
-            may_see(agent, &listed.facts, settings)
-                .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
-        }
-        check_size(listed.tool.as_ref(), request, settings)?;
-        let problems = contract.input().problems(request.arguments.value());
-        if !problems.is_empty() {
-            let why = format!("the arguments do not fit: {}", problems.join("; "));
-            return Err(Reason::bad_arguments(why).with_hint("the tool's input schema says what it takes"));
-        }
-        if request.key.is_some() && contract.definition().idempotency == Idempotency::None {
-            let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
-            return Err(Reason::bad_request(why));
-        }
-        let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
-        Ok(Admitted {
-            call: id,
-            agent: request.agent.clone(),
-            task: request.task.clone(),
-            tool: listed.facts.clone(),
-            facets,
-            arguments: request.arguments.digest(),
-            operands: None,
-            values: Arc::new(request.arguments.value().clone()),
-            asked_at: self.now(),
-        })
+        admit(&self.inner.catalogue, &self.settings(), id, request, self.now())
     }
 
     async fn refuse(
@@ -261,7 +227,9 @@ impl Engine {
                 self.refuse(case, request, reason, trace).await
             }
             // It counts when it starts, not when people are asked; and nothing covers what is asked.
-            Recorded::UsedUp(_) | Recorded::NotCovered => Err(EngineError::Missing),
+            Recorded::UsedUp(_) | Recorded::NotCovered | Recorded::OverBudget { .. } => {
+                Err(EngineError::Missing)
+            }
         }
     }
 
@@ -531,6 +499,7 @@ impl Engine {
             policy: self.policy().hash(),
             // Of what is not understood the worst is assumed.
             safety: SafetyClass::Privileged,
+            quote: None,
             asked_at: self.now(),
         })
     }
@@ -564,6 +533,54 @@ impl Engine {
             course,
         }
     }
+}
+
+/// Finds the contract among these tools, and checks the arguments against it under these settings.
+pub(crate) fn admit(
+    catalogue: &Catalogue,
+    settings: &Settings,
+    id: CallId,
+    request: &Request,
+    asked_at: i64,
+) -> Result<Admitted, Reason> {
+    let unknown = || {
+        let reason = Reason::unknown_tool(format!("there is no tool `{}`", printable(&request.tool)));
+        match catalogue.nearest(&request.tool, &request.agent, settings) {
+            Some(near) => {
+                reason.with_hint(format!("did you mean `{near}`? `toolgate tools list` shows all there are"))
+            }
+            None => reason.with_hint("`toolgate tools list` shows those there are"),
+        }
+    };
+    let listed = catalogue.find(&request.tool).ok_or_else(unknown)?;
+    let contract = listed.tool.contract();
+    // Whoever may not use a tool learns nothing of it, not even its schema.
+    if let Some(agent) = settings.agents.get(&request.agent) {
+        may_see(agent, &listed.facts, settings)
+            .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
+    }
+    check_size(listed.tool.as_ref(), request, settings)?;
+    let problems = contract.input().problems(request.arguments.value());
+    if !problems.is_empty() {
+        let why = format!("the arguments do not fit: {}", problems.join("; "));
+        return Err(Reason::bad_arguments(why).with_hint("the tool's input schema says what it takes"));
+    }
+    if request.key.is_some() && contract.definition().idempotency == Idempotency::None {
+        let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
+        return Err(Reason::bad_request(why));
+    }
+    let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
+    Ok(Admitted {
+        call: id,
+        agent: request.agent.clone(),
+        task: request.task.clone(),
+        tool: listed.facts.clone(),
+        facets,
+        arguments: request.arguments.digest(),
+        operands: None,
+        values: Arc::new(request.arguments.value().clone()),
+        asked_at,
+    })
 }
 
 /// Refuses arguments that are longer than they may be, before anybody reads them.
@@ -616,6 +633,8 @@ pub(crate) fn case_of_row(row: &CallRow) -> Case {
         arguments: row.arguments,
         policy: row.policy,
         safety: row.safety,
+        // What it has reserved is on record.
+        quote: None,
         asked_at: row.asked_at,
     }
 }

@@ -20,6 +20,7 @@ use crate::error::chain;
 use crate::hooks::Hook;
 use crate::in_force::{InForce, Snapshot};
 use crate::operator::CredentialError;
+use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
 use crate::turns::Turns;
@@ -94,10 +95,12 @@ pub(crate) struct Inner {
     pub(crate) in_force: InForce,
     pub(crate) catalogue: Catalogue,
     pub(crate) surroundings: Surroundings,
-    workspace: PathBuf,
-    workspaces: BTreeMap<AgentName, PathBuf>,
+    pub(crate) workspace: PathBuf,
+    pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
+    /// How the text of another configuration is read.
+    pub(crate) candidates: OnceLock<Arc<ReadCandidate>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Whose calls hooks hear at the moment.
@@ -136,6 +139,7 @@ impl Engine {
                 hash: contract.hash(),
                 category: contract.definition().category,
                 safety: contract.definition().safety,
+                least: tool.least_safety(),
                 egress: contract.definition().egress,
                 status: state.status,
                 // The table can make a tool stricter than its contract, and never less: whoever writes it has no key.
@@ -156,6 +160,7 @@ impl Engine {
             workspaces: options.workspaces,
             clock,
             local_operator,
+            candidates: OnceLock::new(),
             hooks: OnceLock::new(),
             turns: Turns::default(),
             owned: Mutex::default(),
@@ -189,6 +194,11 @@ impl Engine {
     /// What the configuration in force means.
     pub fn settings(&self) -> Arc<Settings> {
         self.snapshot().policy.shared_settings()
+    }
+
+    /// Where agents work that have no place of their own.
+    pub fn workspace(&self) -> &Path {
+        &self.inner.workspace
     }
 
     /// The time, as this engine has it.
@@ -247,11 +257,23 @@ impl Engine {
             now: self.now(),
             workspace: self.workspace_of(&request.agent).to_owned(),
             operators: operators.iter().filter(may_approve).count(),
+            consent,
+            ..self.facts_of_gate()
+        }
+    }
+
+    /// What is true of this gate whoever asks, and whenever.
+    pub(crate) fn facts_of_gate(&self) -> Facts {
+        Facts {
+            now: 0,
+            workspace: PathBuf::new(),
+            operators: 0,
             egress: self.inner.surroundings.reaches_out(),
             ask_for: self.settings().ask_for,
-            consent,
+            consent: None,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         }
     }
 }

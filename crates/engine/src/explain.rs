@@ -1,9 +1,9 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{HookTime, Question, Step, Verdict};
+use policy::{HookTime, Question, Step, Verdict, layer_of};
 use serde::Serialize;
 
-use contract::{CallId, Reason};
+use contract::{CallId, Code, Reason};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -45,7 +45,11 @@ impl Engine {
         let admitted = match engine.admit(CallId::from_random([0; 16]), request) {
             Ok(admitted) => admitted,
             Err(reason) => {
-                let step = Step { layer: "admit", says: "deny", why: reason.message.clone() };
+                let layer = match reason.code {
+                    Code::NotInRole | Code::Locked => layer_of(&reason),
+                    _ => "admit",
+                };
+                let step = Step { layer, says: "deny", why: reason.message.clone() };
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
             }
         };

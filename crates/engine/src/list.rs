@@ -55,7 +55,7 @@ impl Engine {
     }
 }
 
-fn listed(row: CallRow) -> ListedCall {
+pub(crate) fn listed(row: CallRow) -> ListedCall {
     ListedCall {
         what: if row.is_erased { ERASED.to_owned() } else { what(&row.arguments_json) },
         receipt: row.receipt_seq.map(|_| Receipt::id_of(&row.id)),

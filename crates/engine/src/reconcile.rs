@@ -82,6 +82,8 @@ impl Engine {
             status: result.status,
             reason: result.reason.clone(),
             run: None,
+            // The first receipt says what it may have cost, and that stays counted.
+            cost: None,
             asked_at: row.asked_at,
             settled_at: now,
             reconciled: Some(Reconciled { found, by, reason }),

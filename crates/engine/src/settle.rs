@@ -11,6 +11,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
+use crate::money::reported;
 use clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 
 /// The longest message or hint of a tool's own, and the longest name of something it left, in bytes.
@@ -30,6 +31,8 @@ pub(crate) struct Case {
     pub(crate) arguments: Digest,
     pub(crate) policy: Digest,
     pub(crate) safety: contract::SafetyClass,
+    /// The most that it can cost, if it counts for anything.
+    pub(crate) quote: Option<contract::Amount>,
     pub(crate) asked_at: i64,
 }
 
@@ -91,8 +94,13 @@ impl Engine {
         approval: Option<&ApprovalRow>,
     ) -> Result<CallResult, SettleError> {
         let now = self.now();
+        let reported = match &end {
+            End::Ran(ran) => reported(&ran.output.structured),
+            End::Refused(_) | End::NotRun(_) | End::Lost(_) => None,
+        };
         let Concluded { mut result, facts, artifacts, raw } =
             debug_span!("clean").in_scope(|| conclude(case, end));
+        let cost = self.cost_of(case, result.status, facts.as_ref(), reported);
         let operands = match approval {
             Some(approval) => self.inner.store.operands(&approval.id).await?,
             None => None,
@@ -114,11 +122,13 @@ impl Engine {
             status: result.status,
             reason: result.reason.clone(),
             run: facts,
+            cost,
             asked_at: case.asked_at,
             settled_at: now,
             reconciled: None,
         };
         result.receipt = Some(format!("r-{}", case.id));
+        result.cost = body.cost.clone().filter(|cost| !cost.currency.is_empty());
         let recorded = match written("result", &result) {
             Ok(recorded) => recorded,
             Err(_) => return Ok(unsettled(case, "it cannot be written down")),
@@ -271,6 +281,7 @@ fn answer(call: &CallId, tool: &ToolName, status: CallStatus, content: String) -
         cleaning: None,
         reason: None,
         approval: None,
+        cost: None,
         receipt: None,
     }
 }
@@ -363,6 +374,7 @@ mod tests {
             arguments: digest,
             policy: digest,
             safety: SafetyClass::Read,
+            quote: None,
             asked_at: 0,
         }
     }

@@ -15,7 +15,7 @@ use policy::{Facts, Ruling, Step, Verdict, decide};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::OperatorRow;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::batch::caught;
 use crate::engine::Engine;
@@ -28,6 +28,8 @@ const LONGEST: Duration = Duration::from_millis(100);
 
 /// How many shadows are thought about at once, also those that nobody waits for any more.
 static PLACES: Semaphore = Semaphore::const_new(4);
+
+type Place = SemaphorePermit<'static>;
 
 /// One answer of a policy, in words.
 struct Answer {
@@ -102,14 +104,11 @@ impl Engine {
         let told = match PLACES.try_acquire() {
             Err(_) => unknown("too many are thought about already"),
             Ok(place) => {
-                let thinking = tokio::task::spawn_blocking(move || {
-                    let _place = place;
-                    caught(|| engine.think(&request, &facts))
-                });
+                let thinking = engine.think(request, facts, Arc::new(place));
                 match tokio::time::timeout(LONGEST, thinking).await {
-                    Ok(Ok(Ok(answer))) if answer.verdict == decided.verdict => return None,
-                    Ok(Ok(Ok(answer))) => differs(answer, &decided, hash),
-                    Ok(_) => unknown("its evaluation failed"),
+                    Ok(Some(answer)) if answer.verdict == decided.verdict => return None,
+                    Ok(Some(answer)) => differs(answer, &decided, hash),
+                    Ok(None) => unknown("its evaluation failed"),
                     Err(_) => unknown("it took too long"),
                 }
             }
@@ -117,13 +116,28 @@ impl Engine {
         serde_json::to_value(told).ok()
     }
 
-    /// What the policy that this handle sees says of a request. Touches nothing.
-    fn think(&self, request: &Request, facts: &Facts) -> Answer {
-        match self.admit(CallId::from_random([0; 16]), request) {
-            Ok(admitted) => Answer::of(&decide(&admitted, facts, &self.policy())),
-            Err(reason) => Answer::refused(&reason),
-        }
+    /// What the policy that this handle sees says of a request; nothing if that failed. Touches nothing.
+    async fn think(&self, request: Request, mut facts: Facts, place: Arc<Place>) -> Option<Answer> {
+        let (engine, kept) = (self.clone(), Arc::clone(&place));
+        let admitted = aside(kept, move || engine.admit(CallId::from_random([0; 16]), &request)).await?;
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(reason) => return Some(Answer::refused(&reason)),
+        };
+        self.tell_spent(&admitted, &mut facts).await.ok()?;
+        let policy = self.policy();
+        aside(place, move || Answer::of(&decide(&admitted, &facts, &policy))).await
     }
+}
+
+/// Does something on a thread that may be blocked, and keeps the place until it has ended, whoever waits for it. Nothing if it
+/// panicked.
+async fn aside<T: Send + 'static>(place: Arc<Place>, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let working = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        caught(work)
+    });
+    working.await.ok()?.ok()
 }
 
 impl Answer {

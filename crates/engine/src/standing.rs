@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
-use policy::{Admitted, Question, Ruling, Standing, Verdict, decide};
+use policy::{Admitted, Question, Ruling, Standing, Verdict, asks_to_exceed, decide};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::{
@@ -182,6 +182,7 @@ impl Engine {
         operators: &[OperatorRow],
     ) -> Result<Ruled, EngineError> {
         let mut facts = self.facts(request, None, operators);
+        self.tell_spent(call, &mut facts).await?;
         let policy = self.policy();
         let ruling = decide(call, &facts, &policy);
         // Before anybody's earlier yes: that was given under the policy in force.
@@ -338,6 +339,9 @@ fn offer(row: &ApprovalRow, scope: Scope) -> Result<String, &'static str> {
     }
     if row.quorum > 1 {
         return Err("it takes several people");
+    }
+    if row.why.iter().any(|why| asks_to_exceed(why)) {
+        return Err("it exceeds a budget, as each call after it does anew");
     }
     let files = "; it ends when a file that it names changes";
     match (scope, &row.task) {

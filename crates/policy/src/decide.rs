@@ -1,14 +1,17 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, EgressClass, Profile, Reason, SafetyClass, Target, TrustLabel,
+    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Profile, Reason, SafetyClass, Tally, Target,
+    TrustLabel,
 };
 
-use crate::cedar::{CedarEffect, CedarRule, CedarSays, Shown};
+use crate::budget::{Account, accounts_of};
+use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Shown};
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
+use crate::money::Books;
 use crate::places::{Places, places_of, refuse_special};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
@@ -20,14 +23,16 @@ use crate::verdict::{Question, Ruling, Step, Verdict};
 /// Decides one call. Runs nothing, and says how it came to its answer.
 pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     let settings = policy.settings();
-    let Facets { commands, trees, .. } = &call.facets;
+    let (rules, known) = (policy.rules_about(&call.tool.name), known_of(call, facts));
+    let books = Books::of(accounts_of(call, settings, &rules, &known, facts.now), &facts.tallies);
     let mut hearing = Hearing {
         call,
         facts,
         policy,
         settings,
-        rules: policy.rules_about(&call.tool.name),
-        known: Known::of(commands, trees, Some(&facts.workspace)),
+        rules,
+        known,
+        books,
         trace: Vec::new(),
         asks: Vec::new(),
         quorum: 1,
@@ -41,25 +46,48 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     Ruling { verdict, trace: hearing.trace }
 }
 
+/// The budgets that a call counts against, in the order in which a decision wants to hear what was spent of them.
+pub fn accounts(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Account> {
+    let (rules, known) = (policy.rules_about(&call.tool.name), known_of(call, facts));
+    accounts_of(call, policy.settings(), &rules, &known, facts.now)
+}
+
+/// What a decision is told of its budgets when nothing was spent yet.
+pub fn unspent(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Tally> {
+    vec![Tally::default(); accounts(call, facts, policy).len()]
+}
+
+fn known_of<'a>(call: &'a Admitted, facts: &'a Facts) -> Known<'a> {
+    let Facets { commands, trees, .. } = &call.facets;
+    Known::of(commands, trees, Some(&facts.workspace))
+}
+
 /// Where a rule in Cedar is found.
 const CEDAR_HINT: &str = "whoever runs this gate can change that: the rule that is named stands under `policy` in toolgate.yaml, or in a file named there";
 
 /// What one rule in Cedar says about a call of such an agent, at this moment.
-pub fn cedar_says(rule: &CedarRule, call: &Admitted, agent: &Agent, now: i64) -> CedarSays {
-    match Shown::of(call, agent, now) {
+pub fn cedar_says(
+    rule: &CedarRule,
+    call: &Admitted,
+    agent: &Agent,
+    now: i64,
+    types: &ArgumentTypes,
+) -> CedarSays {
+    match Shown::of(call, agent, now, types) {
         Ok(shown) => shown.to(rule),
         Err(why) => CedarSays::Fails(why),
     }
 }
 
-struct Hearing<'a> {
-    call: &'a Admitted,
-    facts: &'a Facts,
+pub(crate) struct Hearing<'a> {
+    pub(crate) call: &'a Admitted,
+    pub(crate) facts: &'a Facts,
     policy: &'a Policy,
-    settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     /// Those about the tool.
     rules: Vec<&'a ApprovalRule>,
     known: Known<'a>,
+    pub(crate) books: Books,
     trace: Vec<Step>,
     asks: Vec<String>,
     quorum: usize,
@@ -83,20 +111,37 @@ impl<'a> Hearing<'a> {
         let sight = Sight::of(agent, settings);
         match sight.explain(&self.call.tool) {
             Ok(why) => self.say("permission", "allow", why),
-            Err(reason) => return self.deny("permission", reason),
+            Err(reason) => return self.deny(layer_of(&reason), reason),
         }
+        self.hear_standing_of(agent);
         let constraints = sight.constraints();
         self.hear_constraints(agent, constraints)?;
         self.hear_places(constraints)?;
         self.hear_commands(constraints)?;
         self.hear_file_settings()?;
         self.hear_class()?;
-        self.hear_action(agent);
+        self.hear_action(agent)?;
         self.hear_autonomy(agent)?;
         self.hear_rules()?;
+        self.hear_budgets(agent, constraints)?;
         self.hear_cedar(agent)?;
         self.hear_registry();
         Ok(())
+    }
+
+    /// What its role and its seniority say: both only narrow, so none of it is an allow.
+    fn hear_standing_of(&mut self, agent: &Agent) {
+        if let Some(role) = &agent.role {
+            self.say("role", "-", format!("role `{role}` includes `{}`", self.call.tool.name));
+        }
+        if let Some(seniority) = agent.seniority {
+            let (level, autonomy) = (seniority.highest_level(), seniority.highest_autonomy());
+            let why = format!(
+                "`{}` goes no further than level `{level}` and autonomy `{autonomy}`",
+                seniority.as_str()
+            );
+            self.say("seniority", "-", why);
+        }
     }
 
     fn hear_constraints(&mut self, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
@@ -132,7 +177,8 @@ impl<'a> Hearing<'a> {
             let why = "the call would do more than the tool's contract says";
             return self.deny("contract", Reason::constrained(why));
         }
-        let (level, is_own) = (&agent.level, *constraints == Constraints::of(agent.level));
+        let level = agent.level_in_force();
+        let is_own = *constraints == Constraints::of(level);
         let overrides = if is_own { "" } else { " and its overrides" };
         self.say("level", "allow", format!("within what level `{level}`{overrides} lets `{category}` do"));
         self.hear_required_approvals(constraints);
@@ -237,11 +283,16 @@ impl<'a> Hearing<'a> {
     }
 
     /// Action default, and what the agent's lists and the rules waive of it.
-    fn hear_action(&mut self, agent: &Agent) {
+    fn hear_action(&mut self, agent: &Agent) -> Result<(), Reason> {
         let action = &self.call.facets.action;
+        // ATTACK(denied-action): whichever tool it is asked of, and whatever waives questions.
+        if agent.denied_actions.contains(action) {
+            let why = format!("the agent's list of denied actions has `{action}`");
+            return self.deny("agent", Reason::denied_by_list(why));
+        }
         if agent.human_approval.contains(action) {
             self.ask("agent", format!("the agent must ask for `{action}`"));
-            return;
+            return Ok(());
         }
         match default_for(action, self.call) {
             Default::Free => self.say("action", "allow", format!("`{action}` is free by default")),
@@ -250,6 +301,7 @@ impl<'a> Hearing<'a> {
                 None => self.ask("action", format!("`{action}` is asked for by default")),
             },
         }
+        Ok(())
     }
 
     /// Who says that a default question need not be asked. Classes above `network` cannot be waived.
@@ -262,11 +314,15 @@ impl<'a> Hearing<'a> {
             return Some(format!("the agent need not ask for `{}`", facets.action));
         }
         let stays_inside = facets.safety <= SafetyClass::Write && facets.egress == EgressClass::None;
-        if agent.autonomy == Autonomy::Full && stays_inside {
+        if agent.autonomy_in_force() == Autonomy::Full && stays_inside {
             return Some("autonomy `full`: it stays in the sandbox".to_owned());
         }
-        let mut approving = self.rules.iter().filter(|rule| rule.effect == RuleEffect::Approve);
-        let rule = approving.find(|rule| self.fit(rule) != Fit::None)?;
+        let mut rules = self.rules.iter().enumerate();
+        let (_, rule) = rules.find(|(position, rule)| match rule.effect {
+            RuleEffect::Approve => self.fit(rule) != Fit::None,
+            RuleEffect::Budget(_) => self.books.is_within(*position),
+            RuleEffect::Prompt | RuleEffect::Deny => false,
+        })?;
         stays_inside.then(|| format!("{} approves `{}`", rule.place, rule.tool.as_str()))
     }
 
@@ -277,7 +333,7 @@ impl<'a> Hearing<'a> {
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
         let changes = self.call.facets.safety > SafetyClass::Read;
-        match agent.autonomy {
+        match agent.autonomy_in_force() {
             Autonomy::Locked if changes => {
                 self.deny("autonomy", Reason::locked("the agent is locked and changes nothing"))
             }
@@ -293,7 +349,7 @@ impl<'a> Hearing<'a> {
     }
 
     fn hear_rules(&mut self) -> Result<(), Reason> {
-        for rule in self.rules.clone() {
+        for (position, rule) in self.rules.clone().into_iter().enumerate() {
             let what = match self.fit(rule) {
                 Fit::None => continue,
                 Fit::Clear => rule.described(),
@@ -302,6 +358,7 @@ impl<'a> Hearing<'a> {
             let quorum = rule.quorum;
             match rule.effect {
                 RuleEffect::Approve => self.say("rule", "-", format!("{what} approves what can be waived")),
+                RuleEffect::Budget(_) => self.hear_rule_budget(position, &what),
                 RuleEffect::Prompt => {
                     self.quorum = self.quorum.max(quorum);
                     let people = if quorum > 1 { format!(" {quorum} people") } else { String::new() };
@@ -324,7 +381,7 @@ impl<'a> Hearing<'a> {
         if rules.is_empty() {
             return Ok(());
         }
-        let shown = Shown::of(call, agent, self.facts.now);
+        let shown = Shown::of(call, agent, self.facts.now, &self.settings.argument_types);
         let mut matching = 0_usize;
         for rule in &rules {
             let says = match &shown {
@@ -412,6 +469,10 @@ impl<'a> Hearing<'a> {
 
     /// An earlier yes that covers this call, too.
     fn standing(&mut self) -> Option<ApprovalId> {
+        // ATTACK(standing-beyond-a-budget)
+        if self.books.has_exceeded() {
+            return None;
+        }
         for standing in &self.facts.standing {
             let id = standing.approval.short();
             let why_not =
@@ -449,6 +510,10 @@ impl<'a> Hearing<'a> {
         if consent.by.len() < self.quorum {
             return Some("more people must approve");
         }
+        // ATTACK(yes-before-the-budget-was-spent)
+        if !self.books.is_asked_in(&consent.why) {
+            return Some("nobody was asked whether it may exceed a budget");
+        }
         None
     }
 
@@ -468,7 +533,7 @@ impl<'a> Hearing<'a> {
         // INVARIANT(limits-only-lowered)
         let limits = limits_for(&call.tool.name, call.tool.limits, &self.settings.resources);
         let milliseconds = i64::try_from(limits.timeout.as_millis()).unwrap_or(i64::MAX);
-        Grant::new(Authority {
+        let authority = Authority {
             call: call.call.clone(),
             tool: call.tool.name.clone(),
             contract: call.tool.hash,
@@ -487,21 +552,31 @@ impl<'a> Hearing<'a> {
             limits,
             // A minute for everything around the run itself.
             expires_at: self.facts.now.saturating_add(milliseconds).saturating_add(60_000),
-        })
+        };
+        Grant::new(authority, self.charge())
     }
 
-    fn say(&mut self, layer: &'static str, says: &'static str, why: String) {
+    pub(crate) fn say(&mut self, layer: &'static str, says: &'static str, why: String) {
         self.trace.push(Step { layer, says, why });
     }
 
-    fn ask(&mut self, layer: &'static str, why: String) {
+    pub(crate) fn ask(&mut self, layer: &'static str, why: String) {
         self.asks.push(why.clone());
         self.say(layer, "ask", why);
     }
 
-    fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
+    pub(crate) fn deny<T>(&mut self, layer: &'static str, reason: Reason) -> Result<T, Reason> {
         self.say(layer, "deny", reason.message.clone());
         Err(hinted(reason, &self.call.agent, &self.call.tool.name))
+    }
+}
+
+/// Which layer it is that hides a tool.
+pub fn layer_of(reason: &Reason) -> &'static str {
+    match reason.code {
+        Code::NotInRole => "role",
+        Code::Locked => "autonomy",
+        _ => "permission",
     }
 }
 
@@ -516,15 +591,32 @@ fn most_egress(git: Git) -> EgressClass {
 
 /// The table of the first ten minutes: what is free for an agent that asks for what cannot be undone.
 fn default_for(action: &Action, call: &Admitted) -> Default {
-    let inside = call.facets.egress == EgressClass::None;
-    match action.as_str() {
-        "code:read" | "code:write" | "code:create" | "code:refactor" | "docs:write" | "test:write"
-        | "test:run" | "exec:inspect" | "exec:build" | "exec:code" | "vcs:read" | "vcs:commit"
-        | "vcs:branch" | "memory:read" | "memory:write" | "db:query" | "web:read"
-            if inside || call.facets.egress == EgressClass::ReadOnly =>
-        {
-            Default::Free
-        }
-        _ => Default::Ask,
+    match is_free(action.as_str()) && call.facets.egress <= EgressClass::ReadOnly {
+        true => Default::Free,
+        false => Default::Ask,
     }
+}
+
+/// Whether an action is free by default, where it changes nothing outside.
+pub(crate) fn is_free(action: &str) -> bool {
+    matches!(
+        action,
+        "code:read"
+            | "code:write"
+            | "code:create"
+            | "code:refactor"
+            | "docs:write"
+            | "test:write"
+            | "test:run"
+            | "exec:inspect"
+            | "exec:build"
+            | "exec:code"
+            | "vcs:read"
+            | "vcs:commit"
+            | "vcs:branch"
+            | "memory:read"
+            | "memory:write"
+            | "db:query"
+            | "web:read"
+    )
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contract::{
     Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, Reason,
-    SafetyClass, Target, TaskName, ToolName, ToolStatus, TrustLabel,
+    SafetyClass, Tally, Target, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 use serde_json::Value;
 
@@ -46,6 +46,8 @@ pub struct ToolFacts {
     pub category: Category,
     /// How dangerous its contract says that it is at most.
     pub safety: SafetyClass,
+    /// How dangerous the least of its calls is.
+    pub least: SafetyClass,
     /// What its contract says that leaves the machine at most.
     pub egress: EgressClass,
     /// Whether it may be called.
@@ -123,6 +125,8 @@ pub struct Facts {
     pub standing: Vec<Standing>,
     /// What the files are that the arguments name; nothing if that cannot be told.
     pub content: Option<Digest>,
+    /// What was spent of the budgets that the call counts against, in the order of [`crate::accounts`].
+    pub tallies: Vec<Tally>,
 }
 
 /// A yes, and what it was a yes to.
@@ -142,6 +146,8 @@ pub struct Consent {
     pub operands: Option<Digest>,
     /// The policy under which it was asked.
     pub policy: Digest,
+    /// Why it was asked, in the words of the question.
+    pub why: Vec<String>,
     /// Until when it is good, in milliseconds since 1970.
     pub expires_at: i64,
 }

@@ -11,11 +11,14 @@ use std::time::Duration;
 use contract::{ApprovalId, CallId, Digest, EgressClass, HostPattern, Profile, Reach, Target, ToolName};
 use serde::{Serialize, Serializer};
 
+use crate::budget::Charge;
+
 /// The whole plan of one call. What is not in it cannot happen.
 #[derive(Debug)]
 #[must_use = "a grant that nobody obeys was decided for nothing"]
 pub struct Grant {
     authority: Box<Authority>,
+    charge: Option<Box<Charge>>,
 }
 
 /// What a grant permits, in the open: for the ledger and for people. It is a description, and no authority.
@@ -125,8 +128,13 @@ impl GrantLimits {
 }
 
 impl Grant {
-    pub(crate) fn new(authority: Authority) -> Grant {
-        Grant { authority: Box::new(authority) }
+    pub(crate) fn new(authority: Authority, charge: Option<Charge>) -> Grant {
+        Grant { authority: Box::new(authority), charge: charge.map(Box::new) }
+    }
+
+    /// What the call counts for, and against what; nothing if it has no price and no budget is about it.
+    pub fn charge(&self) -> Option<&Charge> {
+        self.charge.as_deref()
     }
 
     /// What it permits.

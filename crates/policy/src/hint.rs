@@ -24,12 +24,15 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
         Code::ToolDisabled => operator(format!(
             "`tools` in toolgate.yaml says which there are; `toolgate tools show {tool}` shows it"
         )),
-        Code::DeniedByList => operator(format!("`agents.{agent}.denied_tools` in toolgate.yaml")),
+        Code::DeniedByList => operator(format!(
+            "`denied_tools` and `denied_actions` of `agents.{agent}` in toolgate.yaml, and its `preset`"
+        )),
         Code::NotInLevel => {
-            operator(format!("`agents.{agent}.level` or `agents.{agent}.allowed_tools` in toolgate.yaml"))
+            operator(format!("`agents.{agent}.level`, `seniority` or `agents.{agent}.allowed_tools` in toolgate.yaml"))
         }
+        Code::NotInRole => operator(format!("`agents.{agent}.role` or the role under `roles` in toolgate.yaml")),
         Code::Constrained => operator(format!(
-            "`agents.{agent}.level` or `agents.{agent}.overrides` in toolgate.yaml, or `tools` where it is the tool that is kept short"
+            "`agents.{agent}.level`, `seniority` or `agents.{agent}.overrides` in toolgate.yaml, or `tools` where it is the tool that is kept short"
         )),
         Code::DeniedByRule => operator("the rule that is named stands in `approval.rules`".to_owned()),
         Code::RuleFailed => operator(
@@ -37,7 +40,7 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
                 .to_owned(),
         ),
         Code::Locked => {
-            operator(format!("`agents.{agent}.autonomy` in toolgate.yaml; what only looks is not locked"))
+            operator(format!("`agents.{agent}.autonomy` and its `seniority` in toolgate.yaml; what only looks is not locked"))
         }
         Code::CommandNotAllowed => {
             operator("`tools.bash.allowed_commands` and `denied_commands` in toolgate.yaml".to_owned())
@@ -45,6 +48,9 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
         Code::NoOperator => {
             Some("an admin can add people with `toolgate operators add NAME --role approver`".to_owned())
         }
+        Code::OverBudget => operator(
+            "`budgets` in toolgate.yaml says how much there is, and `toolgate budgets` what is left of it".to_owned(),
+        ),
         Code::HostNotAllowed => operator("`egress` in toolgate.yaml says which hosts there are".to_owned()),
         Code::CannotEnforce => {
             Some("whoever runs this gate can look at what it enforces, with `toolgate doctor`".to_owned())
@@ -65,6 +71,7 @@ mod tests {
             Reason::tool_disabled(""),
             Reason::denied_by_list(""),
             Reason::not_in_level(""),
+            Reason::not_in_role(""),
             Reason::constrained(""),
             Reason::denied_by_rule(""),
             Reason::rule_failed(""),
@@ -72,6 +79,7 @@ mod tests {
             Reason::command_not_allowed(""),
             Reason::no_operator(""),
             Reason::host_not_allowed(""),
+            Reason::over_budget(""),
             Reason::cannot_enforce(""),
         ];
         for reason in refused {

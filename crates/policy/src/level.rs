@@ -150,6 +150,20 @@ impl Constraints {
         }
     }
 
+    /// What both permit.
+    #[must_use]
+    pub fn at_most(self, highest: &Constraints) -> Constraints {
+        Constraints {
+            categories: self.categories.intersection(&highest.categories).copied().collect(),
+            file_system: self.file_system.min(highest.file_system),
+            network: self.network.min(highest.network),
+            git: self.git.min(highest.git),
+            terminal: self.terminal.min(highest.terminal),
+            deployment: self.deployment && highest.deployment,
+            requires_approval: &self.requires_approval | &highest.requires_approval,
+        }
+    }
+
     /// The same with changes.
     #[must_use]
     pub fn with(self, overrides: &Overrides) -> Constraints {

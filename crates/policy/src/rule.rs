@@ -7,21 +7,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use contract::Amount;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::budget::RuleBudget;
 use crate::settings::ToolGlob;
 use crate::spelling::{Known, Spoken, TextPattern};
 
 /// Parts of names under which amounts are given, in letters and digits.
 const AMOUNT_WORDS: [&str; 9] =
     ["amount", "amt", "total", "price", "cost", "sum", "value", "quantity", "payment"];
-
-/// The most that an amount can be, in whole units: as far as every JSON number is exact in millionths.
-const MOST_UNITS: f64 = 9_000_000_000.0;
-
-const MILLIONTHS: f64 = 1_000_000.0;
 
 /// A rule about who must be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,6 +41,8 @@ pub struct ApprovalRule {
 pub enum RuleEffect {
     /// Need not ask, where asking can be waived.
     Approve,
+    /// The same as long as this much is not spent, and then must ask.
+    Budget(RuleBudget),
     /// Must ask.
     Prompt,
     /// May not.
@@ -82,6 +81,13 @@ impl ApprovalRule {
         // ATTACK(hidden-amount): what is missing, misspelt or of another kind is no way around a rule.
         match (self.when.fit(arguments, self.effect, known), self.effect) {
             (Fit::Unclear(_), RuleEffect::Approve) => Fit::None,
+            // ATTACK(hidden-amount-of-a-budget): only what would be freed for certain is counted; the rest is asked about.
+            (Fit::Clear, RuleEffect::Budget(_)) => {
+                match self.when.fit(arguments, RuleEffect::Approve, known) {
+                    Fit::None => Fit::Unclear("not all of what it may mean is meant".to_owned()),
+                    fit => fit,
+                }
+            }
             (fit, _) => fit,
         }
     }
@@ -122,6 +128,9 @@ impl fmt::Display for Conditions {
             Some(AmountLimit { argument, amounts: Amounts::Over(most) }) => {
                 write!(formatter, " with `{argument}` over {most}")
             }
+            Some(AmountLimit { argument, amounts: Amounts::UpTo(Amount::MOST) }) => {
+                write!(formatter, " by its `{argument}`")
+            }
             Some(AmountLimit { argument, amounts: Amounts::UpTo(most) }) => {
                 write!(formatter, " with `{argument}` up to {most}")
             }
@@ -153,6 +162,11 @@ impl ArgumentPath {
 
     fn find<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(arguments, |value, name| value.as_object()?.get(name))
+    }
+
+    /// The argument itself.
+    pub(crate) fn first(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
     }
 
     fn last(&self) -> &str {
@@ -197,7 +211,9 @@ impl Pattern {
             (Pattern::Text(pattern), Value::String(text)) => {
                 let spoken = match effect {
                     RuleEffect::Approve => known.every_reading(pattern, text),
-                    RuleEffect::Prompt | RuleEffect::Deny => known.any_reading(pattern, text),
+                    RuleEffect::Budget(_) | RuleEffect::Prompt | RuleEffect::Deny => {
+                        known.any_reading(pattern, text)
+                    }
                 };
                 match spoken {
                     Spoken::Yes => true,
@@ -242,44 +258,6 @@ pub enum Amounts {
     Over(Amount),
     /// Those that are not.
     UpTo(Amount),
-}
-
-/// An amount, in millionths, so that two are equal or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Amount(u64);
-
-/// Why a number is not an amount.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{number} is not an amount from 0 to {MOST_UNITS}")]
-pub struct AmountError {
-    number: String,
-}
-
-impl Amount {
-    /// Reads a number of units. What is finer than a millionth is rounded up.
-    pub fn parse(number: f64) -> Result<Amount, AmountError> {
-        if !number.is_finite() || !(0.0..=MOST_UNITS).contains(&number) {
-            return Err(AmountError { number: number.to_string() });
-        }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
-        Ok(Amount((number * MILLIONTHS).ceil() as u64))
-    }
-}
-
-impl fmt::Display for Amount {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (units, rest) = (self.0 / 1_000_000, self.0 % 1_000_000);
-        match rest {
-            0 => write!(formatter, "{units}"),
-            rest => formatter.write_str(format!("{units}.{rest:06}").trim_end_matches('0')),
-        }
-    }
-}
-
-impl Serialize for Amount {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
 }
 
 impl AmountLimit {

@@ -5,20 +5,23 @@ use std::fmt;
 use std::sync::Arc;
 
 use contract::{
-    Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName,
+    Action, AgentName, Autonomy, Canonical, CanonicalError, Category, Digest, Level, OperatorName, RoleName,
     SafetyClass, ToolName,
 };
 use globset::{Glob, GlobMatcher};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::cedar::{CedarIndex, CedarRule};
+use crate::budget::Budget;
+use crate::cedar::{ArgumentTypes, CedarIndex, CedarRule};
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
 use crate::level::{Constraints, Overrides};
+use crate::price::PriceSettings;
 use crate::rates::RateSettings;
 use crate::resources::ToolResources;
+use crate::role::{Role, Seniority};
 use crate::rule::ApprovalRule;
 
 /// Everything that decides, apart from the facts of a call.
@@ -26,6 +29,9 @@ use crate::rule::ApprovalRule;
 pub struct Settings {
     /// The agents there are.
     pub agents: BTreeMap<AgentName, Agent>,
+    /// The roles that agents may have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<RoleName, Role>,
     /// What levels mean, where the configuration says otherwise than we do.
     pub levels: BTreeMap<Level, Overrides>,
     /// Who must be asked, in order; the strictest that matches wins.
@@ -33,6 +39,9 @@ pub struct Settings {
     /// Rules in Cedar, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cedar: Vec<CedarRule>,
+    /// What those are shown of the arguments of tools. Contracts have hashes of their own, so this is no part of the policy's.
+    #[serde(skip)]
+    pub argument_types: ArgumentTypes,
     /// Tools that are switched off.
     pub disabled: Vec<ToolGlob>,
     /// Categories that nothing here can run as the configuration asks, and why.
@@ -48,6 +57,12 @@ pub struct Settings {
     pub rates: RateSettings,
     /// How much one call may use, where that is less than its contract says.
     pub resources: Vec<ToolResources>,
+    /// What calls cost.
+    #[serde(skip_serializing_if = "PriceSettings::is_none")]
+    pub prices: PriceSettings,
+    /// How much may be spent, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
     /// The longest arguments, in bytes, of tools that do not say that they need more.
     pub max_arguments: u64,
     /// How long a question waits for an answer, in milliseconds, where its class has no time of its own.
@@ -63,9 +78,11 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             agents: BTreeMap::new(),
+            roles: BTreeMap::new(),
             levels: BTreeMap::new(),
             rules: Vec::new(),
             cedar: Vec::new(),
+            argument_types: ArgumentTypes::default(),
             disabled: Vec::new(),
             unavailable: BTreeMap::new(),
             shell: ShellSettings::default(),
@@ -73,6 +90,8 @@ impl Default for Settings {
             egress: EgressSettings::default(),
             rates: RateSettings::default(),
             resources: Vec::new(),
+            prices: PriceSettings::default(),
+            budgets: Vec::new(),
             max_arguments: 1024 * 1024,
             ask_for: 300_000,
             asking: Asking::default(),
@@ -129,10 +148,35 @@ pub struct Agent {
     pub auto_approve: BTreeSet<Action>,
     /// What it must ask for.
     pub human_approval: BTreeSet<Action>,
+    /// What it may not do whatever else is said.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub denied_actions: BTreeSet<Action>,
     /// Changes to its level.
     pub overrides: Overrides,
+    /// Its role: it sees what the role includes, of what it would see without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<RoleName>,
+    /// How far it goes at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seniority: Option<Seniority>,
     /// The operator on whose behalf it works, who therefore approves nothing of it.
     pub operator: Option<OperatorName>,
+}
+
+impl Agent {
+    /// Its level, or the highest that its seniority permits. Level `custom` stays that, within the constraints of the highest.
+    pub fn level_in_force(&self) -> Level {
+        match (self.level, self.seniority) {
+            (Level::Custom, _) | (_, None) => self.level,
+            (level, Some(seniority)) => level.min(seniority.highest_level()),
+        }
+    }
+
+    /// Its autonomy, or the highest that its seniority permits.
+    pub fn autonomy_in_force(&self) -> Autonomy {
+        // They are in order from the one that asks least.
+        self.seniority.map_or(self.autonomy, |seniority| self.autonomy.max(seniority.highest_autonomy()))
+    }
 }
 
 impl Default for Agent {
@@ -144,7 +188,10 @@ impl Default for Agent {
             denied: Vec::new(),
             auto_approve: BTreeSet::new(),
             human_approval: BTreeSet::new(),
+            denied_actions: BTreeSet::new(),
             overrides: Overrides::default(),
+            role: None,
+            seniority: None,
             operator: None,
         }
     }
@@ -247,12 +294,21 @@ impl Settings {
 
     /// What an agent's level means for it.
     pub fn constraints_of(&self, agent: &Agent) -> Constraints {
-        let base = Constraints::of(agent.level);
-        let base = match self.levels.get(&agent.level) {
-            Some(overrides) => base.with(overrides),
-            None => base,
-        };
-        base.with(&agent.overrides)
+        let own = self.constraints_at(agent.level).with(&agent.overrides);
+        // ATTACK(junior-with-overrides): what an agent was given besides its level is held down as well.
+        match agent.seniority {
+            Some(seniority) => own.at_most(&self.constraints_at(seniority.highest_level())),
+            None => own,
+        }
+    }
+
+    /// What a level means for whoever is at it.
+    pub fn constraints_at(&self, level: Level) -> Constraints {
+        let built_in = Constraints::of(level);
+        match self.levels.get(&level) {
+            Some(overrides) => built_in.with(overrides),
+            None => built_in,
+        }
     }
 }
 

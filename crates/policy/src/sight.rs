@@ -2,7 +2,7 @@
 //!
 //! Knows no call. What an agent's level means is worked out once, and then asked of as many tools as there are.
 
-use contract::{Reason, ToolStatus};
+use contract::{Autonomy, Reason, RoleName, SafetyClass, ToolStatus};
 
 use crate::facts::ToolFacts;
 use crate::level::Constraints;
@@ -27,7 +27,9 @@ enum Hidden<'a> {
     Off,
     Unavailable(&'a str),
     Denied(&'a ToolGlob),
+    NotInRole(&'a RoleName),
     NotInLevel,
+    OnlyChanges,
 }
 
 /// Whether an agent may use a tool at all, and why.
@@ -48,7 +50,7 @@ impl<'a> Sight<'a> {
 
     /// Whether it sees a tool, in words.
     pub fn explain(&self, tool: &ToolFacts) -> Result<String, Reason> {
-        let (name, level) = (&tool.name, &self.agent.level);
+        let (name, level) = (&tool.name, self.agent.level_in_force());
         let why_not = match self.look(tool) {
             Ok(Shown::Allowed(glob)) => {
                 return Ok(format!("the agent's allowed list has `{}`", glob.as_str()));
@@ -62,6 +64,12 @@ impl<'a> Sight<'a> {
             Hidden::Unavailable(why) => Reason::cannot_enforce(why),
             Hidden::Denied(glob) => {
                 Reason::denied_by_list(format!("the agent's denied list has `{}`", glob.as_str()))
+            }
+            Hidden::NotInRole(role) => {
+                Reason::not_in_role(format!("role `{role}` does not include `{name}`"))
+            }
+            Hidden::OnlyChanges => {
+                Reason::locked("the agent is locked, and the tool does nothing but change things")
             }
             Hidden::NotInLevel => {
                 Reason::not_in_level(format!("level `{level}` does not include `{}`", tool.category))
@@ -88,12 +96,20 @@ impl<'a> Sight<'a> {
         if let Some(glob) = agent.denied.iter().find(|glob| glob.matches(name)) {
             return Err(Hidden::Denied(glob));
         }
-        if let Some(glob) = agent.allowed.iter().find(|glob| glob.matches(name)) {
-            return Ok(Shown::Allowed(glob));
+        // ATTACK(role-unseen): neither the agent's own list nor its level shows what its role does not include.
+        if let Some(role) = &agent.role
+            && !settings.roles.get(role).is_some_and(|known| known.includes(name, tool.category))
+        {
+            return Err(Hidden::NotInRole(role));
         }
-        if self.constraints.categories.contains(&tool.category) {
-            return Ok(Shown::InLevel);
+        let shown = match agent.allowed.iter().find(|glob| glob.matches(name)) {
+            Some(glob) => Shown::Allowed(glob),
+            None if self.constraints.categories.contains(&tool.category) => Shown::InLevel,
+            None => return Err(Hidden::NotInLevel),
+        };
+        if agent.autonomy_in_force() == Autonomy::Locked && tool.least > SafetyClass::Read {
+            return Err(Hidden::OnlyChanges);
         }
-        Err(Hidden::NotInLevel)
+        Ok(shown)
     }
 }

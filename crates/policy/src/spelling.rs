@@ -12,11 +12,12 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
+use contract::Amount;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::facts::Command;
-use crate::rule::{Amount, AmountLimit, ArgumentPath};
+use crate::rule::{AmountLimit, ArgumentPath};
 use crate::wildcard::{fits_beneath, fits_wildcard};
 
 /// Where a program without a slash in its name may be found.

@@ -37,6 +37,7 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: Some(Digest::of(b"files")),
+        tallies: Vec::new(),
     }
 }
 
@@ -51,6 +52,7 @@ fn call(safety: SafetyClass, values: Value) -> Admitted {
             hash: Digest::of(b"shell"),
             category: Category::Terminal,
             safety: SafetyClass::Privileged,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,

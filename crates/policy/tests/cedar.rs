@@ -14,8 +14,8 @@ use contract::{
     Target, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, CedarRule, CedarSays, Command, Facets, Facts, GrantLimits, Named, Policy, Reads, Ruling,
-    Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
+    Admitted, Agent, ArgumentTypes, CedarRule, CedarSays, Command, Facets, Facts, GrantLimits, Named, Policy,
+    Reads, Ruling, Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -40,6 +40,7 @@ fn call(tool: &str, action: &str, arguments: Value) -> Admitted {
             hash: Digest::of(tool.as_bytes()),
             category: Category::FileSystem,
             safety: SafetyClass::Write,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -82,6 +83,7 @@ fn ruled(text: &str, call: &Admitted) -> Ruling {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     decide(call, &facts, &Policy::of(settings(text)).unwrap())
 }
@@ -97,7 +99,7 @@ fn denied(text: &str, call: &Admitted) -> (Code, String) {
 }
 
 fn says(text: &str, call: &Admitted) -> CedarSays {
-    cedar_says(&rules(text)[0], call, &Agent::default(), 0)
+    cedar_says(&rules(text)[0], call, &Agent::default(), 0, &ArgumentTypes::default())
 }
 
 #[test]
@@ -191,7 +193,10 @@ fn rules_see_the_agent_the_action_the_tool_and_the_moment() {
     }
     let elevated = Agent { level: Level::Elevated, ..Agent::default() };
     let text = "forbid (principal, action, resource) when { principal.level == \"elevated\" };";
-    assert_eq!(cedar_says(&rules(text)[0], &seen, &elevated, 0), CedarSays::Matches);
+    assert_eq!(
+        cedar_says(&rules(text)[0], &seen, &elevated, 0, &ArgumentTypes::default()),
+        CedarSays::Matches
+    );
 }
 
 #[test]
@@ -222,7 +227,7 @@ fn what_there_is_not_is_refused_with_its_place() {
         |condition: &str| refused(&format!("\nforbid (principal, action, resource) when {{ {condition} }};"));
     assert_eq!(
         when("principal.levl == \"x\""),
-        ["2:1: `principal` has no attribute `levl`; there is `level`, `autonomy`"]
+        ["2:1: `principal` has no attribute `levl`; there is `level`, `autonomy`, `role`, `seniority`"]
     );
     assert!(when("context has argumnts")[0].starts_with("2:1: `context` has no attribute `argumnts`"));
     assert!(when("action.x == 1")[0].contains("`action` has no attribute `x`; there is none"));
@@ -323,7 +328,7 @@ proptest! {
         let mut expected = Vec::new();
         let agent = Agent { autonomy: Autonomy::Full, ..Agent::default() };
         for (rule, (.., asks)) in rules(&text).iter().zip(&scopes) {
-            match cedar_says(rule, &call, &agent, 0) {
+            match cedar_says(rule, &call, &agent, 0, &ArgumentTypes::default()) {
                 CedarSays::Nothing => {}
                 CedarSays::Matches if *asks => expected.push(("ask", rule.place.clone())),
                 CedarSays::Matches | CedarSays::Fails(_) => {

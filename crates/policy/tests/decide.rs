@@ -47,6 +47,7 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: Some(Digest::of(b"")),
+        tallies: Vec::new(),
     }
 }
 
@@ -79,6 +80,7 @@ fn call(row: &Row) -> Admitted {
             hash: Digest::of(row.tool.as_bytes()),
             category: row.category,
             safety: row.safety,
+            least: SafetyClass::Read,
             egress: row.egress,
             status: ToolStatus::Active,
             trust: if row.category == Category::Mcp { TrustLabel::Imported } else { TrustLabel::Internal },
@@ -265,6 +267,7 @@ fn a_yes_is_good_for_the_call_it_was_given_to_and_no_other() {
         arguments: asked.arguments,
         operands: Some(Digest::of(b"files")),
         policy: settings.hash().unwrap(),
+        why: Vec::new(),
         expires_at: 2_000,
     };
     let with = |consent| {

@@ -37,6 +37,7 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: Some(Digest::of(b"")),
+        tallies: Vec::new(),
     }
 }
 
@@ -51,6 +52,7 @@ fn request(action: &str, egress: EgressClass, hosts: &[&str]) -> Admitted {
             hash: Digest::of(b"http.request"),
             category: Category::Web,
             safety: SafetyClass::Network,
+            least: SafetyClass::Network,
             egress: EgressClass::Write,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -109,6 +111,7 @@ fn approved(call: &Admitted, settings: &Settings) -> Authority {
         arguments: call.arguments,
         operands: None,
         policy: settings.hash().unwrap(),
+        why: Vec::new(),
         expires_at: 2_000,
     };
     let facts = Facts { consent: Some(consent), ..facts() };

@@ -12,7 +12,7 @@ mod mcp;
 
 pub use http::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
-    HttpError, HttpOptions, HttpReady, Pending, Person, Question, ROUTES, Stands, TokenBook, Who, Word,
-    WordError, link_socket, serve_gate, serve_http,
+    HttpError, HttpOptions, HttpReady, Pending, Person, Question, ROUTES, Simulate, SimulateError, Stands,
+    TokenBook, Who, Word, WordError, link_socket, serve_gate, serve_http,
 };
 pub use mcp::{McpError, serve_stdio};

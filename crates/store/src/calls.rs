@@ -16,6 +16,7 @@ use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::approvals::ApprovalRow;
+use crate::charging::{Charge, Reserved, Whose, reserved};
 use crate::error::StoreError;
 use crate::evidence::{Basis, prove_once};
 use crate::join::count_open;
@@ -43,10 +44,11 @@ macro_rules! select_calls {
         concat!(
             "SELECT c.id, c.agent, c.task, c.tool, c.contract, c.request, c.arguments, c.arguments_json, c.policy, \
              c.purpose, c.trace, c.asked_at, c.planned_seq, c.status, c.settled_at, c.owner, c.decision, c.safety, \
-             a.id AS approval, r.seq AS receipt_seq, x.found, k.wrapped, p.sealed FROM calls c \
+             a.id AS approval, r.seq AS receipt_seq, x.found, k.wrapped, p.sealed, g.quoted, g.currency FROM calls c \
              LEFT JOIN approvals a ON a.call = c.id LEFT JOIN receipts r ON r.call = c.id \
              LEFT JOIN reconciliations x ON x.call = c.id LEFT JOIN call_keys k ON k.call = c.id \
-             LEFT JOIN private p ON p.call = c.id AND p.kind = 'asked' ",
+             LEFT JOIN private p ON p.call = c.id AND p.kind = 'asked' \
+             LEFT JOIN charges g ON g.call = c.id AND g.what = 'cost' ",
             $rest
         )
     };
@@ -170,6 +172,11 @@ pub enum Recorded {
     KeyConflict,
     /// The agent may not call so often; nothing is recorded but, if it was to be refused, that there was one more.
     UsedUp(UsedUp),
+    /// Others have taken what was left of a budget; nothing is recorded.
+    OverBudget {
+        /// Which of those that were handed in.
+        which: usize,
+    },
     /// The yes under which it was to run is no longer good; nothing is recorded.
     NotCovered,
     /// So many questions of the agent wait already that no other is asked; nothing is recorded.
@@ -247,6 +254,8 @@ pub struct CallRow {
     pub receipt_seq: Option<i64>,
     /// What people found out about it, if nobody knew at first.
     pub reconciled: Option<Found>,
+    /// What it has reserved of budgets, until it has ended.
+    pub reserved: Option<Reserved>,
 }
 
 impl Store {
@@ -261,6 +270,16 @@ impl Store {
         &self,
         call: NewCall,
         allowances: &[Allowance],
+    ) -> Result<Recorded, RecordError> {
+        self.record_charged(call, allowances, None).await
+    }
+
+    /// The same for a call that takes something of budgets, if it runs: that is reserved with the record.
+    pub async fn record_charged(
+        &self,
+        call: NewCall,
+        allowances: &[Allowance],
+        charge: Option<&Charge>,
     ) -> Result<Recorded, RecordError> {
         if let Course::Ask(question) = &call.course
             && (question.quorum == 0 || question.expires_at <= call.asked_at)
@@ -312,6 +331,13 @@ impl Store {
         if answers.row()?.is_some() {
             return Err(RecordError::Exists { id: call.id });
         }
+        // INVARIANT(denied-takes-nothing)
+        let charge = charge.filter(|_| matches!(call.course, Course::Run { .. } | Course::RunUnder { .. }));
+        if let Some(charge) = charge
+            && let Some(which) = charge.exceeds(&mut write).await?
+        {
+            return Ok(Recorded::OverBudget { which });
+        }
         if let Some(spend) = spend
             && let Some(used_up) = count(&mut write, &call, &spend, &mut answers).await?
         {
@@ -320,6 +346,10 @@ impl Store {
         }
         let own = own.hear(&mut answers)?;
         let seq = plan(&mut write, self.keys(), &call, own).await?;
+        if let Some(charge) = charge {
+            let NewCall { id, agent, task, tool, .. } = &call;
+            charge.reserve(&mut write, &Whose { call: id, agent, task: task.as_ref(), tool }).await?;
+        }
         if let Some(claim) = claim {
             let make = sqlx::query(CLAIM).bind(claim).bind(call.id.as_str());
             let request = self.keys().wrapping().lookup("request", call.request.as_bytes());
@@ -353,6 +383,18 @@ impl Store {
         now: i64,
         allowances: &[Allowance],
     ) -> Result<bool, StoreError> {
+        self.start_approved_charged(basis, authority, now, allowances, None).await
+    }
+
+    /// The same for a call that takes something of budgets: false also if others have taken what was left.
+    pub async fn start_approved_charged(
+        &self,
+        basis: Basis<'_>,
+        authority: Value,
+        now: i64,
+        allowances: &[Allowance],
+        charge: Option<&Charge>,
+    ) -> Result<bool, StoreError> {
         let (call, approval) = (&basis.call.id, &basis.approval.id);
         let mut write = self.write().await?;
         let using = sqlx::query(USE_APPROVAL).bind(approval.as_str()).bind(call.as_str()).bind(now);
@@ -373,6 +415,13 @@ impl Store {
         let mut answers = write.ask(questions).await?;
         if spend.take(&mut write, &mut answers).await?.is_some() {
             return Ok(false);
+        }
+        if let Some(charge) = charge {
+            if charge.exceeds(&mut write).await?.is_some() {
+                return Ok(false);
+            }
+            let whose = Whose { call, agent: &row.agent, task: row.task.as_ref(), tool: &row.tool };
+            charge.reserve(&mut write, &whose).await?;
         }
         let authority = committed_authority(authority, &row.arguments);
         let body = json!({ "call": call, "approval": approval, "authority": authority });
@@ -452,7 +501,7 @@ pub(crate) fn hear_holder(answers: &mut Answers, keys: &Keys) -> Result<Option<C
 }
 
 /// Writes the call, and the ledger entries that tell of it.
-async fn plan(
+pub(crate) async fn plan(
     write: &mut Write<'_>,
     keys: &Keys,
     call: &NewCall,
@@ -616,6 +665,7 @@ pub(crate) fn call_row(row: &AnyRow) -> Result<CallRow, StoreError> {
         approval: parsed_if_any(row, "approval", |text| ApprovalId::parse(text).ok())?,
         receipt_seq: row.try_get("receipt_seq")?,
         reconciled: parsed_if_any(row, "found", Found::parse)?,
+        reserved: reserved(row)?,
     })
 }
 

@@ -12,6 +12,7 @@
 mod approvals;
 mod calls;
 mod carrying;
+mod charging;
 #[cfg(feature = "crash")]
 pub mod crash;
 #[cfg(not(feature = "crash"))]
@@ -36,6 +37,7 @@ mod open;
 mod operators;
 mod outlook;
 mod owners;
+mod past;
 mod place;
 mod policies;
 mod private;
@@ -57,6 +59,7 @@ pub use approvals::{
     Answer, AnswerError, AnswerRow, ApprovalFilter, ApprovalRow, ApprovalState, CancelError, FindError, Vote,
 };
 pub use calls::{CLAIM_KEPT_MS, CallRow, Course, NewApproval, NewCall, RecordError, Recorded};
+pub use charging::{Charge, Reserved, Within};
 pub use erase::{EraseError, RevealError, Revealed};
 pub use error::StoreError;
 pub use evidence::Basis;
@@ -72,6 +75,7 @@ pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, By, ChangeOperatorError, OperatorRow, Role};
 pub use outlook::{Outlook, Sameness};
 pub use owners::Fate;
+pub use past::{Opened, PastPage, PastRow, Span};
 pub use place::{UrlError, names_no_secret};
 pub use policies::{PolicyEvent, Shadowed};
 pub use questions::{About, NewEscalation};

@@ -54,6 +54,7 @@ const STEPS: &[Step] = &[
     step!("0006_private"),
     step!("0007_endings"),
     step!("0008_floods"),
+    step!("0009_money"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";

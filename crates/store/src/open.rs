@@ -280,8 +280,10 @@ impl Store {
 /// What takes away what it should keep, for those who return to an older program, and for tests.
 pub mod danger {
     use super::*;
+    use crate::calls::{BY_ID, NewCall, plan};
     pub use crate::ledger::{Retold, retold};
     pub use crate::meddle::meddle;
+    use crate::settle::{SettleError, Settlement, end};
 
     /// Makes one operation of a store fail: the one that has `after` others before it from now on.
     pub fn fail_at(store: &Store, after: u32) {
@@ -310,6 +312,19 @@ pub mod danger {
     /// Opens a store, and waits only so long for others who hold it, or for a server that says nothing.
     pub async fn open_impatiently(url: &str, keys: Keys, patience: Duration) -> Result<Store, OpenError> {
         Store::open_within(url, keys, patience).await
+    }
+
+    /// Records calls and their ends, all in one transaction, so that the disk is waited for once: for measuring what is done
+    /// with many. Each is what `record_call` and `settle` would have written; claims, allowances and approvals are not.
+    pub async fn record_many(store: &Store, calls: Vec<(NewCall, Settlement)>) -> Result<(), SettleError> {
+        let mut write = store.write().await?;
+        for (call, settlement) in calls {
+            plan(&mut write, store.keys(), &call, None).await?;
+            let row = sqlx::query(BY_ID).bind(call.id.as_str());
+            let row = row.fetch_optional(write.connection().await?).await.map_err(StoreError::from)?;
+            end(&mut write, row.as_ref(), settlement).await?;
+        }
+        Ok(write.commit().await?)
     }
 
     /// Appends so many events that tell of nothing, a thousand in one transaction: for measuring how a ledger grows.

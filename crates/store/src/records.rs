@@ -158,6 +158,14 @@ impl Roster {
 }
 
 impl Store {
+    /// The entry at a place, as the ledger is now. Nothing if there is none, or it is not the one that was signed.
+    pub(crate) async fn signed_entry(&self, seq: i64) -> Result<Option<Told>, StoreError> {
+        let remembered = self.remembered();
+        let mut read = self.snapshot().await?;
+        let tail = Tail::load(&mut read, remembered, self.keys().public()).await?;
+        told(&mut read, &tail, seq).await
+    }
+
     /// Who the operators are, as the ledger is now.
     pub(crate) async fn roster(&self) -> Result<Arc<Roster>, StoreError> {
         let before = self.remembered();

@@ -1,10 +1,12 @@
 //! The end of a call: its final status, its receipt, and what it left behind, in one transaction.
 
-use contract::{CallId, CallStatus, Canonical, Code, Digest, ReceiptBody, SafetyClass};
+use contract::{Amount, CallId, CallStatus, Canonical, Code, Cost, Digest, ReceiptBody, SafetyClass};
 use serde_json::{Value, json};
+use sqlx::any::AnyRow;
 use thiserror::Error;
 
 use crate::calls::{BY_ID, CallRow};
+use crate::charging::{Outcome, Reserved, count};
 use crate::error::StoreError;
 use crate::keys::Keys;
 use crate::later::Later;
@@ -109,50 +111,67 @@ impl Receipt {
 impl Store {
     /// Ends a call: signs and files its receipt, and keeps what it gave. Once.
     pub async fn settle(&self, settlement: Settlement) -> Result<Receipt, SettleError> {
-        let Settlement { call: id, status, body, result, raw, artifacts, now } = settlement;
-        let mut names: Vec<&str> = artifacts.iter().map(|(name, _)| name.as_str()).collect();
+        let mut names: Vec<&str> = settlement.artifacts.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         if let Some([name, _]) = names.array_windows().find(|[one, next]| one == next) {
             return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
         }
+        let id = settlement.call.clone();
         let mut questions = Later::default();
         questions.keep(sqlx::query(BY_ID).bind(id.as_str()))?;
         let (mut write, mut answers) = self.write_asking(questions).await?;
-        let found = answers.row()?.map(|row| call_and_secrets(&row, self.keys(), &id)).transpose()?;
-        let (call, secrets) = found.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
-        check_way(&call, status)?;
-        // ATTACK(living-owner): a look at the wrong moment ends nobody's call.
-        if is_of_another(&mut write, &call).await? {
-            return Err(SettleError::NotOurs { id });
-        }
-        // Only what has ended is erased.
-        let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
-        let body = committed(body, &secrets, &Names::of(&call));
-        check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
-        let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
-        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
-        let key = &secrets.key;
-        let released = has_done_nothing(&call, &body);
-        let seq = write.append(now, SETTLED, statement.into_value()).await?;
-        write.say(sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope))?;
-        let whole = result.to_string();
-        keep(&mut write, &id, key, Private::Result, "", whole.as_bytes(), None)?;
-        if let Some(raw) = raw {
-            keep(&mut write, &id, key, Private::Raw, "", raw.to_string().as_bytes(), None)?;
-        }
-        keep_artifacts(&mut write, self.keys(), &id, key, artifacts)?;
-        write.say(sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now))?;
-        end_approval(&mut write, &call, status, now).await?;
-        if let Some(approval) = &call.approval {
-            seals::let_go(&mut write, approval).await?;
-        }
-        if released {
-            // Nothing has happened, so the same call may be made again.
-            write.say(sqlx::query(RELEASE).bind(id.as_str()))?;
-        }
+        let seq = end(&mut write, answers.row()?.as_ref(), settlement).await?;
         write.commit().await?;
         Ok(Receipt { id: Receipt::id_of(&id), seq })
     }
+}
+
+/// Ends a call within a transaction, from its row; returns the place of the entry that tells of it.
+pub(crate) async fn end(
+    write: &mut Write<'_>,
+    row: Option<&AnyRow>,
+    settlement: Settlement,
+) -> Result<i64, SettleError> {
+    let Settlement { call: id, status, body, result, raw, artifacts, now } = settlement;
+    let keys = write.store().keys().clone();
+    let found = row.map(|row| call_and_secrets(row, &keys, &id)).transpose()?;
+    let (call, secrets) = found.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
+    check_way(&call, status)?;
+    // ATTACK(living-owner): a look at the wrong moment ends nobody's call.
+    if is_of_another(write, &call).await? {
+        return Err(SettleError::NotOurs { id });
+    }
+    // Only what has ended is erased.
+    let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
+    let body = committed(body, &secrets, &Names::of(&call));
+    let body = ReceiptBody { cost: cost_of(&call, body.cost), ..body };
+    check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
+    let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
+    let envelope = sign_receipt(statement.text(), &keys).map_err(StoreError::from)?;
+    let key = &secrets.key;
+    let released = has_done_nothing(&call, &body);
+    let taken = call.reserved.as_ref().map(|_| outcome_of(&call, body.cost.as_ref()));
+    let seq = write.append(now, SETTLED, statement.into_value()).await?;
+    write.say(sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope))?;
+    let whole = result.to_string();
+    keep(write, &id, key, Private::Result, "", whole.as_bytes(), None)?;
+    if let Some(raw) = raw {
+        keep(write, &id, key, Private::Raw, "", raw.to_string().as_bytes(), None)?;
+    }
+    keep_artifacts(write, &keys, &id, key, artifacts)?;
+    write.say(sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now))?;
+    end_approval(write, &call, status, now).await?;
+    if let Some(approval) = &call.approval {
+        seals::let_go(write, approval).await?;
+    }
+    if let Some(outcome) = taken {
+        count(write, &id, outcome)?;
+    }
+    if released {
+        // Nothing has happened, so the same call may be made again.
+        write.say(sqlx::query(RELEASE).bind(id.as_str()))?;
+    }
+    Ok(seq)
 }
 
 fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
@@ -173,6 +192,28 @@ fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
 fn has_done_nothing(call: &CallRow, body: &ReceiptBody) -> bool {
     let was_interrupted = body.reason.as_ref().is_some_and(|reason| reason.code == Code::Interrupted);
     call.status != CallStatus::Running || (call.safety == SafetyClass::Read && was_interrupted)
+}
+
+/// What a receipt says of the cost: what was reserved is known here, also of the calls of gates that are no more.
+fn cost_of(call: &CallRow, said: Option<Cost>) -> Option<Cost> {
+    let Some(Reserved { quoted, currency }) = &call.reserved else { return None };
+    let Cost { currency, quoted, measured, reported } = said.unwrap_or_else(|| Cost {
+        currency: currency.clone(),
+        quoted: Amount::of_millionths(*quoted),
+        measured: None,
+        reported: None,
+    });
+    let measured = if call.status == CallStatus::Running { measured } else { Some(Amount::ZERO) };
+    (!currency.is_empty()).then_some(Cost { currency, quoted, measured, reported })
+}
+
+/// What becomes of what a call has reserved. One that only reads and was interrupted has used what it used.
+fn outcome_of(call: &CallRow, cost: Option<&Cost>) -> Outcome {
+    match cost.and_then(|cost| cost.measured) {
+        _ if call.status != CallStatus::Running => Outcome::Released,
+        Some(measured) => Outcome::Measured(measured.millionths()),
+        None => Outcome::Unknown,
+    }
 }
 
 /// Whether a receipt is of this call; else what differs.

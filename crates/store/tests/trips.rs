@@ -85,6 +85,7 @@ fn settlement(call: &NewCall) -> Settlement {
         status: CallStatus::Completed,
         reason: None,
         run: None,
+        cost: None,
         asked_at: 1,
         settled_at: 2,
         reconciled: None,

@@ -29,6 +29,17 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
+    /// Every action that a call of it can be, for rules that name actions. That of the contract, where none depends on
+    /// the arguments.
+    fn actions(&self) -> Vec<&str> {
+        vec![&self.contract().definition().action]
+    }
+
+    /// How dangerous the least of its calls is.
+    fn least_safety(&self) -> SafetyClass {
+        self.kinds().iter().map(|kind| kind.safety).min().unwrap_or(self.contract().definition().safety)
+    }
+
     /// What a call would do, read from its arguments alone; or why it can never be done.
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
 
@@ -143,6 +154,19 @@ mod tests {
             assert_eq!(tool.contract().findings(), [], "{name}");
             assert!(definition.title != *name && !definition.description.is_empty(), "{name}");
             assert!(!definition.examples.is_empty() && !definition.failure_modes.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_example_is_an_action_that_its_tool_says_it_can_be() {
+        let settings = Settings::default();
+        for tool in built_in(&settings).unwrap() {
+            for example in &tool.contract().definition().examples {
+                let action =
+                    tool.facets(&example.arguments, &settings).map(|facets| facets.action.to_string());
+                let name = tool.contract().name();
+                assert!(action.is_ok_and(|action| tool.actions().contains(&action.as_str())), "{name}");
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Each case runs in a world where every address is this machine ([`crate::world`]), so that whoever is reached says so.
 
 mod clients;
+mod levels;
 mod names;
 mod places;
 mod pull_requests;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
     vec![
         ("hosts", hosts::cases()),
         ("places", places::cases()),
+        ("reach", levels::cases()),
         ("names", names::cases()),
         ("talk", talk::cases()),
         ("ways", ways::cases()),

@@ -417,6 +417,7 @@ fn forged(row: &CallRow) -> ReceiptBody {
         status: CallStatus::Completed,
         reason: None,
         run: None,
+        cost: None,
         asked_at: row.asked_at,
         settled_at: row.asked_at,
         reconciled: None,

@@ -15,7 +15,10 @@ mod hooks;
 pub(crate) mod hosts;
 mod input;
 mod leases;
+mod levels;
 mod limits;
+mod money;
+mod past;
 pub(crate) mod payment;
 mod people;
 mod private;
@@ -56,13 +59,16 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("limits", limits::cases()),
+        ("money", money::cases()),
         ("leases", leases::cases()),
+        ("levels", levels::cases()),
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),
         ("records", records::cases()),
+        ("past", past::cases()),
         ("reload", reload::cases()),
     ]
 }

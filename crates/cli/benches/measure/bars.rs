@@ -19,10 +19,13 @@ pub(crate) enum Part {
     Growth,
     /// What a guarded network costs.
     Egress,
+    /// Recorded calls by another configuration.
+    Past,
 }
 
 impl Part {
-    const ALL: [Part; 6] = [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth, Part::Egress];
+    const ALL: [Part; 7] =
+        [Part::Start, Part::Warm, Part::Doors, Part::Memory, Part::Growth, Part::Egress, Part::Past];
 
     pub(crate) fn parse(text: &str) -> Result<Part> {
         match Part::ALL.into_iter().find(|part| part.as_str() == text) {
@@ -39,6 +42,7 @@ impl Part {
             Part::Memory => "memory",
             Part::Growth => "growth",
             Part::Egress => "egress",
+            Part::Past => "past",
         }
     }
 }
@@ -66,8 +70,9 @@ const WARM: &str = "the goal for warm sandboxes";
 const CALL: &str = "the goal for a whole call";
 const GUARD: &str = "the goal for a guarded network";
 const IDLE: &str = "the goal for an idle gate";
+const PAST: &str = "the goal for simulating a policy";
 
-pub(crate) const BARS: [Bar; 11] = [
+pub(crate) const BARS: [Bar; 13] = [
     bar(Part::Start, "start-bwrap", "toolgate run, × bwrap", Bound::AtMost(1.0 / 2.0), Some("bwrap"), COLD),
     bar(Part::Start, "start-codex", "toolgate run, × codex", Bound::AtMost(1.0 / 15.0), Some("codex"), COLD),
     bar(Part::Start, "start-srt", "toolgate run, × srt", Bound::AtMost(1.0 / 80.0), Some("srt"), COLD),
@@ -92,6 +97,8 @@ pub(crate) const BARS: [Bar; 11] = [
     bar(Part::Doors, "http-read", "`fs.read` over HTTP, p50 in ms", Bound::AtMost(1.0), None, CALL),
     bar(Part::Memory, "gate-resident", "idle gate, resident MiB", Bound::AtMost(40.0), None, IDLE),
     bar(Part::Egress, "egress-download", "a guarded download, × direct", Bound::AtLeast(0.8), None, GUARD),
+    bar(Part::Past, "past-million", "a million past calls, in s", Bound::AtMost(60.0), None, PAST),
+    bar(Part::Past, "past-peak", "deciding past calls, peak MiB", Bound::AtMost(256.0), None, PAST),
     bar(Part::Memory, "sandbox-private", "waiting sandbox, private MiB", Bound::AtMost(1.0), None, IDLE),
 ];
 

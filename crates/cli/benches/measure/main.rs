@@ -18,6 +18,7 @@ mod gate;
 mod growth;
 mod memory;
 mod options;
+mod past;
 mod peers;
 mod report;
 mod rounds;
@@ -84,5 +85,6 @@ fn measure(part: Part, options: &Options, peers: &Peers) -> Result<Section> {
         Part::Memory => memory::measure(options),
         Part::Growth => growth::measure(options),
         Part::Egress => egress::measure(options, peers),
+        Part::Past => past::measure(options),
     }
 }

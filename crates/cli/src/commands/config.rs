@@ -1,6 +1,5 @@
 //! `toolgate config`: check, show, describe and begin a configuration.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
@@ -8,15 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName};
-use policy::{
-    Agent, ApprovalRule, Asking, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
-    RateSettings, Settings, ShellSettings, ToolGlob, ToolResources,
-};
+use policy::Settings;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tools::{KeptFor, Lifecycle};
 
+use super::origin::Origins;
+use super::shown::{Shown, as_text, sourced};
 use crate::config::{self, LoadError, Loaded, Meaning, Source};
 use crate::talk;
 
@@ -49,11 +45,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what a configuration means, with every default filled in, and where it comes from
+    /// Show what a configuration means, with every default filled in, and where each value comes from
     Show {
         /// The file
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// The store that would be named
+        #[arg(long, value_name = "URL")]
+        store: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -78,7 +77,7 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> i32 {
     match &arguments.command {
         Command::Check { file, json } => check(file.as_deref(), *json),
-        Command::Show { config, json } => show(config.as_deref(), *json),
+        Command::Show { config, store, json } => show(config.as_deref(), store.as_deref(), *json),
         Command::Schema { json: _ } => {
             talk::data(&pretty(&config::schema()));
             0
@@ -115,8 +114,8 @@ fn check(file: Option<&Path>, json: bool) -> i32 {
     0
 }
 
-fn show(file: Option<&Path>, json: bool) -> i32 {
-    let Loaded { source, meaning, mut warnings } = match config::load(file) {
+fn show(file: Option<&Path>, store_named: Option<&str>, json: bool) -> i32 {
+    let Loaded { source, meaning, written, mut warnings } = match config::load(file) {
         Ok(loaded) => loaded,
         Err(error) => return refuse(error, json),
     };
@@ -129,22 +128,79 @@ fn show(file: Option<&Path>, json: bool) -> i32 {
     };
     let (settings, more) = meaning.settings_in(&here);
     warnings.extend(more);
-    let shown = Shown::of(&source, &meaning, &settings, &here, &warnings);
+    let (home, home_from) = home();
+    let (store_url, store_from) = store(store_named, &home, &meaning);
+    let shown = Shown::of(&meaning, &settings, &here, config::name_of(&home), store_url);
+    let origins = Origins {
+        file: file_name(&source),
+        written: &written,
+        meaning: &meaning,
+        settings: &settings,
+        home: home_from,
+        store: store_from,
+    };
+    let values = sourced(&serde_json::to_value(&shown).unwrap_or_default(), "", &origins);
+    let (name, policy) = (source_name(&source).unwrap_or_else(|| "built in".to_owned()), named(&settings));
+    let found_by = found_by(file, &source);
     if json {
-        talk::data(&pretty(&shown));
+        let mut whole = json!({ "source": name, "found_by": found_by, "policy": policy });
+        if let (Some(whole), Value::Object(values)) = (whole.as_object_mut(), values) {
+            whole.extend(values);
+            whole.insert("not_in_force".to_owned(), meaning.kept.clone());
+            whole.insert("warnings".to_owned(), json!(warnings));
+        }
+        talk::data(&pretty(&whole));
         return 0;
     }
     warnings.iter().for_each(|warning| talk::warning(warning));
-    match serde_saphyr::to_string(&shown) {
-        Ok(text) => {
-            talk::data(text.trim_end());
-            0
-        }
-        Err(error) => {
-            let error = anyhow::Error::from(error).context("the configuration cannot be shown as YAML");
-            talk::error(&error, Some("use `--json`"));
-            CODE_BAD
-        }
+    talk::data(&format!("source: {name} ({found_by})\npolicy: {policy}\n"));
+    talk::data(as_text(&values).trim_end());
+    let later = serde_saphyr::to_string(&meaning.kept).unwrap_or_default();
+    if meaning.kept.as_object().is_some_and(|kept| !kept.is_empty()) {
+        talk::data(&format!("\nread, and not in force yet:\n{}", later.trim_end()));
+    }
+    0
+}
+
+/// What says which file it is.
+fn found_by(named: Option<&Path>, source: &Source) -> &'static str {
+    match source {
+        Source::BuiltIn => "there is no file",
+        Source::File(_) if named.is_some() => "--config",
+        Source::File(_) if config::config_file().is_some() => "TOOLGATE_CONFIG",
+        Source::File(_) => "TOOLGATE_HOME",
+    }
+}
+
+/// The state folder, and what says so.
+fn home() -> (PathBuf, &'static str) {
+    let from = if config::home_is_named() { "TOOLGATE_HOME" } else { "default" };
+    (config::state_folder().unwrap_or_default(), from)
+}
+
+/// The store as it may be shown, and what names it if it is not the file.
+fn store(named: Option<&str>, home: &Path, meaning: &Meaning) -> (String, Option<&'static str>) {
+    // A URL may hold a password, which is nothing to show.
+    let shown = |url: &str| match store::names_no_secret(url) {
+        _ if url.starts_with("sqlite:") => contract::show_hidden(url),
+        Ok(()) => contract::show_hidden(url),
+        Err(_) => "not shown, since it may hold a password".to_owned(),
+    };
+    if let Some(url) = named {
+        return (shown(url), Some("--store"));
+    }
+    if let Some(url) = config::store_url() {
+        return (shown(&url), Some("TOOLGATE_STORE"));
+    }
+    let own = || format!("sqlite:{}", config::name_of(&home.join("toolgate.db")));
+    (meaning.store.as_ref().map_or_else(own, ToString::to_string), None)
+}
+
+/// The name of the file, without its folder.
+fn file_name(source: &Source) -> String {
+    match source {
+        Source::File(path) => config::name_of(Path::new(path.file_name().unwrap_or_default())),
+        Source::BuiltIn => String::new(),
     }
 }
 
@@ -213,154 +269,6 @@ fn counted(count: usize, what: &str) -> String {
 
 fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
-}
-
-/// A configuration with every default filled in.
-#[derive(Serialize)]
-struct Shown<'a> {
-    source: Value,
-    policy: String,
-    agents: BTreeMap<&'a AgentName, ShownAgent<'a>>,
-    levels: BTreeMap<Level, Constraints>,
-    rules: &'a [ApprovalRule],
-    cedar: &'a [CedarRule],
-
-    ask_for_seconds: i64,
-    asking_ms: &'a Asking,
-    rates: &'a RateSettings,
-    resources: &'a [ToolResources],
-    max_arguments_bytes: u64,
-    disabled: &'a [ToolGlob],
-    refused: &'a BTreeMap<Category, String>,
-    shell: &'a ShellSettings,
-    files: &'a FileSettings,
-    egress: &'a EgressSettings,
-    hooks: &'a [HookSettings],
-    backends: BTreeMap<Category, &'static str>,
-    timeouts_ms: &'a BTreeMap<Category, u64>,
-    workers: ShownWorkers,
-    custom_actions: &'a [String],
-    store: Option<String>,
-    listen: String,
-    on_bad_reload: &'static str,
-    shadow: Option<String>,
-    not_in_force: &'a Value,
-    warnings: &'a [String],
-}
-
-#[derive(Serialize)]
-struct ShownAgent<'a> {
-    level: Level,
-    autonomy: Autonomy,
-    workspace: String,
-    allowed_tools: &'a [ToolGlob],
-    denied_tools: &'a [ToolGlob],
-    operator: Option<&'a OperatorName>,
-    auto_approve: &'a BTreeSet<Action>,
-    human_approval: &'a BTreeSet<Action>,
-    constraints: Constraints,
-}
-
-/// Whom workers are kept for, and how long.
-#[derive(Serialize)]
-struct ShownWorkers {
-    kept_for: &'static str,
-    grace_seconds: u64,
-    idle_seconds: u64,
-    health_seconds: u64,
-    most: usize,
-}
-
-impl ShownWorkers {
-    fn of(lifecycle: Lifecycle) -> ShownWorkers {
-        let Lifecycle { strategy, grace, idle, health, most } = lifecycle;
-        let kept_for = match strategy {
-            KeptFor::Call => "call",
-            KeptFor::Task => "task",
-            KeptFor::Agent => "agent",
-            KeptFor::TaskOrAgent => "task, or agent where there is none",
-        };
-        let (grace_seconds, idle_seconds) = (grace.as_secs(), idle.as_secs());
-        ShownWorkers { kept_for, grace_seconds, idle_seconds, health_seconds: health.as_secs(), most }
-    }
-}
-
-impl<'a> Shown<'a> {
-    fn of(
-        source: &Source,
-        meaning: &'a Meaning,
-        settings: &'a Settings,
-        here: &Path,
-        warnings: &'a [String],
-    ) -> Shown<'a> {
-        // Whole, so that what is added to the settings cannot be forgotten here.
-        let Settings {
-            agents,
-            levels: _,
-            rules,
-            cedar,
-            disabled,
-            unavailable,
-            shell,
-            files,
-            egress,
-            rates,
-            resources,
-            max_arguments,
-            ask_for,
-            asking,
-            hooks,
-        } = settings;
-        let agent = |(name, agent): (&'a AgentName, &'a Agent)| {
-            let shown = ShownAgent {
-                level: agent.level,
-                autonomy: agent.autonomy,
-                workspace: config::name_of(meaning.workspace_of(name, here)),
-                allowed_tools: &agent.allowed,
-                denied_tools: &agent.denied,
-                operator: agent.operator.as_ref(),
-                auto_approve: &agent.auto_approve,
-                human_approval: &agent.human_approval,
-                constraints: settings.constraints_of(agent),
-            };
-            (name, shown)
-        };
-        let level =
-            |level: &Level| (*level, settings.constraints_of(&Agent { level: *level, ..Agent::default() }));
-        Shown {
-            source: source_name(source).map_or(json!("built in"), Value::String),
-            policy: named(settings),
-            agents: agents.iter().map(agent).collect(),
-            levels: Level::ALL.iter().map(level).collect(),
-            rules,
-            cedar,
-            ask_for_seconds: ask_for / 1000,
-            asking_ms: asking,
-            rates,
-            resources,
-            max_arguments_bytes: *max_arguments,
-            disabled,
-            refused: unavailable,
-            shell,
-            files,
-            egress,
-            hooks,
-            backends: meaning
-                .backends
-                .iter()
-                .map(|(category, backend)| (*category, backend.as_str()))
-                .collect(),
-            timeouts_ms: &meaning.timeouts,
-            workers: ShownWorkers::of(meaning.lifecycle),
-            custom_actions: &meaning.custom_actions,
-            store: meaning.store.as_ref().map(ToString::to_string),
-            listen: meaning.listen.to_string(),
-            on_bad_reload: config::on_bad_reload(meaning),
-            shadow: meaning.while_running.shadow.as_deref().map(config::name_of),
-            not_in_force: &meaning.kept,
-            warnings,
-        }
-    }
 }
 
 /// The name of the policy; settings without one are refused when they are read.

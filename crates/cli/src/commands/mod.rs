@@ -1,3 +1,5 @@
 //! Commands that are more than one file's worth.
 
 pub(crate) mod config;
+mod origin;
+mod shown;

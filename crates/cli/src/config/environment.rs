@@ -17,6 +17,11 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     named.or_else(default).filter(|folder| folder.is_absolute())
 }
 
+/// Whether it is `TOOLGATE_HOME` that names the state folder.
+pub(crate) fn home_is_named() -> bool {
+    std::env::var_os("TOOLGATE_HOME").is_some()
+}
+
 /// The configuration that `TOOLGATE_CONFIG` names.
 pub(crate) fn config_file() -> Option<PathBuf> {
     std::env::var_os("TOOLGATE_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from)

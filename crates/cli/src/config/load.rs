@@ -13,6 +13,7 @@ use contract::show_hidden;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_saphyr::{NonFiniteFloatPolicy, alias_limits, budget, options};
 use thiserror::Error;
@@ -22,6 +23,7 @@ use super::environment;
 use super::file::File;
 use super::meaning::Meaning;
 use super::problem::Problem;
+use super::written::Written;
 
 /// The name looked for where none is given.
 pub(crate) const FILE_NAME: &str = "toolgate.yaml";
@@ -55,6 +57,8 @@ pub(crate) struct Loaded {
     pub(crate) source: Source,
     /// What it means.
     pub(crate) meaning: Meaning,
+    /// Where its keys stand.
+    pub(crate) written: Written,
     /// What a person should know about it.
     pub(crate) warnings: Vec<String>,
 }
@@ -82,7 +86,12 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
     let mut loaded = match &own {
         // A link that leads nowhere is there all the same: it is an error, not a reason to go without.
         Some(path) if !is_missing(path) => load_file(path)?,
-        _ => Loaded { source: Source::BuiltIn, meaning: Meaning::default(), warnings: strays_beside(own) },
+        _ => Loaded {
+            source: Source::BuiltIn,
+            meaning: Meaning::default(),
+            written: Written::default(),
+            warnings: strays_beside(own),
+        },
     };
     if !is_missing(Path::new(FILE_NAME)) {
         let warning = format!(
@@ -115,19 +124,47 @@ pub(crate) fn load_file(path: &Path) -> Result<Loaded, LoadError> {
     understand(&read(path)?, path)
 }
 
+/// What the text of a configuration means that is no file of this machine. It has no say in which files are looked at: hooks
+/// are left out, and rules stand in it or nowhere.
+pub(crate) fn understand_text(text: &str) -> Result<Loaded, LoadError> {
+    const NAME: &str = "candidate.yaml";
+    let (file, path) = (NAME.to_owned(), Path::new(NAME));
+    if text.len() as u64 > MOST_BYTES {
+        return Err(LoadError::TooLarge { file });
+    }
+    let invalid = |problem| LoadError::Invalid { file: file.clone(), problems: vec![problem] };
+    let (mut tree, text) = parse(text.as_bytes(), false).map_err(invalid)?;
+    // Whoever may try a policy is not whoever may look at this machine's files.
+    let files = tree.policy.get().and_then(|policy| policy.files.get());
+    if let Some(file) = files.and_then(|files| files.first()) {
+        let why = "no file of rules is read for a configuration that comes as a text: put its rules under `policy.rules`";
+        return Err(invalid(Problem::new(file.place, why)));
+    }
+    tree.hooks = Default::default();
+    understood(&tree, text, path)
+}
+
 /// What the content of a file means.
 pub(super) fn understand(bytes: &[u8], path: &Path) -> Result<Loaded, LoadError> {
+    let file = name_of(path);
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let (tree, text) = parse(bytes, is_json)
+        .map_err(|problem| LoadError::Invalid { file: file.clone(), problems: vec![problem] })?;
+    understood(&tree, text, path)
+}
+
+fn understood(tree: &File, text: &str, path: &Path) -> Result<Loaded, LoadError> {
     let file = name_of(path);
     let invalid = |mut problems: Vec<Problem>| {
         problems.sort();
         problems.truncate(MOST_PROBLEMS);
         LoadError::Invalid { file: file.clone(), problems }
     };
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let tree = parse(bytes, is_json).map_err(|problem| invalid(vec![problem]))?;
-    let (meaning, warnings) = Meaning::of(&tree, path).map_err(invalid)?;
+    let (meaning, warnings) = Meaning::of(tree, path).map_err(invalid)?;
+    let written = parse_as(text).map_err(|problem| invalid(vec![problem]))?;
+    let written = Written::of(&written);
     let warnings = warnings.iter().map(|warning| format!("{file}:{warning}")).collect();
-    Ok(Loaded { source: Source::File(path.to_owned()), meaning, warnings })
+    Ok(Loaded { source: Source::File(path.to_owned()), meaning, written, warnings })
 }
 
 fn is_missing(path: &Path) -> bool {
@@ -135,7 +172,7 @@ fn is_missing(path: &Path) -> bool {
 }
 
 /// The content of a file that decides.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     read_with_owner(path).map(|(bytes, _)| bytes)
 }
 
@@ -171,8 +208,8 @@ fn why_not_trusted(mode: u32, owner: u32, caller: u32) -> Option<&'static str> {
     (owner != 0 && owner != caller && caller != 0).then_some("it belongs to somebody else")
 }
 
-/// From bytes to the tree that was typed.
-fn parse(bytes: &[u8], is_json: bool) -> Result<File, Problem> {
+/// From bytes to the tree that was typed, and its text.
+fn parse(bytes: &[u8], is_json: bool) -> Result<(File, &str), Problem> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let (before, _) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
         let before = String::from_utf8_lossy(before);
@@ -184,6 +221,14 @@ fn parse(bytes: &[u8], is_json: bool) -> Result<File, Problem> {
     if is_json {
         check_json(text)?;
     }
+    // An emptied file is more likely an accident than the wish for all defaults; `{}` says that.
+    let tree: Option<File> = parse_as(text)?;
+    let tree = tree
+        .ok_or_else(|| Problem::new(Place::START, "there is nothing in it; for all defaults write `{}`"))?;
+    Ok((tree, text))
+}
+
+fn parse_as<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     // A few lines of anchors can expand to more than memory holds: what they expand to is counted, not what is written.
     let options = options! {
         with_snippet: false,
@@ -193,10 +238,7 @@ fn parse(bytes: &[u8], is_json: bool) -> Result<File, Problem> {
         budget: budget! { max_depth: 32, max_documents: 2, max_aliases: 1_000, max_anchors: 1_000 },
         alias_limits: alias_limits! { max_total_replayed_events: 50_000, max_replay_stack_depth: 16 },
     };
-    let tree: Option<File> =
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| Problem::of_yaml(&error, text))?;
-    // An emptied file is more likely an accident than the wish for all defaults; `{}` says that.
-    tree.ok_or_else(|| Problem::new(Place::START, "there is nothing in it; for all defaults write `{}`"))
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| Problem::of_yaml(&error, text))
 }
 
 /// YAML permits more than JSON does, and a file that says it is JSON should be.
@@ -223,6 +265,18 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_configuration_that_comes_as_a_text_has_no_file_looked_at() {
+        assert!(understand_text("approval:\n  rules:\n    - { tool: shell, action: deny }\n").is_ok());
+        // A file it would fail on, were it looked at.
+        let hook = understand_text("hooks:\n  - { name: x, command: /there/is/none }\n").unwrap();
+        assert_eq!(hook.meaning.settings.hooks, []);
+        let rules = understand_text("policy:\n  files: [/etc/passwd]\n").unwrap_err().to_string();
+        assert!(rules.contains("no file of rules is read") && !rules.contains("root"), "{rules}");
+        let long = format!("# {}\n{{}}\n", "x".repeat(1 << 20));
+        assert!(matches!(understand_text(&long), Err(LoadError::TooLarge { .. })));
+    }
 
     #[test]
     fn only_root_and_the_caller_write_what_decides() {

@@ -10,14 +10,22 @@ mod load;
 mod look;
 mod meaning;
 mod problem;
+mod rule_schema;
 mod schema;
 #[cfg(test)]
 mod tests;
 mod tool_names;
 mod word;
+mod written;
 
-pub(crate) use environment::{host, log_filter, operator_key, secret_in, state_folder, store_in, store_url};
-pub(crate) use load::{FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place};
+pub(crate) use environment::{
+    config_file, home_is_named, host, log_filter, operator_key, secret_in, state_folder, store_in, store_url,
+};
+pub(crate) use load::{
+    FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read, understand_text,
+};
 pub(crate) use look::Look;
-pub(crate) use meaning::{Meaning, Records, on_bad_reload};
+pub(crate) use meaning::{Meaning, Records, WhileRunning};
+pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;
+pub(crate) use written::Written;

@@ -46,7 +46,7 @@ fn spell(properties: &mut Map<String, Value>) {
     properties.extend(more);
 }
 
-fn camel_case(name: &str) -> String {
+pub(super) fn camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |mut joined, word| {

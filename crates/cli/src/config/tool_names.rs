@@ -34,6 +34,11 @@ const TOOLS: &[&str] = &[
     "shell",
 ];
 
+/// The built-in tools.
+pub(crate) fn built_in() -> Vec<ToolName> {
+    TOOLS.iter().filter_map(|name| ToolName::parse(name).ok()).collect()
+}
+
 /// Those of later versions: rules about them may be written already.
 const LATER: &[&str] = &[
     "browser.act",

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use contract::{Autonomy, Category, Level};
 use engine::OnBadReload;
-use policy::{FileSystem, Git, HookTime, Network, Terminal};
+use policy::{FileSystem, Git, HookTime, Network, Over, Per, Period, Preset, Seniority, Terminal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -147,6 +147,16 @@ words! {
         "full" => Autonomy::Full, "semi" => Autonomy::Semi, "supervised" => Autonomy::Supervised,
         "locked" => Autonomy::Locked,
     }
+    /// An agent that is ready made.
+    PresetWord: Preset {
+        "coder" => Preset::Coder, "researcher" => Preset::Researcher, "reviewer" => Preset::Reviewer,
+        "locked" => Preset::Locked,
+    }
+    /// How far an agent goes at most.
+    SeniorityWord: Seniority {
+        "junior" => Seniority::Junior, "mid" => Seniority::Mid, "senior" => Seniority::Senior,
+        "lead" => Seniority::Lead,
+    }
     /// What a tool works on.
     CategoryWord: Category {
         "file_system" => Category::FileSystem, "code_execution" => Category::CodeExecution,
@@ -209,7 +219,13 @@ words! {
         "before" => HookTime::Before, "after" => HookTime::After, "both" => HookTime::Both,
     }
     /// How often a budget begins anew.
-    PeriodWord: &'static str { "daily" => "daily", "weekly" => "weekly", "monthly" => "monthly" }
+    PeriodWord: Period {
+        "daily" => Period::Daily, "weekly" => Period::Weekly, "monthly" => Period::Monthly,
+    }
+    /// Who has a budget of its own.
+    PerWord: Per { "all" => Per::All, "agent" => Per::Agent, "task" => Per::Task }
+    /// What becomes of calls beyond a budget.
+    OverWord: Over { "ask" => Over::Ask, "deny" => Over::Deny }
     /// How trust grows.
     StrategyWord: Strategy {
         "disabled" => Strategy::Disabled, "weighted" => Strategy::Weighted,

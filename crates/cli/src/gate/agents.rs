@@ -48,7 +48,12 @@ pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
         }
         Command::List => {
             for (name, agent) in agents {
-                talk::data(&format!("{name:<16} level {:<11} autonomy {}", agent.level, agent.autonomy));
+                let (level, autonomy) = (agent.level_in_force(), agent.autonomy_in_force());
+                let seniority =
+                    agent.seniority.map(|seniority| format!("  seniority {}", seniority.as_str()));
+                let role = agent.role.as_ref().map(|role| format!("  role {role}"));
+                let more = [seniority, role].into_iter().flatten().collect::<String>();
+                talk::data(&format!("{name:<16} level {level:<11} autonomy {autonomy}{more}"));
             }
         }
         Command::Token { name } => {

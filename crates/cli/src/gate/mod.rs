@@ -4,6 +4,7 @@ mod agents;
 mod answer;
 mod approvals;
 mod artifact;
+mod budgets;
 mod call;
 mod calls;
 mod demo;
@@ -18,6 +19,7 @@ mod port;
 mod private;
 mod receipt;
 mod reload;
+mod replay;
 mod tools;
 mod up;
 
@@ -27,6 +29,7 @@ pub(crate) use answer::{
 };
 pub(crate) use approvals::{ApprovalsArguments, approvals};
 pub(crate) use artifact::{ArtifactArguments, artifact};
+pub(crate) use budgets::{BudgetsArguments, budgets};
 pub(crate) use call::{CallArguments, call};
 pub(crate) use calls::{CallsArguments, ReconcileArguments, calls, reconcile};
 pub(crate) use demo::{DemoArguments, demo};
@@ -37,6 +40,7 @@ pub(crate) use operators::{OperatorsArguments, operators};
 pub(crate) use policy::{PolicyArguments, policy};
 pub(crate) use private::{EraseArguments, RevealArguments, erase, reveal};
 pub(crate) use receipt::{ReceiptArguments, receipt};
+pub(crate) use replay::{ReplayArguments, replay};
 pub(crate) use tools::{ToolsArguments, tools};
 pub(crate) use up::{UpArguments, up};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use contract::{CallId, ReceiptBody};
+use contract::{CallId, Cost, ReceiptBody};
 use serde_json::{Value, json};
 use store::{CallRow, PublicKey, Receipt, Store, verify_receipt};
 
@@ -212,6 +212,17 @@ fn line(name: &str, value: &str) {
     talk::data(&format!("  {name:<11}{}", talk::indented(&contract::show_hidden(value))));
 }
 
+/// What a call cost, by the gate's own measure; what the tool says of it stands beside.
+fn told_cost(cost: &Cost) -> String {
+    let Cost { currency, quoted, measured, reported } = cost;
+    let measured = match measured {
+        Some(measured) => format!("{measured} {currency}"),
+        None => format!("{quoted} {currency} counted, as nobody knows"),
+    };
+    let reported = reported.map(|reported| format!("; the tool says {reported}")).unwrap_or_default();
+    format!("{measured} (at most {quoted}){reported}")
+}
+
 fn print(body: &ReceiptBody) {
     talk::data(&format!("receipt r-{} · signature good", body.call_id));
     line("tool", body.tool.as_str());
@@ -237,6 +248,9 @@ fn print(body: &ReceiptBody) {
     if let Some(word) = &body.reconciled {
         let how = word.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         line("reconciled", &format!("{} by {}{how}", word.found.as_str(), word.by));
+    }
+    if let Some(cost) = &body.cost {
+        line("cost", &told_cost(cost));
     }
     line("asked", &time(body.asked_at));
     line("settled", &time(body.settled_at));

@@ -279,6 +279,7 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
     // Whole, so that what is added to a meaning cannot be forgotten here.
     let Meaning {
         settings,
+        presets: _,
         workspaces,
         file_directories: _,
         shell_directories: _,
@@ -290,6 +291,8 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         listen,
         kept: _,
         while_running: _,
+        examples: _,
+        without_examples: _,
     } = began;
     let Settings { files, egress, .. } = settings;
     let EgressSettings {

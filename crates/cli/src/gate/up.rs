@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::agents::LiveTokens;
 use super::open::{Gate, home};
 use super::person::lost;
+use super::policy::read_texts;
 use super::port::holder_of;
 use super::{CODE_DONE, Trouble};
 use crate::talk::{self, own_name};
@@ -56,6 +57,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         return Err(trouble);
     }
     opened.engine.keep_recovering();
+    read_texts(&opened.engine);
     let shutdown = CancellationToken::new();
     let tokens = Arc::new(LiveTokens::default());
     tokens.refresh(&opened.engine, &opened.home)?;

@@ -8,12 +8,14 @@ mod toolgate;
 
 mod approvals;
 mod bad_input;
+mod budgets;
 mod calls;
 mod clients;
 mod crashes;
 mod hooks;
 mod http_api;
 mod ledger;
+mod past;
 mod people;
 mod place;
 mod private;

@@ -3,6 +3,7 @@
 use jail::Control;
 use serde_json::Value;
 
+use crate::parts_of;
 use crate::toolgate::{Gate, Ran, finish, start};
 
 #[test]
@@ -50,8 +51,7 @@ fn json_has_exactly_these_parts() {
     let ended = doctor(&gate, &["--json"]);
     assert_eq!(ended.stderr, "");
     let found = json_of(&ended);
-    let parts: Vec<&String> = found.as_object().expect("an object").keys().collect();
-    assert_eq!(parts, ["controls", "error", "fix", "host", "usable"]);
+    assert_eq!(parts_of(&found), ["controls", "error", "fix", "host", "usable"]);
     let host: Vec<&str> =
         found["host"].as_array().expect("a list").iter().filter_map(|fact| fact["name"].as_str()).collect();
     assert_eq!(host, ["kernel", "caller", "user namespaces", "landlock", "cgroups", "in a container"]);

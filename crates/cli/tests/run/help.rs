@@ -4,7 +4,7 @@ use crate::toolgate::{Gate, Ran, finish, ran, start};
 
 #[test]
 fn help_is_as_kept() {
-    let cases: [(&[&str], &str); 29] = [
+    let cases: [(&[&str], &str); 30] = [
         (&["--help"], include_str!("help/toolgate.txt")),
         (&["-h"], include_str!("help/toolgate.txt")),
         (&["run", "--help"], include_str!("help/run.txt")),
@@ -18,6 +18,7 @@ fn help_is_as_kept() {
         (&["call", "--help"], include_str!("help/call.txt")),
         (&["tools", "--help"], include_str!("help/tools.txt")),
         (&["agents", "--help"], include_str!("help/agents.txt")),
+        (&["budgets", "--help"], include_str!("help/budgets.txt")),
         (&["explain", "--help"], include_str!("help/explain.txt")),
         (&["approvals", "--help"], include_str!("help/approvals.txt")),
         (&["approve", "--help"], include_str!("help/approve.txt")),

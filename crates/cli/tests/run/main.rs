@@ -22,3 +22,10 @@ mod terminal;
 #[path = "../toolgate/mod.rs"]
 mod toolgate;
 mod without_namespaces;
+
+/// The names of what an object has, in alphabetical order.
+fn parts_of(object: &serde_json::Value) -> Vec<&str> {
+    let mut parts: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
+    parts.sort_unstable();
+    parts
+}

@@ -6,13 +6,14 @@ use std::path::Path;
 use jail::Control;
 use serde_json::{Value, json};
 
+use crate::parts_of;
 use crate::toolgate::{Gate, Ran, finish, has, start};
 
 #[test]
 fn a_report_has_exactly_these_parts() {
     let Some(gate) = Gate::native() else { return };
     let report = report_of(&gate.run(&["--json"], &["true"]), 0);
-    let parts: Vec<&str> = report.as_object().expect("an object").keys().map(String::as_str).collect();
+    let parts = parts_of(&report);
     let expected = [
         "cpu_ms",
         "enforcement",
@@ -286,8 +287,11 @@ fn report_of(ended: &Ran, code: i32) -> Value {
 fn assert_error(ended: &Ran, code: i32, name: &str) {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(code), ""), "{}", ended.stdout);
     let value: Value = serde_json::from_str(&ended.stdout).expect("the error is JSON");
-    let parts: Vec<&str> = value["error"].as_object().expect("an error").keys().map(String::as_str).collect();
-    assert_eq!((parts, &value["error"]["code"]), (vec!["code", "hint", "message"], &json!(name)), "{value}");
+    assert_eq!(
+        (parts_of(&value["error"]), &value["error"]["code"]),
+        (vec!["code", "hint", "message"], &json!(name)),
+        "{value}"
+    );
     assert!(value["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{value}");
 }
 

@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 
-use cedar_policy::{ActionConstraint, EntityUid};
 use contract::{Action, ToolName};
 
 use super::read::CedarRule;
@@ -26,7 +25,7 @@ impl CedarIndex {
     pub(crate) fn of(rules: &[CedarRule]) -> CedarIndex {
         let mut index = CedarIndex::default();
         for (place, rule) in rules.iter().enumerate() {
-            let (by, names) = match (rule.tool(), actions_of(rule)) {
+            let (by, names) = match (rule.tool(), rule.actions()) {
                 (Some(tool), _) => (&mut index.by_tool, vec![tool]),
                 (None, Some(actions)) => (&mut index.by_action, actions),
                 (None, None) => {
@@ -52,16 +51,4 @@ impl CedarIndex {
         places.dedup();
         places
     }
-}
-
-fn actions_of(rule: &CedarRule) -> Option<Vec<String>> {
-    match rule.policy().action_constraint() {
-        ActionConstraint::Eq(uid) => Some(vec![id_of(&uid)]),
-        ActionConstraint::In(uids) => Some(uids.iter().map(id_of).collect()),
-        ActionConstraint::Any => None,
-    }
-}
-
-fn id_of(uid: &EntityUid) -> String {
-    uid.id().unescaped().to_owned()
 }

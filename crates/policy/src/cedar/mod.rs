@@ -8,13 +8,19 @@
 //! - What a call holds and a rule cannot be shown is no way around that rule.
 
 mod carry;
+mod check;
 mod index;
 mod names;
 mod read;
+mod schema;
 mod sight;
+mod types;
 
+pub use check::{CedarChecks, CedarSchema, Checked};
 pub use names::{Named, Reads};
 pub use read::{CedarEffect, CedarProblem, CedarRule};
+pub use schema::CedarTool;
+pub use types::{ArgumentTypes, Kind, Member};
 
 pub(crate) use index::CedarIndex;
 pub(crate) use sight::Shown;

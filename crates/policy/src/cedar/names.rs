@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// What a rule can ask of each thing that it sees. docs/guide/policies.md says what they mean.
 const ATTRIBUTES: [(&str, &[&str]); 3] = [
-    ("principal", &["level", "autonomy"]),
+    ("principal", &["level", "autonomy", "role", "seniority"]),
     ("resource", &["category", "safety", "egress", "trust"]),
     ("context", &["arguments", "task", "hosts", "commands", "hour", "weekday"]),
 ];

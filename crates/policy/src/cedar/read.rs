@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use cedar_policy::{Effect, Policy, PolicySet, ResourceConstraint};
+use cedar_policy::{
+    ActionConstraint, Effect, EntityUid, Policy, PolicySet, PrincipalConstraint, ResourceConstraint,
+};
 use miette::Diagnostic;
 use serde::Serialize;
 use serde_json::Value;
@@ -137,6 +139,57 @@ impl CedarRule {
         }
     }
 
+    /// The one agent that its scope names, if it names one. An agent is in no other, so `in` means `==`.
+    pub fn agent(&self) -> Option<String> {
+        match self.policy.principal_constraint() {
+            PrincipalConstraint::Eq(uid)
+            | PrincipalConstraint::In(uid)
+            | PrincipalConstraint::IsIn(_, uid) => Some(uid.id().unescaped().to_owned()),
+            PrincipalConstraint::Any | PrincipalConstraint::Is(_) => None,
+        }
+    }
+
+    /// The actions and categories that its scope names; nothing, if it is about all.
+    pub(crate) fn actions(&self) -> Option<Vec<String>> {
+        let id_of = |uid: &EntityUid| uid.id().unescaped().to_owned();
+        match self.policy.action_constraint() {
+            ActionConstraint::Eq(uid) => Some(vec![id_of(&uid)]),
+            ActionConstraint::In(uids) => Some(uids.iter().map(id_of).collect()),
+            ActionConstraint::Any => None,
+        }
+    }
+
+    /// Its conditions, as a tree; without any, nothing.
+    pub(crate) fn conditions(&self) -> Vec<Value> {
+        let tree = self.tree();
+        tree.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default()
+    }
+
+    /// Whether its scope surely fits every call that another's fits. The types in a scope are those there are, so they
+    /// narrow nothing.
+    pub(crate) fn scope_covers(&self, other: &CedarRule) -> bool {
+        let is_wider = |own: Option<String>, others: Option<String>| own.is_none() || own == others;
+        let actions = match (self.actions(), other.actions()) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(others)) => {
+                let has = |name: &String| {
+                    let is_in = self.policy.action_constraint();
+                    let category = name.split(':').next().unwrap_or_default();
+                    let by_category =
+                        matches!(is_in, ActionConstraint::In(_)) && own.iter().any(|own| own == category);
+                    own.contains(name) || by_category
+                };
+                // `== Action::"vcs"` is about no call, and `in` about many.
+                let alike = matches!(self.policy.action_constraint(), ActionConstraint::In(_))
+                    || matches!(other.policy.action_constraint(), ActionConstraint::Eq(_))
+                    || others.iter().all(|name| name.contains(':'));
+                alike && others.iter().all(has)
+            }
+        };
+        actions && is_wider(self.agent(), other.agent()) && is_wider(self.tool(), other.tool())
+    }
+
     /// As it was written.
     pub fn text(&self) -> &str {
         &self.text
@@ -150,6 +203,16 @@ impl CedarRule {
     /// The arguments that it reads.
     pub fn reads(&self) -> &Reads {
         &self.reads
+    }
+
+    /// The tree of its text.
+    pub(super) fn tree(&self) -> Value {
+        self.policy.to_json().unwrap_or_default()
+    }
+
+    /// Where it begins in the text that it was read from.
+    pub(super) fn offset(&self) -> usize {
+        self.policy.as_ref().loc().map_or(0, |at| at.start())
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -251,7 +314,7 @@ fn offset_of(error: &dyn Diagnostic) -> usize {
     error.labels().and_then(|mut labels| labels.next()).map_or(0, |label| label.offset())
 }
 
-fn problem_at(text: &str, offset: usize, message: String) -> CedarProblem {
+pub(super) fn problem_at(text: &str, offset: usize, message: String) -> CedarProblem {
     let before = text.get(..offset.min(text.len())).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

@@ -8,12 +8,14 @@ use cedar_policy::{
     AuthorizationError, Authorizer, Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request,
     RestrictedExpression,
 };
-use contract::{EgressClass, Profile};
+use contract::{EgressClass, Profile, RoleName};
 
 use super::CedarSays;
 use super::carry::{Carried, arguments};
 use super::read::CedarRule;
+use super::types::ArgumentTypes;
 use crate::facts::Admitted;
+use crate::role::Seniority;
 use crate::settings::Agent;
 
 const MILLISECONDS_OF_HOUR: i64 = 3_600_000;
@@ -29,7 +31,12 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// What there is to see, or why a rule cannot see it.
-    pub(crate) fn of(call: &Admitted, agent: &Agent, now: i64) -> Result<Shown, String> {
+    pub(crate) fn of(
+        call: &Admitted,
+        agent: &Agent,
+        now: i64,
+        arguments_of: &ArgumentTypes,
+    ) -> Result<Shown, String> {
         let types = TYPES.as_ref().map_err(Clone::clone)?;
         let principal = types.agent(call.agent.as_str());
         let action = types.action(call.facets.action.as_str());
@@ -38,7 +45,13 @@ impl Shown {
         let described = [
             described(
                 principal.clone(),
-                &[("level", agent.level.as_str()), ("autonomy", agent.autonomy.as_str())],
+                // What an agent does not have is an empty text: no role or seniority is called that.
+                &[
+                    ("level", agent.level_in_force().as_str()),
+                    ("autonomy", agent.autonomy_in_force().as_str()),
+                    ("role", agent.role.as_ref().map_or("", RoleName::as_str)),
+                    ("seniority", agent.seniority.map_or("", Seniority::as_str)),
+                ],
             )?,
             described(
                 resource.clone(),
@@ -52,7 +65,7 @@ impl Shown {
             Entity::new_no_attrs(action.clone(), HashSet::from([category])),
         ];
         let entities = Entities::from_entities(described, None).map_err(|error| error.to_string())?;
-        let Carried { values, left_out } = arguments(&call.values);
+        let Carried { values, left_out } = arguments(&call.values, arguments_of.get(&call.tool.name));
         let context = context(call, values, now)?;
         let request =
             Request::new(principal, action, resource, context, None).map_err(|error| error.to_string())?;

@@ -114,6 +114,7 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
             arguments: if wrong == 3 { Digest::of(b"other") } else { call.arguments },
             operands: if wrong == 6 { None } else { call.operands },
             policy: if wrong == 4 { Digest::of(b"old") } else { settings.hash().unwrap() },
+            why: Vec::new(),
             expires_at: if wrong == 5 { facts.now } else { facts.now + 1 },
         });
         Case { call, facts: Facts { consent, ..facts }, settings }
@@ -155,6 +156,7 @@ fn tool() -> impl Strategy<Value = ToolFacts> {
             hash: Digest::of(name.as_bytes()),
             category,
             safety,
+            least: SafetyClass::Read,
             egress,
             status,
             trust,
@@ -202,6 +204,7 @@ fn facts() -> impl Strategy<Value = Facts> {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     })
 }
 
@@ -267,7 +270,7 @@ fn agent() -> impl Strategy<Value = Agent> {
                 auto_approve,
                 human_approval: human_approval.unwrap_or_default(),
                 overrides,
-                operator: None,
+                ..Agent::default()
             }
         })
 }

@@ -98,6 +98,37 @@ fn stricter(
                 settings.agents.values_mut().for_each(|agent| agent.autonomy = Autonomy::Locked);
             }),
         ),
+        (
+            "a seniority",
+            with(&|settings| {
+                settings
+                    .agents
+                    .values_mut()
+                    .for_each(|agent| agent.seniority = Some(policy::Seniority::Junior));
+            }),
+        ),
+        (
+            "a role",
+            with(&|settings| {
+                let name = contract::RoleName::parse("role").unwrap();
+                let role = policy::Role {
+                    categories: [category].into(),
+                    tools: vec![glob.clone()],
+                    denied: Vec::new(),
+                };
+                settings.roles.insert(name.clone(), role);
+                settings.agents.values_mut().for_each(|agent| agent.role = Some(name.clone()));
+            }),
+        ),
+        (
+            "denied actions",
+            with(&|settings| {
+                settings
+                    .agents
+                    .values_mut()
+                    .for_each(|agent| agent.denied_actions = agent.auto_approve.clone());
+            }),
+        ),
         ("no agent", with(&|settings| settings.agents.clear())),
         (
             "a blocked host",

@@ -5,20 +5,27 @@ use std::time::Duration;
 
 use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, show_hidden};
 use engine::{
-    AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Reach, ReconcileRefused, Reply, Request,
-    RevokeRefused, Standing, Waiting,
+    AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Past, PastError, Reach, ReconcileRefused,
+    Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
 };
 use serde_json::Value;
 use store::{
     AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, ProofError, Receipt,
-    ReconcileError, RevokeError, StoreError,
+    ReconcileError, RevokeError, Span, StoreError,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
-    Pending, Person, Question, Stands, Word, WordError,
+    Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
 };
+
+/// How many calls a candidate is tried on at most; `stopped_at` says where to go on.
+const MOST_SIMULATED: u64 = 100_000;
+/// For how long at most.
+const LONGEST_SIMULATION: Duration = Duration::from_secs(20);
+/// How many calls of a group are named at most.
+const MOST_EXAMPLES: usize = 100;
 
 impl Gate for Engine {
     fn now(&self) -> i64 {
@@ -134,6 +141,10 @@ impl Gate for Engine {
         })
     }
 
+    fn budgets(&self) -> Pending<'_, Result<Vec<ShownBudget>, GateError>> {
+        Box::pin(async move { Engine::budgets(self).await.map_err(trouble) })
+    }
+
     fn revoke<'a>(
         &'a self,
         id: &'a ApprovalId,
@@ -166,6 +177,27 @@ impl Gate for Engine {
         Box::pin(async move {
             let explanation = Engine::explain(self, request).await.map_err(trouble)?;
             serde_json::to_value(explanation).map_err(trouble)
+        })
+    }
+
+    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>> {
+        Box::pin(async move {
+            let not_so = |why: String| SimulateError::NotSo { why };
+            let Simulate { policy, since, until, agent, tool, limit } = wish;
+            let candidate = self.read_candidate(&policy).map_err(not_so)?;
+            let past = Past {
+                span: Span { since, until, agent },
+                tool: tool.as_deref().map(Past::tools).transpose().map_err(not_so)?,
+                examples: limit.unwrap_or(3).min(MOST_EXAMPLES),
+                most_calls: Some(MOST_SIMULATED),
+                longest: Some(LONGEST_SIMULATION),
+            };
+            let simulated = Engine::simulate(self, candidate, &past, |_, _| ()).await;
+            let simulated = simulated.map_err(|error| match error {
+                PastError::Settings(_) | PastError::Catalogue(_) => not_so(error.to_string()),
+                PastError::Store(_) | PastError::Broken => SimulateError::Gate(trouble(error)),
+            })?;
+            Ok(serde_json::to_value(simulated).map_err(trouble)?)
         })
     }
 
@@ -264,6 +296,7 @@ async fn unfinished(engine: &Engine, row: &CallRow) -> Result<CallResult, GateEr
         cleaning: None,
         reason: None,
         approval: approval.filter(|_| row.status == CallStatus::Waiting),
+        cost: None,
         receipt: None,
     })
 }

@@ -242,7 +242,7 @@ fn status_of(result: &CallResult) -> StatusCode {
             Some(Code::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
             Some(Code::UnknownTool) => StatusCode::NOT_FOUND,
             Some(Code::KeyConflict) => StatusCode::CONFLICT,
-            Some(Code::RateLimited) => StatusCode::TOO_MANY_REQUESTS,
+            Some(Code::RateLimited | Code::OverBudget) => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::FORBIDDEN,
         },
     }

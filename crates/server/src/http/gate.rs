@@ -10,7 +10,7 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
     OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
-use engine::{Batch, Credential, Offer, Request};
+use engine::{Batch, Credential, Offer, Request, ShownBudget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Role, Vote};
@@ -96,6 +96,9 @@ pub trait Gate: Send + Sync {
     /// Every yes for more than one call that is good now, newest first.
     fn standing(&self) -> Pending<'_, Result<Vec<Stands>, GateError>>;
 
+    /// Every budget, and what is left of it.
+    fn budgets(&self) -> Pending<'_, Result<Vec<ShownBudget>, GateError>>;
+
     /// Takes a yes back.
     fn revoke<'a>(
         &'a self,
@@ -112,6 +115,9 @@ pub trait Gate: Send + Sync {
 
     /// What would be decided of a call, and why.
     fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>>;
+
+    /// What another configuration would have said of recorded calls.
+    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>>;
 
     /// The ledger's newest checkpoint: a signed note.
     fn checkpoint(&self) -> Pending<'_, Result<String, GateError>>;
@@ -159,6 +165,43 @@ pub enum DecideError {
         why: String,
     },
     /// Not so.
+    #[error("{why}")]
+    NotSo {
+        /// Why not.
+        why: String,
+    },
+    /// The gate failed.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+}
+
+/// A configuration that is not in force, and the calls it is tried on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulate {
+    /// The text of the configuration.
+    pub policy: String,
+    /// Only calls asked since then, in milliseconds since 1970.
+    #[serde(default)]
+    pub since: Option<i64>,
+    /// Only calls asked until then.
+    #[serde(default)]
+    pub until: Option<i64>,
+    /// Only calls of this agent.
+    #[serde(default)]
+    pub agent: Option<AgentName>,
+    /// Only calls of these tools, such as `git.*`.
+    #[serde(default)]
+    pub tool: Option<String>,
+    /// How many calls of each group are named; 3 unless given.
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// Why a candidate was not tried.
+#[derive(Debug, Error)]
+pub enum SimulateError {
+    /// What was asked for makes no sense.
     #[error("{why}")]
     NotSo {
         /// Why not.

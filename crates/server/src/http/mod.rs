@@ -10,6 +10,7 @@ mod app;
 mod approvals;
 mod behind;
 mod body;
+mod budgets;
 mod caller;
 mod calls;
 mod doors;
@@ -19,6 +20,7 @@ mod guard;
 mod ledger;
 mod links;
 mod page;
+mod policy;
 mod problem;
 mod room;
 mod routes;
@@ -45,7 +47,7 @@ use tokio_util::sync::CancellationToken;
 pub use caller::{TokenBook, Who};
 pub use gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
-    Pending, Person, Question, Stands, Word, WordError,
+    Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
 };
 pub use links::link_socket;
 pub use routes::ROUTES;

@@ -11,7 +11,7 @@ use super::app::App;
 use super::caller::Who;
 use super::guard::{admit, guard};
 use super::problem::Problem;
-use super::{approvals, calls, events, ledger, page, sign_in, standing, tools};
+use super::{approvals, budgets, calls, events, ledger, page, policy, sign_in, standing, tools};
 
 /// One table makes both the list and the router, so that neither can have what the other lacks, and no route can be
 /// added without saying whom it is for.
@@ -51,9 +51,11 @@ routes! {
     POST   "/v1/answers",                    Operator => approvals::answer;
     GET    "/v1/standing",                   Operator => standing::list;
     POST   "/v1/approvals/{id}/revocation",  Operator => standing::revoke;
+    GET    "/v1/budgets",                    Operator => budgets::list;
     GET    "/v1/tools",                      Either   => tools::list;
     GET    "/v1/tools/{name}",               Either   => tools::show;
     POST   "/v1/explain",                    Either   => tools::explain;
+    POST   "/v1/policy/simulate",            Operator => policy::simulate;
     GET    "/v1/ledger/checkpoint",          Either   => ledger::checkpoint;
     GET    "/v1/ledger/proof/{seq}",         Operator => ledger::proof;
     GET    "/v1/events",                     Operator => events::follow;

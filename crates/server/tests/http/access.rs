@@ -16,6 +16,7 @@ fn wish(method: &str, path: &str) -> Wish {
     let wish = Wish::new(method, &path);
     match (method, path.as_str()) {
         ("POST", "/v1/calls:batch") => wish.body(r#"{"calls":[{"tool":"fs.read","arguments":{}}]}"#),
+        ("POST", "/v1/policy/simulate") => wish.body(r#"{"policy":"{}"}"#),
         ("POST", "/v1/calls" | "/v1/explain") => wish.body(r#"{"tool":"fs.read","arguments":{}}"#),
         ("POST", path) if path.ends_with("/decision") => wish.body(r#"{"verdict":"approve"}"#),
         ("POST", path) if path.ends_with("/reconciliation") => wish.body(r#"{"found":"did_not"}"#),

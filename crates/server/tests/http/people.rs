@@ -145,3 +145,18 @@ async fn a_yes_is_taken_back_by_its_whole_id() {
     );
     assert_eq!(server.gate.asked(), ["revoke 02020202 reason=wrong one operator=true"]);
 }
+
+#[tokio::test]
+async fn whoever_only_looks_tries_no_policy() {
+    let server = Server::start().await;
+    let wish = |who| Wish::post("/v1/policy/simulate", r#"{"policy":"{}"}"#).bearer(who);
+    let answer = server.ask(wish(VIEWER)).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "only_looks"));
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+    assert_eq!(server.ask(wish(OPERATOR)).await.status, 200);
+    for body in [r#"{}"#, r#"{"policy":"{}","agent":"no one"}"#, r#"{"policy":"{}","polcy":1}"#] {
+        let answer = server.ask(Wish::post("/v1/policy/simulate", body).bearer(OPERATOR)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (422, "bad_request"), "{body}");
+    }
+    assert_eq!(server.gate.asked(), ["simulate 2 bytes"]);
+}

@@ -11,11 +11,11 @@ use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, Scope, ToolName,
 };
-use engine::{Batch, Credential, Request};
+use engine::{Batch, Credential, Request, ShownBudget};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
-    Pending, Person, Question, Stands, Word, WordError, serve_gate,
+    Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError, serve_gate,
 };
 use store::Role;
 use store::Vote;
@@ -91,6 +91,7 @@ pub(crate) fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
         cleaning: None,
         reason,
         approval,
+        cost: None,
         receipt: None,
     }
 }
@@ -275,6 +276,10 @@ impl Gate for Stub {
         ready(Ok(Vec::new()))
     }
 
+    fn budgets(&self) -> Pending<'_, Result<Vec<ShownBudget>, GateError>> {
+        ready(Ok(Vec::new()))
+    }
+
     fn revoke<'a>(
         &'a self,
         id: &'a ApprovalId,
@@ -302,6 +307,11 @@ impl Gate for Stub {
     fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {
         self.note(format!("explain {} {}", request.agent, request.tool));
         ready(Ok(json!({ "verdict": "allow", "tool": request.tool })))
+    }
+
+    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>> {
+        self.note(format!("simulate {} bytes", wish.policy.len()));
+        ready(Ok(json!({ "flips": 0 })))
     }
 
     fn checkpoint(&self) -> Pending<'_, Result<String, GateError>> {

@@ -354,6 +354,7 @@ pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {
         status,
         reason: None,
         run: None,
+        cost: None,
         asked_at: call.asked_at,
         settled_at: NOW + 2000,
         reconciled: None,

@@ -52,6 +52,14 @@ impl Tool for FileTool {
         &self.contract
     }
 
+    fn actions(&self) -> Vec<&str> {
+        match self.verb {
+            Verb::Write => vec!["code:write", "code:create"],
+            Verb::Move => vec!["code:write", "code:delete"],
+            _ => vec![&self.contract.definition().action],
+        }
+    }
+
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
         let call = self.verb.parse(arguments)?;
         self.refuse_what_can_never_be(&call, &settings.files)?;

@@ -204,6 +204,12 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Tool for Built<In, Out>
         self.kinds.clone()
     }
 
+    fn actions(&self) -> Vec<&str> {
+        let looks = self.kinds.iter().any(|kind| kind.safety == SafetyClass::Read).then_some("vcs:read");
+        let own = self.contract.definition().action.as_str();
+        looks.into_iter().filter(|look| *look != own).chain([own]).collect()
+    }
+
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
         let names = names_of(&settings.files);
         let work = (self.work)(&parse(arguments)?)?;

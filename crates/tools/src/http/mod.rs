@@ -111,6 +111,10 @@ impl Tool for HttpRequest {
         ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"].map(kind).into()
     }
 
+    fn actions(&self) -> Vec<&str> {
+        vec!["web:read", "web:write"]
+    }
+
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
         let asked = asked_by(arguments, &settings.egress.http)?;
         let (action, egress) = if reads(&asked.method) {

@@ -55,6 +55,10 @@ impl Tool for Shell {
         Profile::ALL.iter().map(kind).collect()
     }
 
+    fn actions(&self) -> Vec<&str> {
+        vec!["exec:inspect", "exec:build", "exec:mutate", "exec:networked"]
+    }
+
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
         let input = parse(arguments)?;
         check(&input, &names_of(&settings.files))?;

@@ -126,6 +126,7 @@ impl Bench {
                 hash: contract.hash(),
                 category: contract.definition().category,
                 safety: tool.contract().definition().safety,
+                least: tool.least_safety(),
                 egress: tool.contract().definition().egress,
                 status: ToolStatus::Active,
                 trust: TrustLabel::Internal,
@@ -146,6 +147,7 @@ impl Bench {
             consent: None,
             standing: Vec::new(),
             content: None,
+            tallies: Vec::new(),
         };
         match decide(&call, &facts, &policy::Policy::of(self.settings.clone()).unwrap()).verdict {
             Verdict::Allow(grant) => Ok(grant),

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::options::Options;
 use crate::report::{Cell, Section, Table};
 use crate::rounds::{Lane, Sample, time_rounds};
+pub(crate) use variant::options;
 use variant::{Thing, Variant};
 
 /// So many decisions are timed together: one is too short for the clock.

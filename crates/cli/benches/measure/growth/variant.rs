@@ -155,7 +155,7 @@ impl Variant {
     }
 }
 
-fn options(
+pub(crate) fn options(
     home: &std::path::Path,
     workspace: &std::path::Path,
     settings: Settings,
@@ -238,6 +238,7 @@ fn admitted(agent: Option<&AgentName>) -> Result<Admitted> {
             hash: Digest::of(b"contract"),
             category: Category::FileSystem,
             safety: SafetyClass::Read,
+            least: SafetyClass::Read,
             egress: EgressClass::None,
             status: ToolStatus::Active,
             trust: TrustLabel::Internal,
@@ -271,5 +272,6 @@ fn facts() -> Facts {
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     }
 }

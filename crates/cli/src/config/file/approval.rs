@@ -68,7 +68,7 @@ pub(crate) struct RuleFile {
     #[serde(alias = "toolName", alias = "tool_name")]
     #[schemars(extend("x-spellings" = ["toolName", "tool_name"]))]
     pub(crate) tool: Given<String>,
-    /// What it says. Must be given. `budget` is `prompt` until budgets are counted.
+    /// What it says. Must be given. `budget` says what `approve` does until its limit is spent, and then what `prompt` does.
     pub(crate) action: Given<RuleActionWord>,
     /// About which of their calls: what an argument has to be, by its name or `outer.inner`. In a text `*` stands for any
     /// text. Paths and programs are meant, not their spelling: `infra/*` is also `./infra//x` and, where all that is beneath
@@ -82,10 +82,11 @@ pub(crate) struct RuleFile {
     /// For `prompt`: how many different people must approve. It can only ask for more than the class of a call does.
     /// Default: 1.
     pub(crate) quorum: Given<u64>,
-    /// For `budget`: how much is free in a period; calls, where there is no amount.
+    /// For `budget`: how much is free in a period, for all agents together; calls, where there is no amount.
     #[serde(alias = "budgetLimit")]
     pub(crate) budget_limit: Given<f64>,
-    /// For `budget`: how often it begins anew. Default: `daily`.
+    /// For `budget`: how often it begins anew: each day, each Monday, or on the first of each month, at midnight UTC.
+    /// Default: `daily`.
     #[serde(alias = "budgetPeriod")]
     pub(crate) budget_period: Given<PeriodWord>,
 }
@@ -96,9 +97,9 @@ pub(crate) struct RuleFile {
 pub(crate) struct AmountFile {
     /// The argument that holds the amount: `amount`, or `payment.amount`. Must be given.
     pub(crate) argument: Given<String>,
-    /// For `prompt` and `deny`: amounts that are larger.
+    /// For `prompt` and `deny`: amounts that are larger. A `budget` counts amounts, and needs neither this nor `up_to`.
     pub(crate) over: Given<f64>,
-    /// For `approve`: amounts that are not larger.
+    /// For `approve` and `budget`: amounts that are not larger.
     #[serde(alias = "upTo")]
     pub(crate) up_to: Given<f64>,
 }

@@ -3,9 +3,11 @@
 //! Knows the form only: which keys there are and what kind of value each has. What they mean, and whether they agree
 //! with each other, is [`super::meaning`]'s. Every key can be written `like_this` or `likeThis`.
 
+mod agents;
 mod approval;
 mod egress;
 mod hook;
+mod money;
 mod rules;
 mod sandboxing;
 mod tools;
@@ -16,9 +18,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use agents::{AgentFile, RoleFile};
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
+pub(crate) use money::{BudgetFile, PriceFile, Prices};
 pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
 pub(crate) use tools::{Bash, Filesystem, Http, Tools};
@@ -26,8 +30,7 @@ pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 
 use super::at::{At, Given};
 use super::word::{
-    AutonomyWord, CategoryWord, CodeExecutionWord, FileSystemWord, GitWord, LevelWord, NetworkWord,
-    OnBadReloadWord, TerminalWord,
+    CategoryWord, CodeExecutionWord, FileSystemWord, GitWord, NetworkWord, OnBadReloadWord, TerminalWord,
 };
 
 /// The configuration of Toolgate. Every key is optional; what is left out has the default that its description names.
@@ -37,6 +40,8 @@ pub(crate) struct File {
     /// The agents there are, by name. Default: one, `default`, at level `standard` with autonomy `semi`; it is there
     /// also beside others, unless it is defined.
     pub(crate) agents: Given<BTreeMap<At<String>, AgentFile>>,
+    /// Roles that agents have, by name: what an agent with the role sees, of what it would see without. Default: none.
+    pub(crate) roles: Given<BTreeMap<At<String>, RoleFile>>,
     /// Actions of your own, as `category:action`, such as `payments:refund`. Default: none.
     pub(crate) actions: Given<Vec<At<String>>>,
     /// What the access levels mean.
@@ -57,40 +62,17 @@ pub(crate) struct File {
     pub(crate) hooks: Given<Vec<At<HookFile>>>,
     /// What calls may reach, and how.
     pub(crate) egress: Given<Egress>,
+    /// What calls cost, by what this gate measures of them. Default: nothing.
+    pub(crate) prices: Given<Prices>,
+    /// How much may be spent; a call counts against each that is about it. docs/guide/budgets.md says how. Default: no
+    /// limit.
+    pub(crate) budgets: Given<Vec<At<BudgetFile>>>,
     /// Where records are kept: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, or `env:NAME` for what a variable names. A
     /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
     /// the state folder, `TOOLGATE_HOME`.
     pub(crate) store: Given<String>,
     /// The loopback address and port of `toolgate up`. Default: `127.0.0.1:7433`.
     pub(crate) listen: Given<String>,
-}
-
-/// One agent.
-#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct AgentFile {
-    /// How much of the world it may touch. Default: `standard`; with `trust`, the level where trust begins.
-    pub(crate) level: Given<LevelWord>,
-    /// How often it has to ask. Default: `semi`.
-    pub(crate) autonomy: Given<AutonomyWord>,
-    /// Tools it may use whatever its level includes, such as `mcp_files_*`. The constraints of the level hold.
-    #[serde(alias = "allowedTools")]
-    pub(crate) allowed_tools: Given<Vec<At<String>>>,
-    /// Tools it may not use whatever else is said, such as `deploy.*`.
-    #[serde(alias = "deniedTools")]
-    pub(crate) denied_tools: Given<Vec<At<String>>>,
-    /// Actions it need not ask for, where asking can be waived: `exec:mutate`, or a whole category such as `vcs`.
-    #[serde(alias = "autoApprove")]
-    pub(crate) auto_approve: Given<Vec<At<String>>>,
-    /// Actions it must ask for.
-    #[serde(alias = "humanApproval")]
-    pub(crate) human_approval: Given<Vec<At<String>>>,
-    /// Changes to its level, for this agent alone.
-    pub(crate) overrides: Given<LevelFile>,
-    /// The operator on whose behalf it works, who therefore approves nothing of it. Default: nobody in particular.
-    pub(crate) operator: Given<String>,
-    /// The directory it works in; a relative one begins at this file. Default: the current directory of the caller.
-    pub(crate) workspace: Given<String>,
 }
 
 /// What the access levels mean.
@@ -121,25 +103,25 @@ pub(crate) struct Levels {
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LevelFile {
-    /// For people.
+    /// For people. Default: none.
     pub(crate) description: Given<String>,
-    /// Which tools it includes.
+    /// Which tools it includes. Default: as the level has it.
     pub(crate) categories: Given<Vec<CategoryWord>>,
-    /// Where files may be touched.
+    /// Where files may be touched. Default: as the level has it.
     #[serde(alias = "fileSystem")]
     pub(crate) file_system: Given<FileSystemWord>,
-    /// Where code may run.
+    /// Where code may run. Default: `containerized`, which is behind proved walls, whatever is said.
     #[serde(alias = "codeExecution")]
     pub(crate) code_execution: Given<CodeExecutionWord>,
-    /// Whom a call may reach.
+    /// Whom a call may reach. Default: as the level has it.
     pub(crate) network: Given<NetworkWord>,
-    /// What may be done to repositories.
+    /// What may be done to repositories. Default: as the level has it.
     pub(crate) git: Given<GitWord>,
-    /// Which commands may be run.
+    /// Which commands may be run. Default: as the level has it.
     pub(crate) terminal: Given<TerminalWord>,
-    /// Whether software may go live.
+    /// Whether software may go live. Default: as the level has it.
     pub(crate) deployment: Given<bool>,
-    /// Actions that people must approve; `database_write` is `db:mutate` and `db:admin`.
+    /// Actions that people must approve; `database_write` is `db:mutate` and `db:admin`. Default: as the level has it.
     #[serde(alias = "requiresApproval")]
     pub(crate) requires_approval: Given<Vec<At<String>>>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config::at::{At, Given};
-use crate::config::word::{AutonomyWord, ExpectWord, LevelWord};
+use crate::config::word::{AutonomyWord, ExpectWord, LevelWord, SeniorityWord};
 
 /// One rule in Cedar.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -43,4 +43,8 @@ pub(crate) struct ExampleAgentFile {
     pub(crate) level: Given<LevelWord>,
     /// Its autonomy. Default: `semi`.
     pub(crate) autonomy: Given<AutonomyWord>,
+    /// Its role, one of `roles`. Default: none.
+    pub(crate) role: Given<String>,
+    /// Its seniority. Default: none.
+    pub(crate) seniority: Given<SeniorityWord>,
 }

@@ -39,13 +39,7 @@ impl Reader {
             RuleAction::Approve => RuleEffect::Approve,
             RuleAction::Deny => RuleEffect::Deny,
             RuleAction::Prompt => RuleEffect::Prompt,
-            RuleAction::Budget => {
-                self.check_budget(rule);
-                let message =
-                    "`budget` is read but not in force yet: the rule asks for every call, as `prompt` does";
-                self.warn(action.place, message);
-                RuleEffect::Prompt
-            }
+            RuleAction::Budget => RuleEffect::Budget(self.rule_budget(rule)?),
         };
         self.check_no_budget(rule);
         let when = Conditions {
@@ -62,16 +56,6 @@ impl Reader {
         let place = format!("{}:{}", self.file, rule.place.line);
         let quorum = usize::try_from(people).unwrap_or(usize::MAX);
         self.pattern(tool).map(|tool| ApprovalRule { tool, when, effect, quorum, place })
-    }
-
-    fn check_budget(&mut self, rule: &At<RuleFile>) {
-        match rule.value.budget_limit.at() {
-            None => self.refuse(rule.place, "`budget_limit` is missing in this rule"),
-            Some(limit) if !limit.value.is_finite() || limit.value < 0.0 => {
-                self.refuse(limit.place, format!("`budget_limit` is `{}`, not an amount", limit.value));
-            }
-            Some(_) => {}
-        }
     }
 
     fn check_no_budget(&mut self, rule: &At<RuleFile>) {
@@ -115,7 +99,10 @@ impl Reader {
         let argument = self.argument_path(argument)?;
         // A rule that frees speaks of small amounts, one that asks or denies of large ones.
         let (wanted, name, other) = match effect {
-            RuleEffect::Approve => (up_to, "up_to", over),
+            RuleEffect::Budget(_) if over.at().is_none() && up_to.at().is_none() => {
+                return Some(AmountLimit { argument, amounts: Amounts::UpTo(Amount::MOST) });
+            }
+            RuleEffect::Approve | RuleEffect::Budget(_) => (up_to, "up_to", over),
             RuleEffect::Prompt | RuleEffect::Deny => (over, "over", up_to),
         };
         if let Some(at) = other.at() {
@@ -128,7 +115,10 @@ impl Reader {
         };
         let read = Amount::parse(limit.value).map_err(|error| self.refuse(limit.place, error.to_string()));
         let limit = read.ok()?;
-        let amounts = if effect == RuleEffect::Approve { Amounts::UpTo(limit) } else { Amounts::Over(limit) };
+        let amounts = match effect {
+            RuleEffect::Approve | RuleEffect::Budget(_) => Amounts::UpTo(limit),
+            RuleEffect::Prompt | RuleEffect::Deny => Amounts::Over(limit),
+        };
         Some(AmountLimit { argument, amounts })
     }
 

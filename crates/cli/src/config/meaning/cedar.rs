@@ -4,10 +4,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contract::{AgentName, CallId, Canonical, Contract, EgressClass, SafetyClass, ToolStatus, show_hidden};
+use contract::{AgentName, CallId, Canonical, RoleName, nearest, show_hidden};
 use policy::{
-    Admitted, Agent, CedarEffect, CedarProblem, CedarRule, CedarSays, GrantLimits, Named, Reads, Settings,
-    ToolFacts, cedar_says,
+    Admitted, Agent, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, Checked, Named, Reads,
+    Settings, cedar_says,
 };
 use serde_json::Value;
 use tools::Tool;
@@ -17,6 +17,7 @@ use crate::config::at::{At, Place};
 use crate::config::file::{CedarRuleFile, File, RuleExampleFile};
 use crate::config::load;
 use crate::config::problem::{Problem, shown};
+use crate::config::rule_schema::{KnownTools, facts_of};
 use crate::config::tool_names;
 use crate::config::word::Expect;
 
@@ -24,14 +25,20 @@ use crate::config::word::Expect;
 const EXAMPLES_AT: i64 = (4 * 24 + 12) * 3_600_000;
 
 impl Reader {
-    pub(super) fn cedar(&mut self, tree: &File, settings: &Settings) -> Vec<CedarRule> {
-        let Some(policy) = tree.policy.get() else { return Vec::new() };
+    pub(super) fn cedar(&mut self, tree: &File, settings: &mut Settings, custom_actions: &[String]) {
+        let Some(policy) = tree.policy.get() else { return };
+        if policy.rules.get().is_none() && policy.files.get().is_none() {
+            return;
+        }
+        let known = KnownTools::of(settings, custom_actions);
+        settings.argument_types = known.argument_types();
+        let mut checks = known.schema.checks();
         let mut read = Vec::new();
         for rule in policy.rules.get().into_iter().flatten() {
-            read.extend(self.cedar_rule(rule, settings));
+            read.extend(self.cedar_rule(rule, settings, &known, &mut checks));
         }
         for file in policy.files.get().into_iter().flatten() {
-            read.extend(self.cedar_file(file, settings));
+            read.extend(self.cedar_file(file, settings, &known, &mut checks));
         }
         let mut named: Vec<&CedarRule> = read.iter().filter(|rule| rule.id.is_some()).collect();
         named.sort_by(|a, b| a.id.cmp(&b.id));
@@ -42,10 +49,16 @@ impl Reader {
                 format!("two rules have the name `{id}`: {} and {}", rule.place, next.place),
             ));
         }
-        read
+        settings.cedar = read;
     }
 
-    fn cedar_rule(&mut self, rule: &At<CedarRuleFile>, settings: &Settings) -> Option<CedarRule> {
+    fn cedar_rule(
+        &mut self,
+        rule: &At<CedarRuleFile>,
+        settings: &Settings,
+        known: &KnownTools,
+        checks: &mut CedarChecks<'_>,
+    ) -> Option<CedarRule> {
         let CedarRuleFile { cedar, id, examples } = &rule.value;
         let Some(text) = cedar.at() else {
             self.refuse(rule.place, "`cedar` is missing in this rule");
@@ -53,9 +66,9 @@ impl Reader {
         };
         let place = format!("{}:{}", self.file, text.place.line);
         let read = CedarRule::read(&text.value, |_| place.clone());
-        let rules = self.understood(read, text.place, |problem| {
-            format!("line {}, column {} of the rule", problem.line, problem.column)
-        })?;
+        let in_rule =
+            |problem: &CedarProblem| format!("line {}, column {} of the rule", problem.line, problem.column);
+        let rules = self.understood(read, text.place, in_rule)?;
         let [read] = <[CedarRule; 1]>::try_from(rules)
             .map_err(|rules| {
                 self.refuse(
@@ -71,14 +84,26 @@ impl Reader {
                 named.map_err(|why| self.refuse(id.place, why)).ok()?
             }
         };
-        self.check_names(&read, text.place, "", settings);
+        if self.check_names(&read, text.place, "", settings, known) {
+            self.check_types(&read, &text.value, text.place, in_rule, checks);
+        }
         for example in examples.get().into_iter().flatten() {
-            self.check_example(&read, example, settings);
+            self.check_example(&read, example, settings, known);
+            self.examples += 1;
+        }
+        if examples.get().is_none_or(Vec::is_empty) {
+            self.without_examples.push((read.place.clone(), read.id.clone()));
         }
         Some(read)
     }
 
-    fn cedar_file(&mut self, file: &At<String>, settings: &Settings) -> Vec<CedarRule> {
+    fn cedar_file(
+        &mut self,
+        file: &At<String>,
+        settings: &Settings,
+        known: &KnownTools,
+        checks: &mut CedarChecks<'_>,
+    ) -> Vec<CedarRule> {
         let Some(path) = self.path(file) else { return Vec::new() };
         let name = show_hidden(&path.file_name().unwrap_or_default().to_string_lossy());
         let text = match text_of(&path) {
@@ -92,9 +117,34 @@ impl Reader {
         let at = |problem: &CedarProblem| format!("{name}:{}:{}", problem.line, problem.column);
         let rules = self.understood(read, file.place, at).unwrap_or_default();
         for rule in &rules {
-            self.check_names(rule, file.place, &format!("{}: ", rule.place), settings);
+            if self.check_names(rule, file.place, &format!("{}: ", rule.place), settings, known) {
+                self.check_types(rule, &text, file.place, at, checks);
+            }
         }
         rules
+    }
+
+    /// What a rule reads is there, and of the kind that it takes it for, in every tool that it can be about.
+    fn check_types(
+        &mut self,
+        rule: &CedarRule,
+        text: &str,
+        place: Place,
+        at: impl Fn(&CedarProblem) -> String,
+        checks: &mut CedarChecks<'_>,
+    ) {
+        let Checked { problems, remarks, never_matches } = checks.check(rule, text);
+        for problem in &problems {
+            let message = show_hidden(&problem.message).replace('\n', " ");
+            self.refuse(place, format!("{}: {message}", at(problem)));
+        }
+        for remark in remarks {
+            self.warn(place, format!("{}: {}", rule.place, show_hidden(&remark)));
+        }
+        if never_matches {
+            let why = "the rule can be about no call of a tool that is known here";
+            self.warn(place, format!("{}: {why}", rule.place));
+        }
     }
 
     fn understood(
@@ -113,7 +163,15 @@ impl Reader {
     }
 
     /// Every name in a rule is one of something: a rule about `git.psuh` would guard nothing.
-    fn check_names(&mut self, rule: &CedarRule, place: Place, before: &str, settings: &Settings) {
+    fn check_names(
+        &mut self,
+        rule: &CedarRule,
+        place: Place,
+        before: &str,
+        settings: &Settings,
+        known_tools: &KnownTools,
+    ) -> bool {
+        let wrong_before = self.problems.len();
         for name in rule.names() {
             let checked = match &name {
                 Named::Agent(agent) => {
@@ -133,15 +191,18 @@ impl Reader {
         }
         let read = match rule.reads() {
             Reads::Names(names) => names,
-            Reads::All => return,
+            Reads::All => return self.problems.len() == wrong_before,
         };
-        let Some(tool) = rule.tool().and_then(|name| tool_named(&name, settings)) else { return };
+        let Some(tool) = rule.tool().and_then(|name| known_tools.named(&name).cloned()) else {
+            return self.problems.len() == wrong_before;
+        };
         let properties = tool.contract().definition().input.get("properties").and_then(Value::as_object);
         let known: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         for name in read.iter().filter(|name| !known.contains(&name.as_str())) {
             let what = format!("{before}`{}` has no argument", tool.contract().name());
             self.problems.push(Problem::unknown(place, &what, name, known.iter().copied()));
         }
+        self.problems.len() == wrong_before
     }
 
     /// An action, or a category of them by its own name.
@@ -155,26 +216,32 @@ impl Reader {
         }
     }
 
-    fn check_example(&mut self, rule: &CedarRule, example: &At<RuleExampleFile>, settings: &Settings) {
+    fn check_example(
+        &mut self,
+        rule: &CedarRule,
+        example: &At<RuleExampleFile>,
+        settings: &Settings,
+        known: &KnownTools,
+    ) {
         let RuleExampleFile { tool, expect, .. } = &example.value;
         let (Some(tool), Some(expect)) = (tool.at(), expect.at()) else {
             let missing = if tool.at().is_none() { "tool" } else { "expect" };
             self.refuse(example.place, format!("`{missing}` is missing in this example"));
             return;
         };
-        let Some(found) = tool_named(&tool.value, settings) else {
+        let Some(found) = known.named(&tool.value) else {
             let why = format!("there is no tool `{}` here to check an example with", shown(&tool.value));
             self.refuse(tool.place, why);
             return;
         };
-        let (call, agent) = match example_call(&*found, &example.value, settings) {
+        let (call, agent) = match example_call(&**found, &example.value, settings) {
             Ok(made) => made,
             Err(why) => {
                 self.refuse(example.place, format!("the example is no call: {}", show_hidden(&why)));
                 return;
             }
         };
-        let says = match cedar_says(rule, &call, &agent, EXAMPLES_AT) {
+        let says = match cedar_says(rule, &call, &agent, EXAMPLES_AT, &settings.argument_types) {
             CedarSays::Nothing => Ok(Expect::Nothing),
             CedarSays::Matches if rule.effect == CedarEffect::Forbid => Ok(Expect::Forbid),
             CedarSays::Matches => Ok(Expect::Ask),
@@ -209,11 +276,6 @@ fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("`{}` is not UTF-8", load::name_of(&PathBuf::from(path))))
 }
 
-fn tool_named(name: &str, settings: &Settings) -> Option<Arc<dyn Tool>> {
-    let tools = tools::built_in(settings).ok()?;
-    tools.into_iter().find(|tool| tool.contract().name().as_str() == name)
-}
-
 /// The call of an example, and who calls.
 fn example_call(
     tool: &dyn Tool,
@@ -227,6 +289,8 @@ fn example_call(
     let agent = Agent {
         level: told.and_then(|agent| agent.level.get()).map_or(unsaid.level, |word| word.0),
         autonomy: told.and_then(|agent| agent.autonomy.get()).map_or(unsaid.autonomy, |word| word.0),
+        role: told.and_then(|agent| agent.role.get()).map(|role| role_named(role, settings)).transpose()?,
+        seniority: told.and_then(|agent| agent.seniority.get()).map(|word| word.0),
         ..unsaid
     };
     let arguments = Value::Object(example.arguments.get().cloned().unwrap_or_default());
@@ -241,7 +305,7 @@ fn example_call(
         call: CallId::from_random([0; 16]),
         agent: name,
         task: None,
-        tool: facts_of(contract),
+        tool: facts_of(tool),
         facets,
         arguments: arguments.digest(),
         operands: None,
@@ -251,18 +315,10 @@ fn example_call(
     Ok((call, agent))
 }
 
-fn facts_of(contract: &Contract) -> ToolFacts {
-    let definition = contract.definition();
-    ToolFacts {
-        name: contract.name().clone(),
-        hash: contract.hash(),
-        category: definition.category,
-        safety: definition.safety,
-        egress: definition.egress,
-        status: ToolStatus::Active,
-        trust: contract.trust(),
-        requires_approval: definition.egress == EgressClass::Write
-            || definition.safety >= SafetyClass::Financial,
-        limits: GrantLimits::default(),
-    }
+fn role_named(name: &str, settings: &Settings) -> Result<RoleName, String> {
+    let found = settings.roles.keys().find(|role| role.as_str() == name);
+    found.cloned().ok_or_else(|| match nearest(name, settings.roles.keys().map(RoleName::as_str)) {
+        Some(near) => format!("there is no role `{}`, did you mean `{near}`?", shown(name)),
+        None => format!("there is no role `{}`", shown(name)),
+    })
 }

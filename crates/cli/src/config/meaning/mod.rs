@@ -7,6 +7,7 @@
 //! - Every name in a meaning exists: agents, levels, actions and tools are parsed here or refused.
 //! - What this version cannot hold to means the stricter choice, and a warning.
 
+mod agents;
 mod approval;
 mod backends;
 mod cedar;
@@ -15,6 +16,7 @@ mod egress;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod money;
 mod rates;
 mod running;
 mod trust;
@@ -25,15 +27,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest, show_hidden};
-use policy::{Agent, Overrides, Settings, ToolGlob};
+use policy::{Agent, ArgumentTypes, Overrides, Preset, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
 
-pub(crate) use running::{WhileRunning, on_bad_reload};
+pub(crate) use running::WhileRunning;
 
 use super::at::{At, Given, Place};
-use super::file::{AgentFile, File, LevelFile};
+use super::file::{File, LevelFile};
 use super::problem::{Problem, shown};
 use super::tool_names;
 
@@ -45,6 +47,8 @@ const DEFAULT_AGENT: &str = "default";
 pub(crate) struct Meaning {
     /// What decides. For a decision take [`Meaning::settings_in`], which also knows the workspaces.
     pub(crate) settings: Settings,
+    /// The presets that agents have.
+    pub(crate) presets: BTreeMap<AgentName, Preset>,
     /// Where agents work that have a place of their own.
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
     /// Where agents must work to touch files at all.
@@ -67,6 +71,10 @@ pub(crate) struct Meaning {
     pub(crate) kept: Value,
     /// What a gate that runs needs to know.
     pub(crate) while_running: WhileRunning,
+    /// How many examples of rules hold.
+    pub(crate) examples: usize,
+    /// Where rules stand that have none, and their names.
+    pub(crate) without_examples: Vec<(String, Option<String>)>,
 }
 
 /// What keeps the records.
@@ -96,6 +104,7 @@ impl Default for Meaning {
         let agents = AgentName::parse(DEFAULT_AGENT).map(|name| (name, Agent::default()));
         Meaning {
             settings: Settings { agents: agents.into_iter().collect(), ..Settings::default() },
+            presets: BTreeMap::new(),
             workspaces: BTreeMap::new(),
             file_directories: None,
             shell_directories: None,
@@ -107,6 +116,8 @@ impl Default for Meaning {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
             kept: json!({}),
             while_running: WhileRunning::default(),
+            examples: 0,
+            without_examples: Vec::new(),
         }
     }
 }
@@ -180,6 +191,8 @@ struct Reader {
     actions: Actions,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    examples: usize,
+    without_examples: Vec<(String, Option<String>)>,
 }
 
 impl Reader {
@@ -192,22 +205,29 @@ impl Reader {
             actions: Actions::default(),
             problems: Vec::new(),
             warnings: Vec::new(),
+            examples: 0,
+            without_examples: Vec::new(),
         }
     }
 
     fn read(&mut self, tree: &File) -> Meaning {
         let custom_actions = self.custom_actions(tree);
         let first_level = self.first_level(tree);
-        let (agents, workspaces) = self.agents(tree, first_level);
+        let roles = self.roles(tree);
+        let (agents, workspaces) = self.agents(tree, first_level, &roles);
         let (backends, unavailable) = self.backends(tree);
         let tools = tree.tools.get();
         let bash = tools.and_then(|tools| tools.bash.get());
         let files = tools.and_then(|tools| tools.filesystem.get());
+        let prices = self.prices(tree);
+        let budgets = self.budgets(tree, &agents, &prices);
         let mut settings = Settings {
             agents,
+            roles,
             levels: self.levels(tree),
             rules: self.rules(tree),
             cedar: Vec::new(),
+            argument_types: ArgumentTypes::default(),
             disabled: self.disabled(tree),
             unavailable,
             shell: self.shell(bash),
@@ -215,15 +235,18 @@ impl Reader {
             egress: self.egress(tree),
             rates: self.rates(tree),
             resources: self.resources(tree),
+            prices,
+            budgets,
             max_arguments: self.max_arguments(tree),
             ask_for: self.ask_for(tree),
             asking: self.asking(tree),
             hooks: self.hooks(tree),
         };
-        settings.cedar = self.cedar(tree, &settings);
+        self.cedar(tree, &mut settings, &custom_actions);
         self.keep_for_later(tree);
         Meaning {
             settings,
+            presets: agents::presets(tree),
             workspaces,
             file_directories: files.and_then(|files| self.directories(&files.allowed_directories)),
             shell_directories: bash.and_then(|bash| self.directories(&bash.allowed_directories)),
@@ -235,6 +258,8 @@ impl Reader {
             listen: self.listen(tree),
             kept: limits::kept(tree),
             while_running: self.while_running(tree),
+            examples: self.examples,
+            without_examples: std::mem::take(&mut self.without_examples),
         }
     }
 
@@ -247,47 +272,6 @@ impl Reader {
             }
         }
         registered
-    }
-
-    fn agents(
-        &mut self,
-        tree: &File,
-        first_level: Level,
-    ) -> (BTreeMap<AgentName, Agent>, BTreeMap<AgentName, PathBuf>) {
-        let unconfigured = Agent { level: first_level, ..Agent::default() };
-        let mut agents: BTreeMap<AgentName, Agent> =
-            AgentName::parse(DEFAULT_AGENT).map(|name| (name, unconfigured)).into_iter().collect();
-        let mut workspaces = BTreeMap::new();
-        for (name, agent) in tree.agents.get().into_iter().flatten() {
-            let read = self.agent(agent, first_level);
-            let workspace = agent.workspace.at().and_then(|text| self.path(text));
-            match AgentName::parse(&name.value) {
-                Ok(parsed) => {
-                    workspaces.extend(workspace.map(|workspace| (parsed.clone(), workspace)));
-                    agents.insert(parsed, read);
-                }
-                Err(error) => {
-                    self.refuse(
-                        name.place,
-                        format!("`{}`: {}", shown(&name.value), show_hidden(&error.to_string())),
-                    );
-                }
-            }
-        }
-        (agents, workspaces)
-    }
-
-    fn agent(&mut self, agent: &AgentFile, first_level: Level) -> Agent {
-        Agent {
-            level: agent.level.get().map_or(first_level, |word| word.0),
-            autonomy: agent.autonomy.get().map_or(Agent::default().autonomy, |word| word.0),
-            allowed: self.patterns(&agent.allowed_tools),
-            denied: self.patterns(&agent.denied_tools),
-            auto_approve: self.action_set(&agent.auto_approve).unwrap_or_default(),
-            human_approval: self.action_set(&agent.human_approval).unwrap_or_default(),
-            overrides: agent.overrides.get().map(|level| self.overrides(level)).unwrap_or_default(),
-            operator: agent.operator.at().and_then(|name| self.operator(name)),
-        }
     }
 
     fn levels(&mut self, tree: &File) -> BTreeMap<Level, Overrides> {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use engine::OnBadReload;
 
-use super::{Meaning, Reader};
+use super::Reader;
 use crate::config::file::File;
-use crate::config::word::OnBadReloadWord;
 
 /// What a gate that runs needs to know of its configuration. None of it decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,11 +17,6 @@ pub(crate) struct WhileRunning {
     pub(crate) shadow: Option<PathBuf>,
     /// The files of rules that it names.
     pub(crate) files: Vec<PathBuf>,
-}
-
-/// The word for what becomes of calls when a new policy cannot be had.
-pub(crate) fn on_bad_reload(meaning: &Meaning) -> &'static str {
-    OnBadReloadWord(meaning.while_running.on_bad_reload).as_str()
 }
 
 impl Reader {

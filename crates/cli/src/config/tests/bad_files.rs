@@ -66,8 +66,8 @@ fn a_stranger_is_pointed_at_with_what_there_is() {
     refused_as(&[
         (
             "frobnicate: 1",
-            "1:1: unknown key `frobnicate`; there is `agents`, `actions`, `tool_access`, `sandboxing`, `trust`, \
-             `tools`, `approval`, `policy`, `hooks`, `egress`, `store` and `listen`",
+            "1:1: unknown key `frobnicate`; there is `agents`, `roles`, `actions`, `tool_access`, `sandboxing`, `trust`, \
+             `tools`, `approval`, `policy`, `hooks`, `egress`, `prices`, `budgets`, `store` and `listen`",
         ),
         (
             "agents: { a: { level: godmode } }",

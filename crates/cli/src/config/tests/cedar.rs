@@ -79,7 +79,7 @@ fn what_a_rule_names_exists() {
     );
     assert_eq!(
         rule("forbid (principal, action, resource) when { principal.age > 3 };"),
-        "3:14: line 1, column 1 of the rule: `principal` has no attribute `age`; there is `level`, `autonomy`"
+        "3:14: line 1, column 1 of the rule: `principal` has no attribute `age`; there is `level`, `autonomy`, `role`, `seniority`"
     );
     assert!(rule("permit (principal, action, resource);").contains("`permit` changes nothing here"));
     assert_eq!(

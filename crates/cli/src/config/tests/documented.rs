@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::load;
 use crate::config::file::File;
+use crate::config::schema::camel_case;
 
-const PAGE: &str = include_str!("../../../../../docs/configuration.md");
+const PAGE: &str = include_str!("../../../../../docs/reference/config.md");
 const BEGIN: &str = "<!-- keys: written by a test -->\n";
 const END: &str = "<!-- end of keys -->\n";
 
@@ -27,6 +28,15 @@ const EXAMPLES: &[(&str, &str)] = &[
         "agents.NAME.overrides.requires_approval",
         "agents: {coder: {overrides: {requires_approval: [database_write]}}}",
     ),
+    ("agents.NAME.denied_actions", "agents: {coder: {denied_actions: [exec:networked, web:write]}}"),
+    ("agents.NAME.preset", "agents: {alice: {preset: coder}}"),
+    ("agents.NAME.role", "roles: {tester: {tools: [fs.*, shell]}}\nagents: {alice: {role: tester}}"),
+    ("agents.NAME.seniority", "agents: {alice: {preset: coder, seniority: junior}}"),
+    ("roles", "roles: {tester: {categories: [file_system], tools: [shell]}}"),
+    ("roles.NAME.categories", "roles: {tester: {categories: [file_system, git]}}"),
+    ("roles.NAME.tools", "roles: {tester: {tools: [shell, git.*]}}"),
+    ("roles.NAME.denied_tools", "roles: {tester: {categories: [git], denied_tools: [git.push]}}"),
+    ("roles.NAME.description", "roles: {tester: {description: runs the tests, tools: [shell]}}"),
     ("agents.NAME.workspace", "agents: {coder: {workspace: /work/project}}"),
     ("actions", "actions: [payments:refund]"),
     ("approval.rules", "approval: {rules: [{tool: shell, action: prompt}]}"),
@@ -37,6 +47,25 @@ const EXAMPLES: &[(&str, &str)] = &[
         "approval.rules[].budget_period",
         "approval: {rules: [{tool: shell, action: budget, budget_limit: 20, budget_period: weekly}]}",
     ),
+    ("prices", "prices: {currency: USD, tools: {web.*: {call: 0.01}}}"),
+    ("prices.currency", "prices: {currency: EUR}"),
+    ("prices.tools", "prices: {currency: USD, tools: {shell: {wall_second: 0.0002}}}"),
+    ("prices.tools.NAME.call", "prices: {currency: USD, tools: {shell: {call: 0.01}}}"),
+    ("prices.tools.NAME.wall_second", "prices: {currency: USD, tools: {shell: {wall_second: 0.0002}}}"),
+    ("prices.tools.NAME.cpu_second", "prices: {currency: USD, tools: {shell: {cpu_second: 0.0005}}}"),
+    ("prices.tools.NAME.gigabyte_out", "prices: {currency: USD, tools: {shell: {gigabyte_out: 0.09}}}"),
+    ("budgets", "budgets: [{tools: shell, calls: 100, period: daily}]"),
+    ("budgets[].tools", "budgets: [{tools: fs.*, calls: 100, period: daily}]"),
+    ("budgets[].agent", "budgets: [{agent: default, calls: 100, period: daily}]"),
+    ("budgets[].task", "budgets: [{task: nightly, calls: 100, period: daily}]"),
+    ("budgets[].per", "budgets: [{per: agent, calls: 100, period: daily}]"),
+    (
+        "budgets[].limit",
+        "{prices: {currency: USD, tools: {shell: {call: 0.01}}}, budgets: [{limit: 5, period: weekly}]}",
+    ),
+    ("budgets[].calls", "budgets: [{calls: 1000, period: weekly}]"),
+    ("budgets[].period", "budgets: [{calls: 1000, period: monthly}]"),
+    ("budgets[].over", "budgets: [{calls: 100, period: daily, over: ask}]"),
     ("approval.escalation[].after_seconds", "approval: {escalation: [{after_seconds: 60, to: [lead]}]}"),
     ("approval.escalation[].to", "approval: {escalation: [{after_seconds: 180, to: [lead, boss]}]}"),
     (
@@ -103,6 +132,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "policy.rules[].examples[].agent.autonomy",
         "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{agent: {autonomy: full}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].agent.role",
+        "roles: {tester: {categories: [file_system]}}\npolicy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\") when { principal.role == \"tester\" };', examples: [{agent: {role: tester}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].agent.seniority",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\") when { principal.seniority == \"junior\" };', examples: [{agent: {seniority: junior}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
     ),
     ("policy.agent_rate_limit", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
     ("policy.agent_rate_limit.max_calls", "policy: {agent_rate_limit: {max_calls: 600, window_ms: 60000}}"),
@@ -254,14 +291,14 @@ fn every_key_is_documented_and_its_example_loads() {
     if std::env::var_os("TOOLGATE_WRITE_DOCS").is_some() {
         let (before, rest) = PAGE.split_once(BEGIN).unwrap();
         let (_, after) = rest.split_once(END).unwrap();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/config.md");
         std::fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
         return;
     }
     let kept = PAGE.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).map(|(table, _)| table);
     assert!(
         kept == Some(&table),
-        "docs/configuration.md is not what the keys are now; `TOOLGATE_WRITE_DOCS=1 cargo test documented` writes it"
+        "docs/reference/config.md is not what the keys are now; `TOOLGATE_WRITE_DOCS=1 cargo test documented` writes it"
     );
 }
 
@@ -275,7 +312,7 @@ fn table() -> String {
         examples: EXAMPLES.iter().copied().collect(),
         problems: Vec::new(),
     };
-    walk.rows.push_str("| key | takes | meaning | example |\n|---|---|---|---|\n");
+    walk.rows.push_str("| key | also | takes | default | meaning | example |\n|---|---|---|---|---|---|\n");
     walk.object(&schema, "");
     let problems = walk.problems.join("\n");
     assert!(problems.is_empty(), "these examples do not load; give the keys others in EXAMPLES\n{problems}");
@@ -316,14 +353,15 @@ impl<'a> Walk<'a> {
             None if has_keys(kind) => ("keys".to_owned(), Some((kind, of, path.to_owned()))),
             None => (takes(kind), None),
         };
-        let Some((inner, of, below)) = below else { return self.row(path, &takes, &meaning, kind) };
+        let also = other_spellings(property, path);
+        let Some((inner, of, below)) = below else { return self.row(path, &also, &takes, &meaning, kind) };
         match of.as_ref().and_then(|of| self.seen.get(of)) {
             Some(first) => {
                 let meaning = format!("{meaning} The keys of `{first}`.");
-                self.row(path, &takes, &meaning, kind);
+                self.row(path, &also, &takes, &meaning, kind);
             }
             None => {
-                self.row(path, &takes, &meaning, kind);
+                self.row(path, &also, &takes, &meaning, kind);
                 self.seen.extend(of.map(|of| (of, below.clone())));
                 self.object(inner, &below);
             }
@@ -340,7 +378,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn row(&mut self, path: &str, takes: &str, meaning: &str, kind: &Value) {
+    fn row(&mut self, path: &str, also: &str, takes: &str, meaning: &str, kind: &Value) {
         let example = match self.examples.remove(path) {
             Some(example) => example.to_owned(),
             None => made_up(path, takes, kind),
@@ -349,13 +387,43 @@ impl<'a> Walk<'a> {
             self.problems.push(format!("`{path}`: {problems}\n  {example}"));
         }
         let cell = |text: &str| text.replace('|', "\\|");
+        let (meaning, default) = meaning_and_default(meaning);
+        // On one line, as flow mappings may stand beside each other in JSON's braces but not in YAML's lines.
+        let example = example.replace('\n', "` `");
         self.rows.push_str(&format!(
-            "| `{path}` | {} | {} | `{}` |\n",
+            "| `{path}` | {also} | {} | {} | {} | `{}` |\n",
             cell(takes),
-            cell(meaning),
+            cell(&default),
+            cell(&meaning),
             cell(&example)
         ));
     }
+}
+
+/// A description without the sentence that names the default, and that default.
+fn meaning_and_default(text: &str) -> (String, String) {
+    let Some((meaning, default)) = text.split_once("Default: ") else {
+        let default = if text.contains("ust be given") { "must be given" } else { "–" };
+        return (text.to_owned(), default.to_owned());
+    };
+    // A remark that was put behind the description belongs to the meaning.
+    let (default, more) = match default.split_once(". The keys of ") {
+        Some((default, keys)) => (default, format!("The keys of {keys}")),
+        None => (default.trim_end_matches('.'), String::new()),
+    };
+    (format!("{meaning}{more}").trim_end().to_owned(), default.to_owned())
+}
+
+/// What else the last part of a key can be called.
+fn other_spellings(property: &Value, path: &str) -> String {
+    let name = path.rsplit('.').next().unwrap_or_default();
+    let named = property["x-spellings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut all: Vec<String> = named.map(str::to_owned).collect();
+    let camel = camel_case(name);
+    if camel != name && !all.contains(&camel) {
+        all.push(camel);
+    }
+    all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn has_keys(kind: &Value) -> bool {

@@ -9,9 +9,9 @@ use contract::{
     ToolStatus, TrustLabel,
 };
 use policy::{
-    Agent, ApprovalRule, EgressSettings, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides,
-    RateSettings, RuleEffect, Settings, ShellSettings, Terminal, ToolFacts, ToolGlob, ToolPlaces, ToolRate,
-    may_see,
+    Agent, ApprovalRule, BudgetLimit, EgressSettings, FileSettings, FileSystem, Git, GrantLimits, Network,
+    Overrides, Period, RateSettings, RuleBudget, RuleEffect, Settings, ShellSettings, Terminal, ToolFacts,
+    ToolGlob, ToolPlaces, ToolRate, may_see,
 };
 use sandbox::BackendName;
 use tools::{KeptFor, Lifecycle};
@@ -86,12 +86,12 @@ fn tools_commands_and_rules_are_what_the_file_says() {
         allow: Some(allow.iter().map(|place| Reach::parse(place).unwrap()).collect()),
         block: block.iter().map(|host| HostPattern::parse(host).unwrap()).collect(),
     };
+    let hundred_a_day = RuleBudget { limit: BudgetLimit::Calls(100), period: Period::Daily };
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<_>>();
     let expected = Settings {
         rules: vec![
             rule("shell", RuleEffect::Prompt, 12),
-            // A budget that nobody counts asks every time.
-            rule("fs.*", RuleEffect::Prompt, 13),
+            rule("fs.*", RuleEffect::Budget(hundred_a_day), 13),
             rule("http.*", RuleEffect::Approve, 14),
         ],
         shell: ShellSettings {
@@ -130,11 +130,8 @@ fn tools_commands_and_rules_are_what_the_file_says() {
     assert_eq!(meaning.backends, Meaning::default().backends);
     assert_eq!(
         warnings,
-        [
-            "7:16: `tools.browser` is read, but this version has no such tools",
-            "13:45: `budget` is read but not in force yet: the rule asks for every call, as `prompt` does",
-        ]
-        .map(|warning| format!("/etc/toolgate/toolgate.json:{warning}"))
+        ["7:16: `tools.browser` is read, but this version has no such tools"]
+            .map(|warning| format!("/etc/toolgate/toolgate.json:{warning}"))
     );
 }
 
@@ -265,7 +262,7 @@ fn an_agent_is_what_the_file_says() {
             categories: Some(BTreeSet::from([Category::VersionControl])),
             ..Overrides::default()
         },
-        operator: None,
+        ..Agent::default()
     };
     let agents = BTreeMap::from([(name("coder"), coder), (name("default"), Agent::default())]);
     assert_eq!(meaning.settings.agents, agents);
@@ -383,6 +380,7 @@ fn tool(name: &str, category: Category) -> ToolFacts {
         hash: Digest::of(b""),
         category,
         safety: contract::SafetyClass::Privileged,
+        least: contract::SafetyClass::Read,
         egress: contract::EgressClass::Write,
         status: ToolStatus::Active,
         trust: TrustLabel::Internal,

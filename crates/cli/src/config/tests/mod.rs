@@ -1,10 +1,13 @@
 //! What configurations mean, and what is said about those that mean nothing.
 
+mod agents;
 mod bad_files;
 mod cedar;
 mod documented;
 mod egress;
+mod example_calls;
 mod examples;
+mod money;
 mod spellings;
 mod verdicts;
 

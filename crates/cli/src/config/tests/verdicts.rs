@@ -1,4 +1,5 @@
-//! The page of verdicts: every tool's own examples, at every level and with every autonomy, where nothing is configured.
+//! The page of verdicts: every tool's own examples, at every level and with every autonomy, for each preset, and for each
+//! seniority, where nothing else is configured.
 //!
 //! To write it anew: `TOOLGATE_WRITE_DOCS=1 cargo test verdicts`.
 
@@ -6,7 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{AgentName, Autonomy, CallId, Canonical, Example, Level, ToolStatus};
-use policy::{Admitted, Agent, Facts, GrantLimits, Policy, Ruling, Settings, ToolFacts, Verdict, decide};
+use policy::{
+    Admitted, Agent, Facts, GrantLimits, Policy, Preset, Ruling, Seniority, Settings, ToolFacts, Verdict,
+    decide,
+};
 use store::ToolRow;
 use tools::Tool;
 
@@ -32,28 +36,40 @@ fn the_page_of_verdicts_is_what_is_decided() {
     );
 }
 
-/// A table for each level.
+/// A table for the presets, one for what seniority leaves of them, and one for each level.
 fn tables() -> String {
-    let settings = Settings::default();
-    let tools = tools::built_in(&settings).unwrap();
-    let mut page = String::new();
+    let presets = Preset::ALL.map(|preset| (preset.as_str(), preset.agent()));
+    let elevated = Agent { level: Level::Elevated, autonomy: Autonomy::Full, ..Agent::default() };
+    let held = Seniority::ALL
+        .map(|seniority| (seniority.as_str(), Agent { seniority: Some(seniority), ..elevated.clone() }));
+    let mut page =
+        table("Presets", &presets) + &table("Seniority, at level `elevated` with autonomy `full`", &held);
     for level in LEVELS {
-        page.push_str(&format!("\n## `{level}`\n\n| tool | call | full | semi | supervised | locked |\n|---|---|---|---|---|---|\n"));
-        for tool in &tools {
-            for example in &tool.contract().definition().examples {
-                let cells = AUTONOMIES.map(|autonomy| verdict(tool, example, level, autonomy));
-                let (name, about) = (tool.contract().name(), &example.about);
-                page.push_str(&format!("| `{name}` | {about} | {} |\n", cells.join(" | ")));
-            }
-        }
+        let with = |autonomy: Autonomy| (autonomy.as_str(), Agent { level, autonomy, ..Agent::default() });
+        page.push_str(&table(&format!("`{level}`"), &AUTONOMIES.map(with)));
     }
     page
 }
 
+/// What each of these agents hears about every example of every tool.
+fn table(title: &str, agents: &[(&str, Agent)]) -> String {
+    let names: Vec<&str> = agents.iter().map(|(name, _)| *name).collect();
+    let rule = "|---".repeat(names.len() + 2);
+    let mut table = format!("\n## {title}\n\n| tool | call | {} |\n{rule}|\n", names.join(" | "));
+    for tool in &tools::built_in(&Settings::default()).unwrap() {
+        for example in &tool.contract().definition().examples {
+            let cells: Vec<String> = agents.iter().map(|(_, agent)| verdict(tool, example, agent)).collect();
+            let (name, about) = (tool.contract().name(), &example.about);
+            table.push_str(&format!("| `{name}` | {about} | {} |\n", cells.join(" | ")));
+        }
+    }
+    table
+}
+
 /// In a word, and for a no the layer that says it.
-fn verdict(tool: &Arc<dyn Tool>, example: &Example, level: Level, autonomy: Autonomy) -> String {
+fn verdict(tool: &Arc<dyn Tool>, example: &Example, agent: &Agent) -> String {
     let name = AgentName::parse("agent").unwrap();
-    let agent = Agent { level, autonomy, ..Agent::default() };
+    let agent = agent.clone();
     let settings = Settings { agents: [(name.clone(), agent)].into(), ..Settings::default() };
     let contract = tool.contract();
     let definition = contract.definition();
@@ -67,6 +83,7 @@ fn verdict(tool: &Arc<dyn Tool>, example: &Example, level: Level, autonomy: Auto
             hash: contract.hash(),
             category: definition.category,
             safety: definition.safety,
+            least: tool.least_safety(),
             egress: definition.egress,
             status: ToolStatus::Active,
             trust: contract.trust(),
@@ -88,6 +105,7 @@ fn verdict(tool: &Arc<dyn Tool>, example: &Example, level: Level, autonomy: Auto
         consent: None,
         standing: Vec::new(),
         content: None,
+        tallies: Vec::new(),
     };
     let Ruling { verdict, trace } = decide(&call, &facts, &Policy::of(settings).unwrap());
     match verdict {

@@ -97,6 +97,10 @@ impl Tool for PullRequests {
             .into()
     }
 
+    fn actions(&self) -> Vec<&str> {
+        vec!["vcs:read", "vcs:push"]
+    }
+
     fn facets(&self, arguments: &Value, _: &Settings) -> Result<Facets, Reason> {
         let asked = Asked::parse(arguments)?;
         let (action, egress) = if asked.reads() {

@@ -1,17 +1,14 @@
-//! `toolgate policy`: which policies were in force, and what a shadow would have said.
+//! `toolgate policy history` and `toolgate policy shadow`: which policies were in force, and what a shadow would have said.
 
 use std::collections::BTreeMap;
 
-use anyhow::anyhow;
-use clap::{Args, Subcommand};
 use contract::show_hidden;
 use serde::Serialize;
 use serde_json::Value;
 use store::{LedgerEntry, Shadowed, Store};
 
-use super::ledger::time;
-use super::open::Gate;
-use super::{CODE_DONE, Trouble};
+use crate::gate::ledger::time;
+use crate::gate::{CODE_DONE, Trouble};
 use crate::talk;
 
 /// As many calls as a report is made of.
@@ -20,45 +17,7 @@ const MOST_CALLS: u32 = 100_000;
 /// As many calls as are named for each kind of difference.
 const MOST_EXAMPLES: usize = 3;
 
-/// Show which policies were in force, and what a shadow would have said
-#[derive(Args)]
-pub(crate) struct PolicyArguments {
-    #[command(subcommand)]
-    command: Command,
-
-    #[command(flatten)]
-    pub(crate) gate: Gate,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// The policies that were in force and since when, and those that could not be, newest first
-    History {
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        last: u32,
-    },
-    /// Where the policy of `policy.shadow` would have said something else
-    Shadow {
-        /// Since when: `2h`, `3d`, or a moment such as 2026-01-31T12:00:00Z; else all
-        #[arg(long, value_name = "T")]
-        since: Option<String>,
-    },
-}
-
-pub(crate) async fn policy(arguments: PolicyArguments) -> Result<i32, Trouble> {
-    let opened = arguments.gate.open_existing().await?;
-    let (store, json) = (opened.engine.store(), arguments.gate.json);
-    match arguments.command {
-        Command::History { last } => history(store, last, json).await,
-        Command::Shadow { since } => {
-            let since = since.map(|text| moment(&text, opened.engine.now())).transpose()?;
-            shadow(store, since.unwrap_or(i64::MIN), json).await
-        }
-    }
-}
-
-async fn history(store: &Store, last: u32, json: bool) -> Result<i32, Trouble> {
+pub(super) async fn history(store: &Store, last: u32, json: bool) -> Result<i32, Trouble> {
     for entry in store.policy_history(last.clamp(1, 10_000)).await? {
         if json {
             talk::line(&entry);
@@ -75,7 +34,7 @@ fn line_of(entry: &LedgerEntry) -> String {
 }
 
 /// What an entry of the ledger says of a policy, if it says anything.
-pub(super) fn said_of(entry: &LedgerEntry) -> Option<String> {
+pub(crate) fn said_of(entry: &LedgerEntry) -> Option<String> {
     let of = |key: &str| {
         show_hidden(entry.body.get(key).and_then(Value::as_str).unwrap_or("-")).replace('\n', " ")
     };
@@ -128,7 +87,7 @@ struct Line<'a> {
     differences: &'a Differences,
 }
 
-async fn shadow(store: &Store, since: i64, json: bool) -> Result<i32, Trouble> {
+pub(super) async fn shadow(store: &Store, since: i64, json: bool) -> Result<i32, Trouble> {
     let grouped = group(&store.shadowed(since, MOST_CALLS).await?);
     let mut lines: Vec<Line<'_>> =
         grouped.iter().map(|(kind, differences)| Line { kind, differences }).collect();
@@ -187,27 +146,6 @@ fn place_in(why: &str) -> Option<String> {
     why.split_whitespace().map(trimmed).find(|word| is_place(&word.as_str()))
 }
 
-/// A moment in milliseconds since 1970: so long ago, or as it is written.
-fn moment(text: &str, now: i64) -> Result<i64, Trouble> {
-    let parsed = chrono::DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.timestamp_millis());
-    let ago = || {
-        let unit = text.chars().last()?;
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return None,
-        };
-        let count: i64 = text.strip_suffix(unit)?.parse().ok().filter(|count| *count >= 0)?;
-        Some(now.saturating_sub(count.checked_mul(seconds)?.checked_mul(1000)?))
-    };
-    parsed.or_else(ago).ok_or_else(|| {
-        Trouble::from(anyhow!("`{}` is no moment", show_hidden(text)))
-            .with_hint("write `30m`, `2h`, `3d`, or a moment such as 2026-01-31T12:00:00Z")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use contract::{AgentName, CallId, ToolName};
@@ -244,16 +182,5 @@ mod tests {
         assert_eq!(place_in("rule `x` (toolgate.yaml:12): no"), Some("toolgate.yaml:12".to_owned()));
         assert_eq!(place_in("`code:write` is asked for by default"), None);
         assert_eq!(place_in(""), None);
-    }
-
-    #[test]
-    fn moments_are_so_long_ago_or_as_they_are_written() {
-        let ago = |text| moment(text, 10_000_000).ok();
-        assert_eq!(ago("10s"), Some(9_990_000));
-        assert_eq!(ago("2h"), Some(2_800_000));
-        assert_eq!(ago("1970-01-01T00:00:05Z"), Some(5000));
-        for text in ["", "h", "-1h", "2 h", "yesterday", "9223372036854775807d"] {
-            assert_eq!(ago(text), None, "{text}");
-        }
     }
 }

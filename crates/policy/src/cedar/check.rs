@@ -1,0 +1,478 @@
+//! Checks rules against what tools take, with Cedar's own validator: once for each tool that a rule can be about.
+//!
+//! # Invariants
+//! - A rule that is taken reads nothing that a tool does not have, and compares nothing with what it is not.
+//! - What is said never to match denies nothing and asks nothing, about no call of a tool that is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use cedar_policy::{ActionConstraint, Policy, PolicySet, ValidationMode, ValidationWarning, Validator};
+use contract::Host;
+use miette::Diagnostic;
+use serde_json::{Value, json};
+
+use super::names::Reads;
+use super::read::{CedarProblem, CedarRule, problem_at};
+use super::schema::{CedarTool, Variant, for_editors, together};
+use super::types::{Kind, UNSHOWN};
+
+/// What may be missing since it cannot be told. A rule that does not ask whether it is there fails, and so denies: as it
+/// should, and no reason to refuse the rule.
+const UNTOLD: [&str; 2] = ["hosts", "commands"];
+
+/// As many tools as are named in what is wrong with a rule.
+const MOST_NAMED: usize = 3;
+
+/// The tools that rules are checked against.
+pub struct CedarSchema {
+    tools: Vec<CedarTool>,
+    actions: BTreeSet<String>,
+}
+
+/// What was found about a rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What is wrong with it.
+    pub problems: Vec<CedarProblem>,
+    /// What somebody should look at, though it is right.
+    pub remarks: Vec<String>,
+    /// Whether it can be about no call of a tool that is known.
+    pub never_matches: bool,
+}
+
+/// Validators by what they were made for: to make one takes longer than to use it.
+pub struct CedarChecks<'a> {
+    of: &'a CedarSchema,
+    made: BTreeMap<Variant<'a>, Rc<Result<Validator, String>>>,
+}
+
+impl CedarSchema {
+    /// The schema of these tools; `actions` are all there are.
+    pub fn of(tools: Vec<CedarTool>, actions: BTreeSet<String>) -> CedarSchema {
+        CedarSchema { tools, actions }
+    }
+
+    /// Begins to check rules.
+    pub fn checks(&self) -> CedarChecks<'_> {
+        CedarChecks { of: self, made: BTreeMap::new() }
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &[CedarTool] {
+        &self.tools
+    }
+
+    /// The schema of a tool, or of all of them together, for editors: as JSON, and in Cedar's own words.
+    pub fn for_editors(&self, tool: Option<&str>) -> Option<(Value, Result<String, String>)> {
+        let meant =
+            || self.tools.iter().filter(|known| tool.is_none_or(|name| known.facts.name.as_str() == name));
+        meant().next()?;
+        let applying = meant().flat_map(|tool| &tool.actions).map(String::as_str).collect();
+        let arguments = match tool {
+            Some(_) => meant().next()?.arguments.clone(),
+            None => together(meant()),
+        };
+        Some(for_editors(&arguments, applying, &self.actions))
+    }
+}
+
+impl<'a> CedarChecks<'a> {
+    /// Checks a rule that stands in this text.
+    pub fn check(&mut self, rule: &CedarRule, text: &str) -> Checked {
+        let tree = rule.tree();
+        let conditions = tree.get("conditions").cloned().unwrap_or_default();
+        let mut checked = Checked::default();
+        checked
+            .problems
+            .extend(odd_hosts(&conditions).into_iter().map(|why| problem_at(text, rule.offset(), why)));
+        let mut found: BTreeMap<(usize, String), Vec<&str>> = BTreeMap::new();
+        let (mut can_match, mut about) = (false, 0_usize);
+        let mut seen: BTreeMap<(Variant<'a>, Option<String>), Outcome> = BTreeMap::new();
+        for tool in &self.of.tools {
+            let Some(variant) = self.variant(rule, tool, &conditions) else { continue };
+            about += 1;
+            // Rules that look at the tool itself are another rule for each.
+            let own = mentions(&conditions, "resource").then(|| settled(&conditions, tool));
+            let key = (variant, own.as_ref().map(Value::to_string));
+            let outcome = match seen.get(&key) {
+                Some(outcome) => outcome.clone(),
+                None => {
+                    let outcome = self.outcome(rule, &key.0, own, &tree);
+                    seen.insert(key, outcome.clone());
+                    outcome
+                }
+            };
+            checked.remarks.extend(outcome.remarks);
+            can_match |= outcome.can_match || !is_surely_silent(rule, &conditions, tool);
+            let odd = unshown_below(&conditions, &tool.arguments).map(|why| (rule.offset(), why));
+            for (offset, message) in outcome.errors.into_iter().chain(odd) {
+                let message = explained(message, &conditions, &tool.arguments);
+                found.entry((offset, message)).or_default().push(tool.facts.name.as_str());
+            }
+        }
+        checked.problems.extend(found.into_iter().map(|((offset, message), tools)| {
+            problem_at(text, offset, format!("{}: {message}", listed(&tools)))
+        }));
+        checked.remarks.sort();
+        checked.remarks.dedup();
+        checked.never_matches = about > 0 && !can_match && checked.problems.is_empty();
+        checked
+    }
+
+    /// The schema that a rule is checked against for a tool, if it can be about it.
+    fn variant(&self, rule: &CedarRule, tool: &'a CedarTool, conditions: &Value) -> Option<Variant<'a>> {
+        if rule.tool().is_some_and(|name| name != tool.facts.name.as_str()) {
+            return None;
+        }
+        let in_scope = |action: &&str| match rule.policy().action_constraint() {
+            ActionConstraint::Any => true,
+            ActionConstraint::Eq(uid) => uid.id().unescaped() == *action,
+            ActionConstraint::In(uids) => uids.iter().any(|uid| {
+                let id = uid.id().unescaped();
+                id == *action || action.split(':').next() == Some(id)
+            }),
+        };
+        let mut applying: BTreeSet<&str> = tool.actions.iter().map(String::as_str).filter(in_scope).collect();
+        let first = *applying.first()?;
+        // Where nothing looks at the action, all of them are alike.
+        if !mentions(conditions, "action") {
+            applying = [first].into();
+        }
+        let presumed = UNTOLD.into_iter().filter(|name| !asks_for(conditions, name)).collect();
+        // Tools that differ in what the rule does not look at are alike to it.
+        let arguments = match (rule.reads(), &tool.arguments) {
+            (Reads::Names(names), Kind::Record(members)) => {
+                let read = members.iter().filter(|(name, _)| names.contains(*name));
+                Kind::Record(read.map(|(name, member)| (name.clone(), member.clone())).collect())
+            }
+            (_, whole) => whole.clone(),
+        };
+        Some(Variant { arguments, applying, presumed })
+    }
+
+    fn outcome(
+        &mut self,
+        rule: &CedarRule,
+        variant: &Variant<'a>,
+        own: Option<Value>,
+        tree: &Value,
+    ) -> Outcome {
+        let validator = match self.made.get(variant) {
+            Some(made) => made.clone(),
+            None => {
+                let made = Rc::new(variant.schema(&self.of.actions).map(Validator::new));
+                self.made.insert(variant.clone(), made.clone());
+                made
+            }
+        };
+        let validator = match validator.as_ref() {
+            Ok(validator) => validator,
+            Err(why) => {
+                return Outcome::broken(rule.offset(), format!("what it takes cannot be shown: {why}"));
+            }
+        };
+        let written = Outcome::of(validator, rule.set(), rule.offset());
+        let Some(conditions) = own else { return written };
+        let mut tree = tree.clone();
+        tree["conditions"] = conditions;
+        let set = Policy::from_json(None, tree).map_err(|error| error.to_string());
+        let set =
+            set.and_then(|policy| PolicySet::from_policies([policy]).map_err(|error| error.to_string()));
+        match set {
+            Ok(set) => Outcome::of(validator, &set, rule.offset()).placed_by(&written),
+            Err(why) => Outcome::broken(rule.offset(), why),
+        }
+    }
+}
+
+/// What a validator says about a rule and a tool.
+#[derive(Clone)]
+struct Outcome {
+    errors: Vec<(usize, String)>,
+    remarks: Vec<String>,
+    can_match: bool,
+}
+
+impl Outcome {
+    fn of(validator: &Validator, set: &PolicySet, start: usize) -> Outcome {
+        let result = validator.validate(set, ValidationMode::Strict);
+        let errors = result.validation_errors().map(|error| {
+            let offset =
+                error.labels().and_then(|mut labels| labels.next()).map_or(start, |label| label.offset());
+            (offset, plain(&error.to_string(), error.help().map(|help| help.to_string())))
+        });
+        let (mut can_match, mut remarks) = (true, Vec::new());
+        for warning in result.validation_warnings() {
+            match warning {
+                ValidationWarning::ImpossiblePolicy(_) | ValidationWarning::InvalidActionApplication(_) => {
+                    can_match = false;
+                }
+                // Letters that look like others.
+                other => remarks.push(plain(&other.to_string(), None)),
+            }
+        }
+        Outcome { errors: errors.collect(), remarks, can_match }
+    }
+
+    fn broken(start: usize, why: String) -> Outcome {
+        Outcome { errors: vec![(start, why)], remarks: Vec::new(), can_match: true }
+    }
+
+    /// The same, with what is wrong where it stands in the rule as it was written.
+    fn placed_by(mut self, written: &Outcome) -> Outcome {
+        for (offset, message) in &mut self.errors {
+            if let Some((place, _)) = written.errors.iter().find(|(_, other)| other == message) {
+                *offset = *place;
+            }
+        }
+        self
+    }
+}
+
+const NO_ARGUMENT: &str = "there is no argument `";
+
+/// What Cedar says, in our words where we have some.
+fn plain(message: &str, help: Option<String>) -> String {
+    let said = message.strip_prefix("for policy `").and_then(|rest| rest.split_once("`, "));
+    let said = said.map_or(message, |(_, said)| said);
+    let named = |before: &str| {
+        let rest = said.strip_prefix(before)?;
+        rest.split('`').next().map(str::to_owned)
+    };
+    if let Some(name) = named("attribute `arguments.") {
+        return format!("{NO_ARGUMENT}{name}`");
+    }
+    if let Some(name) = named("unable to guarantee safety of access to optional attribute `") {
+        let (of, name) = match name.rsplit_once('.') {
+            Some((of, name)) => (format!("context.{of}"), name.to_owned()),
+            None => ("context".to_owned(), name),
+        };
+        return format!("`{of}.{name}` need not be there: ask first, with `{of} has {name}`");
+    }
+    match help {
+        Some(help) => format!("{said} ({help})"),
+        None => said.to_owned(),
+    }
+}
+
+/// What is wrong, and which arguments rules cannot be shown, where it comes of one.
+fn explained(message: String, conditions: &Value, arguments: &Kind) -> String {
+    let Kind::Record(members) = arguments else { return message };
+    if let Some(name) = message.strip_prefix(NO_ARGUMENT).and_then(|rest| rest.strip_suffix('`')) {
+        let near = contract::nearest(name, members.keys().map(String::as_str));
+        let near = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+        return format!("{message}{near}");
+    }
+    if !message.contains(UNSHOWN) {
+        return message;
+    }
+    let unshown = members.iter().filter_map(|(name, member)| match member.kind {
+        Kind::Unshown(why) if reads(conditions, name) => {
+            Some(format!("the argument `{name}` is {why}, and rules can only ask whether it is given"))
+        }
+        _ => None,
+    });
+    let unshown: Vec<String> = unshown.collect();
+    if unshown.is_empty() { message } else { unshown.join("; ") }
+}
+
+fn listed(tools: &[&str]) -> String {
+    let named: Vec<String> = tools.iter().take(MOST_NAMED).map(|tool| format!("`{tool}`")).collect();
+    match tools.len().saturating_sub(MOST_NAMED) {
+        0 => format!("for {}", named.join(", ")),
+        more => format!("for {} and {more} more", named.join(", ")),
+    }
+}
+
+/// Whether a rule that matches nothing is silent, too: nothing in it can fail for a call of the tool.
+fn is_surely_silent(rule: &CedarRule, conditions: &Value, tool: &CedarTool) -> bool {
+    let is_carried =
+        |name: &str| tool.arguments.member(name).is_none_or(|member| is_always_carried(&member.kind));
+    let all_carried = match rule.reads() {
+        Reads::Names(names) => names.iter().all(|name| is_carried(name)),
+        Reads::All => is_always_carried(&tool.arguments),
+    };
+    let counts = ["+", "-", "*", "neg"].iter().any(|operator| has_key(conditions, operator));
+    all_carried && !counts && !UNTOLD.iter().any(|name| reads_context(conditions, name))
+}
+
+/// Whether every value of it can be shown: numbers can be too large.
+fn is_always_carried(kind: &Kind) -> bool {
+    match kind {
+        Kind::Bool | Kind::String => true,
+        Kind::Long | Kind::Decimal | Kind::Unshown(_) => false,
+        Kind::Set(item) => is_always_carried(item),
+        Kind::Record(members) => members.values().all(|member| is_always_carried(&member.kind)),
+    }
+}
+
+fn any_node(tree: &Value, is_it: &dyn Fn(&str, &Value) -> bool) -> bool {
+    match tree {
+        Value::Object(members) => {
+            members.iter().any(|(key, value)| is_it(key, value) || any_node(value, is_it))
+        }
+        Value::Array(items) => items.iter().any(|item| any_node(item, is_it)),
+        _ => false,
+    }
+}
+
+fn has_key(tree: &Value, wanted: &str) -> bool {
+    any_node(tree, &|key, _| key == wanted)
+}
+
+fn mentions(tree: &Value, variable: &str) -> bool {
+    any_node(tree, &|key, value| key == "Var" && value == variable)
+}
+
+fn is_context(tree: Option<&Value>) -> bool {
+    tree.and_then(|tree| tree.get("Var")) == Some(&json!("context"))
+}
+
+/// Whether it asks with `has` for something of the context.
+fn asks_for(tree: &Value, name: &str) -> bool {
+    any_node(tree, &|key, value| {
+        key == "has" && is_context(value.get("left")) && value.get("attr") == Some(&json!(name))
+    })
+}
+
+fn reads_context(tree: &Value, name: &str) -> bool {
+    any_node(tree, &|key, value| {
+        matches!(key, "." | "has") && is_context(value.get("left")) && value.get("attr") == Some(&json!(name))
+    })
+}
+
+fn reads(tree: &Value, name: &str) -> bool {
+    any_node(tree, &|key, value| matches!(key, "." | "has") && path_of(value) == Some(vec![name]))
+}
+
+/// The way to what is asked for, from `context.arguments` on.
+fn path_of(access: &Value) -> Option<Vec<&str>> {
+    let (left, name) = (access.get("left")?, access.get("attr")?.as_str()?);
+    let before = left.get(".")?;
+    if is_context(before.get("left")) {
+        return (before.get("attr")? == "arguments").then(|| vec![name]);
+    }
+    let mut path = path_of(before)?;
+    path.push(name);
+    Some(path)
+}
+
+/// Why something is asked of what rules cannot be shown: to the validator it would merely not be there.
+fn unshown_below(tree: &Value, arguments: &Kind) -> Option<String> {
+    let found = std::cell::RefCell::new(None);
+    any_node(tree, &|key, value| {
+        let path = if key == "has" { path_of(value) } else { None };
+        let Some((_, of)) = path.as_deref().and_then(<[&str]>::split_last) else { return false };
+        let kind = of.iter().try_fold(arguments, |kind, name| kind.member(name).map(|member| &member.kind));
+        if let (Some(Kind::Unshown(why)), [_, ..]) = (kind, of) {
+            let name = of.join(".");
+            let why = format!("the argument `{name}` is {why}, and rules can only ask whether it is given");
+            found.replace(Some(why));
+        }
+        found.borrow().is_some()
+    });
+    found.into_inner()
+}
+
+/// Hosts that no call names, since they are spelt otherwise.
+fn odd_hosts(tree: &Value) -> Vec<String> {
+    let found = std::cell::RefCell::new(Vec::new());
+    any_node(tree, &|key, value| {
+        let of_hosts = |side: &str| {
+            let access = value.get(side).and_then(|tree| tree.get("."));
+            access.is_some_and(|access| {
+                is_context(access.get("left")) && access.get("attr") == Some(&json!("hosts"))
+            })
+        };
+        let others = match key {
+            "contains" if of_hosts("left") => value.get("right"),
+            "containsAny" | "containsAll" if of_hosts("left") => value.get("right"),
+            "containsAny" if of_hosts("right") => value.get("left"),
+            _ => None,
+        };
+        for text in others.into_iter().flat_map(literals) {
+            match Host::parse(text).map(|host| host.to_string()) {
+                Ok(host) if host == text => {}
+                Ok(host) => found.borrow_mut().push(format!(
+                    "no call names the host `{}`: hosts have one spelling, did you mean `{host}`?",
+                    contract::show_hidden(text)
+                )),
+                Err(_) => found.borrow_mut().push(format!(
+                    "`{}` is no host, and no call names it; hosts stand there without a port or a pattern",
+                    contract::show_hidden(text)
+                )),
+            }
+        }
+        false
+    });
+    found.into_inner()
+}
+
+fn literals(tree: &Value) -> Vec<&str> {
+    match tree {
+        Value::Object(members) => match (members.get("Value"), members.get("Set")) {
+            (Some(Value::String(text)), _) => vec![text],
+            (_, Some(Value::Array(items))) => items.iter().flat_map(literals).collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The conditions with what is known of the tool in the place of `resource`.
+fn settled(tree: &Value, tool: &CedarTool) -> Value {
+    match tree {
+        Value::Array(items) => items.iter().map(|item| settled(item, tool)).collect(),
+        Value::Object(members) => {
+            let members: serde_json::Map<String, Value> =
+                members.iter().map(|(key, value)| (key.clone(), settled(value, tool))).collect();
+            let known = members.iter().next().filter(|_| members.len() == 1);
+            match known.and_then(|(key, value)| known_of(key, value, tool)) {
+                Some(value) => json!({ "Value": value }),
+                None => Value::Object(members),
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+/// What an operation on `resource` comes to for a tool.
+fn known_of(operator: &str, value: &Value, tool: &CedarTool) -> Option<Value> {
+    let (left, right) = (value.get("left"), value.get("right"));
+    let is_resource =
+        |tree: Option<&Value>| tree.and_then(|tree| tree.get("Var")) == Some(&json!("resource"));
+    let is_tool = |tree: &Value| {
+        let entity = tree.get("Value").and_then(|value| value.get("__entity"))?;
+        (entity.get("type")? == "Tool").then(|| entity.get("id") == Some(&json!(tool.facts.name.as_str())))
+    };
+    let is_any_of = |tree: &Value| match tree.get("Set").and_then(Value::as_array) {
+        Some(items) => items.iter().map(is_tool).try_fold(false, |found, is_it| Some(found || is_it?)),
+        None => is_tool(tree),
+    };
+    match operator {
+        "==" | "!=" => {
+            let other = if is_resource(left) { right } else { is_resource(right).then_some(left)? };
+            Some(json!(is_tool(other?)? == (operator == "==")))
+        }
+        "in" if is_resource(left) => Some(json!(is_any_of(right?)?)),
+        "contains" if is_resource(right) => Some(json!(is_any_of(left?)?)),
+        "contains" => {
+            let (items, wanted) = (left?.get("Set")?.as_array()?, right?.get("Value")?.as_str()?);
+            let texts: Option<Vec<&str>> = items.iter().map(|item| item.get("Value")?.as_str()).collect();
+            Some(json!(texts?.contains(&wanted)))
+        }
+        "." if is_resource(left) => {
+            let facts = &tool.facts;
+            let text = match value.get("attr")?.as_str()? {
+                "category" => facts.category.as_str(),
+                "safety" => facts.safety.as_str(),
+                "egress" => facts.egress.as_str(),
+                "trust" => facts.trust.as_str(),
+                _ => return None,
+            };
+            Some(json!(text))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,66 @@
+//! Rules in Cedar.
+
+use super::{Finding, FindingKind, is_used, why_unused};
+use crate::cedar::{CedarEffect, CedarRule, CedarSchema};
+use crate::settings::Settings;
+
+pub(super) fn findings(settings: &Settings, known: &CedarSchema) -> Vec<Finding> {
+    let mut checks = known.checks();
+    let rules = settings.cedar.iter().enumerate();
+    let found = rules.filter_map(|(place, rule)| {
+        let (kind, why, advice) = unused(rule, settings, known)
+            .or_else(|| {
+                let never = checks.check(rule, "").never_matches;
+                never.then(|| {
+                    let why = "its scope and conditions fit no call of a tool that is known here";
+                    let advice = "look at the names in it: arguments, categories and actions are compared as they are written";
+                    (FindingKind::NeverMatches, why.to_owned(), advice.to_owned())
+                })
+            })
+            .or_else(|| shadowed(place, rule, settings))?;
+        let name = rule.id.as_ref().map_or_else(|| "a rule in Cedar".to_owned(), |id| format!("`{id}`"));
+        Some(Finding { kind, place: rule.place.clone(), rule: name, why, advice })
+    });
+    found.collect()
+}
+
+type Found = (FindingKind, String, String);
+
+fn unused(rule: &CedarRule, settings: &Settings, known: &CedarSchema) -> Option<Found> {
+    let name = rule.tool()?;
+    let tool = known.tools().iter().find(|tool| tool.facts.name.as_str() == name)?;
+    let agent = rule.agent();
+    let meant = settings
+        .agents
+        .iter()
+        .filter(|(known, _)| agent.as_deref().is_none_or(|name| name == known.as_str()));
+    if is_used(&tool.facts, settings, meant.map(|(_, agent)| agent)) {
+        return None;
+    }
+    let who = match &agent {
+        Some(agent) => format!("agent `{agent}` may not use `{name}`"),
+        None => why_unused(&tool.facts, settings),
+    };
+    let why = format!("{who}, and calls of it are refused before rules are heard");
+    Some((FindingKind::Unreachable, why, "remove the rule, or let an agent use the tool".to_owned()))
+}
+
+fn shadowed(place: usize, rule: &CedarRule, settings: &Settings) -> Option<Found> {
+    let others = settings.cedar.iter().enumerate().filter(|(other, _)| *other != place);
+    let mut stricter = others.filter(|(other, by)| covers(by, rule) && (*other < place || !covers(rule, by)));
+    let (_, by) = stricter.next()?;
+    let why = format!("{} says at least as much about everything that it is about", by.place);
+    Some((FindingKind::Shadowed, why, format!("remove it, or narrow the rule at {}", by.place)))
+}
+
+/// Whether a call is decided alike with the one rule, and with or without the other. A rule that fails denies: one that only
+/// asks stands in for another only if it fails whenever that one does.
+fn covers(by: &CedarRule, rule: &CedarRule) -> bool {
+    let same = by.conditions() == rule.conditions();
+    let (at_least, is_wider) = match (by.effect, rule.effect) {
+        (CedarEffect::Forbid, _) => (true, same || by.conditions().is_empty()),
+        (CedarEffect::Ask { people }, CedarEffect::Ask { people: fewer }) => (people >= fewer, same),
+        (CedarEffect::Ask { .. }, CedarEffect::Forbid) => (false, false),
+    };
+    at_least && is_wider && by.scope_covers(rule)
+}

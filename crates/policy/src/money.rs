@@ -1,0 +1,159 @@
+//! What budgets have to say in a hearing, and what a call that may run counts for.
+//!
+//! Beyond a budget `budget:exceed` is raised, and for whatever costs something `budget:spend`: who must ask for these, asks.
+//!
+//! # Invariants
+//! - Beyond a budget nothing runs that people were not asked about in these very words, and no earlier yes covers it.
+
+use std::collections::BTreeMap;
+
+use contract::{Action, Amount, Measure, Reason, Tally};
+
+use crate::budget::{Account, Against, Charge, Over, Source, quote};
+use crate::decide::Hearing;
+use crate::level::Constraints;
+use crate::settings::Agent;
+
+const SPEND: &str = "budget:spend";
+const EXCEED: &str = "budget:exceed";
+
+/// The budgets that a call counts against, and what was spent of them.
+#[derive(Default)]
+pub(crate) struct Books(Vec<Entry>);
+
+#[derive(Clone)]
+struct Entry {
+    account: Account,
+    /// Nothing if nobody has said.
+    tally: Option<Tally>,
+}
+
+impl Books {
+    pub(crate) fn of(accounts: Vec<Account>, tallies: &[Tally]) -> Books {
+        let told = tallies.iter().copied().map(Some).chain(std::iter::repeat(None));
+        Books(accounts.into_iter().zip(told).map(|(account, tally)| Entry { account, tally }).collect())
+    }
+
+    /// Whether a rule, by its position, counts the call and has enough left for it.
+    pub(crate) fn is_within(&self, position: usize) -> bool {
+        self.of_rule(position).is_some_and(|entry| !entry.is_exceeded())
+    }
+
+    pub(crate) fn has_exceeded(&self) -> bool {
+        self.0.iter().any(Entry::is_exceeded)
+    }
+
+    /// Whether a question with these words was about every budget that is exceeded.
+    pub(crate) fn is_asked_in(&self, why: &[String]) -> bool {
+        let mut exceeded = self.0.iter().filter(|entry| entry.is_exceeded());
+        exceeded.all(|entry| why.iter().any(|words| words.starts_with(&entry.mark())))
+    }
+
+    fn of_rule(&self, position: usize) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.account.source == Source::Rule(position))
+    }
+}
+
+/// Whether a reason for asking is that a budget would be exceeded.
+pub fn asks_to_exceed(why: &str) -> bool {
+    why.strip_prefix('`').is_some_and(|rest| rest.starts_with(EXCEED))
+}
+
+impl Entry {
+    fn is_exceeded(&self) -> bool {
+        self.account.is_exceeded(self.tally)
+    }
+
+    /// How every question about it begins.
+    fn mark(&self) -> String {
+        format!("`{EXCEED}`: {}: ", self.account.place)
+    }
+
+    fn question(&self, currency: &str) -> String {
+        format!("`{EXCEED}`: {}", self.account.position(self.tally, currency))
+    }
+}
+
+impl Hearing<'_> {
+    /// A rule that is a budget, and is about the call.
+    pub(crate) fn hear_rule_budget(&mut self, position: usize, what: &str) {
+        let currency = self.settings.prices.currency.clone();
+        match self.books.of_rule(position).cloned() {
+            None => self.ask("rule", format!("{what} asks: what it takes of the budget cannot be told")),
+            Some(entry) if entry.is_exceeded() => self.ask("rule", entry.question(&currency)),
+            Some(entry) => {
+                let position = entry.account.position(entry.tally, &currency);
+                self.say("rule", "-", format!("{position}; it approves what can be waived"));
+            }
+        }
+    }
+
+    /// The budgets that are no rules, and what is raised.
+    pub(crate) fn hear_budgets(&mut self, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
+        let currency = self.settings.prices.currency.clone();
+        if let Some(charge) = self.charge()
+            && (charge.cost > Amount::ZERO || !charge.arguments.is_empty())
+        {
+            if charge.cost > Amount::ZERO {
+                self.say("price", "-", format!("it costs {} {currency} at most", charge.cost));
+            }
+            self.raise(SPEND, agent, constraints);
+        }
+        if self.books.has_exceeded() {
+            self.raise(EXCEED, agent, constraints);
+        }
+        let budgets: Vec<Entry> =
+            self.books.0.iter().filter(|entry| entry.account.source == Source::Budget).cloned().collect();
+        for entry in budgets {
+            let account = &entry.account;
+            let position = account.position(entry.tally, &currency);
+            match (entry.is_exceeded(), account.over) {
+                (false, _) => self.say("budget", "allow", position),
+                (true, Over::Ask) => self.ask("budget", entry.question(&currency)),
+                (true, Over::Deny) => {
+                    let wait = account.resets_at.saturating_sub(self.facts.now);
+                    let takes = account.told(account.take, &currency);
+                    let reason = Reason::over_budget(format!("{position}, and this takes {takes}"));
+                    return self.deny("budget", reason.retry_after(u64::try_from(wait).unwrap_or(0)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What an action that the call is besides its own is asked for.
+    fn raise(&mut self, action: &str, agent: &Agent, constraints: &Constraints) {
+        let is_it = |listed: &Action| listed.as_str() == action;
+        if agent.human_approval.iter().any(is_it) {
+            self.ask("agent", format!("the agent must ask for `{action}`"));
+        }
+        if constraints.requires_approval.iter().any(is_it) {
+            self.ask("level", format!("the agent's level requires approval for `{action}`"));
+        }
+    }
+
+    /// What the call counts for, if it has a price or a budget is about it.
+    pub(crate) fn charge(&self) -> Option<Charge> {
+        let quoted = quote(self.call, self.settings);
+        if quoted.is_none() && self.books.0.is_empty() {
+            return None;
+        }
+        let mut arguments = BTreeMap::new();
+        for Entry { account, .. } in &self.books.0 {
+            if let Measure::Argument(path) = &account.pot.measure {
+                arguments.insert(path.clone(), Amount::of_millionths(account.take));
+            }
+        }
+        let against = self.books.0.iter().map(|entry| Against {
+            account: entry.account.clone(),
+            // Whoever gets this far beyond a budget was asked, and allowed it.
+            most: (!entry.is_exceeded()).then(|| entry.account.limit.most()),
+        });
+        Some(Charge {
+            cost: quoted.unwrap_or(Amount::ZERO),
+            currency: self.settings.prices.currency.clone(),
+            arguments,
+            against: against.collect(),
+        })
+    }
+}

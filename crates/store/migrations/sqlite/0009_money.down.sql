@@ -1,0 +1,3 @@
+-- Forgets what was spent.
+DROP TABLE charges;
+DROP TABLE spending;
