@@ -145,10 +145,13 @@ struct Kind {
     tool: ToolName,
     contract: Digest,
     explained: Explanation,
-    arguments: fn(u64) -> Value,
+    arguments: Arguments,
 }
 
-const KINDS: [(&str, fn(u64) -> Value); 9] = [
+/// The arguments of a call, by its number.
+type Arguments = fn(u64) -> Value;
+
+const KINDS: [(&str, Arguments); 9] = [
     ("fs.read", |n| json!({ "path": format!("src/module_{}/file_{}.rs", n % 97, n % 5003) })),
     ("fs.list", |n| json!({ "path": format!("src/module_{}", n % 97) })),
     ("fs.write", |n| {
