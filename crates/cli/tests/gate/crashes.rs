@@ -216,7 +216,10 @@ fn descendants(pid: u32) -> Vec<String> {
     let mut found = vec![pid.to_string()];
     let mut at = 0;
     while let Some(pid) = found.get(at) {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        // Each thread has its own.
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+        let children = children.map(Result::unwrap_or_default).collect::<Vec<String>>().join(" ");
         found.extend(children.split_whitespace().map(str::to_owned));
         at += 1;
     }
