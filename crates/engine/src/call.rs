@@ -21,6 +21,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::approve::{unproved, view_of};
 use crate::batch::{caught, note_panic};
+use crate::catalogue::Listed;
 use crate::crash::{is_seeded, reach};
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
@@ -168,12 +169,22 @@ impl Engine {
             }
         };
         let listed = self.inner.catalogue.find(&request.tool).ok_or_else(unknown)?;
-        let contract = listed.tool.contract();
         // Whoever may not use a tool learns nothing of it, not even its schema.
         if let Some(agent) = settings.agents.get(&request.agent) {
             may_see(agent, &listed.facts, settings)
-                .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
+                .map_err(|reason| policy::hinted(reason, &request.agent, listed.tool.contract().name()))?;
         }
+        self.understand(id, request, listed)
+    }
+
+    /// The call as it would be if the agent may use the tool.
+    pub(crate) fn understand(
+        &self,
+        id: CallId,
+        request: &Request,
+        listed: &Listed,
+    ) -> Result<Admitted, Reason> {
+        let (settings, contract) = (self.settings(), listed.tool.contract());
         check_size(listed.tool.as_ref(), request, settings)?;
         let problems = contract.input().problems(request.arguments.value());
         if !problems.is_empty() {

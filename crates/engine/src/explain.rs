@@ -1,6 +1,6 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{HookTime, Nearest, Question, Step, Verdict};
+use policy::{HookTime, Nearest, Question, Sight, Step, Verdict};
 use serde::Serialize;
 
 use contract::{CallId, Reason};
@@ -47,8 +47,10 @@ impl Engine {
         let admitted = match self.admit(CallId::from_random([0; 16]), request) {
             Ok(admitted) => admitted,
             Err(reason) => {
-                let step = Step::of("admit", "deny", reason.message.clone());
-                return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
+                let place = self.origin_of_hiding(request).map(str::to_owned);
+                let step = Step { place, ..Step::of("admit", "deny", reason.message.clone()) };
+                let nearest = self.nearest_to_seeing(request).await?;
+                return Ok(Explanation { reason: Some(reason), trace: vec![step], nearest, ..nothing });
             }
         };
         let operators = self.inner.store.operators().await?;
@@ -72,5 +74,23 @@ impl Engine {
             Verdict::Deny(reason) => explanation.reason = Some(reason),
         }
         Ok(explanation)
+    }
+
+    /// The line that keeps a tool from an agent, if one does.
+    fn origin_of_hiding(&self, request: &Request) -> Option<&str> {
+        let (settings, listed) = (self.settings(), self.inner.catalogue.find(&request.tool)?);
+        let sight = Sight::of(settings.agents.get(&request.agent)?, settings);
+        if sight.sees(&listed.facts) { None } else { sight.origin(&request.agent, &listed.facts) }
+    }
+
+    /// What would have to be different for an agent to call a tool that it is not shown.
+    async fn nearest_to_seeing(&self, request: &Request) -> Result<Option<Nearest>, EngineError> {
+        let Some(listed) = self.inner.catalogue.find(&request.tool) else { return Ok(None) };
+        let Ok(call) = self.understand(CallId::from_random([0; 16]), request, listed) else {
+            return Ok(None);
+        };
+        let operators = self.inner.store.operators().await?;
+        let facts = self.facts(request, None, &operators);
+        Ok(policy::nearest(&call, &facts, &self.inner.policy))
     }
 }
