@@ -21,7 +21,7 @@ use tracing::{Instrument, debug_span};
 
 use crate::approve::{unproved, view_of};
 use crate::batch::{caught, note_panic};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Listed};
 use crate::crash::{is_seeded, reach};
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
@@ -553,12 +553,23 @@ pub(crate) fn admit(
         }
     };
     let listed = catalogue.find(&request.tool).ok_or_else(unknown)?;
-    let contract = listed.tool.contract();
     // Whoever may not use a tool learns nothing of it, not even its schema.
     if let Some(agent) = settings.agents.get(&request.agent) {
         may_see(agent, &listed.facts, settings)
-            .map_err(|reason| policy::hinted(reason, &request.agent, contract.name()))?;
+            .map_err(|reason| policy::hinted(reason, &request.agent, listed.tool.contract().name()))?;
     }
+    understand(listed, settings, id, request, asked_at)
+}
+
+/// The call as it would be if the agent may use the tool.
+pub(crate) fn understand(
+    listed: &Listed,
+    settings: &Settings,
+    id: CallId,
+    request: &Request,
+    asked_at: i64,
+) -> Result<Admitted, Reason> {
+    let contract = listed.tool.contract();
     check_size(listed.tool.as_ref(), request, settings)?;
     let problems = contract.input().problems(request.arguments.value());
     if !problems.is_empty() {

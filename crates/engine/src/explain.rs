@@ -1,10 +1,11 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{HookTime, Nearest, Question, Step, Verdict, layer_of};
+use policy::{HookTime, Nearest, Question, Sight, Step, Verdict, layer_of};
 use serde::Serialize;
 
 use contract::{CallId, Code, Reason};
 
+use crate::call::understand;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::request::Request;
@@ -52,8 +53,10 @@ impl Engine {
                     Code::NotInRole | Code::Locked => layer_of(&reason),
                     _ => "admit",
                 };
-                let step = Step::of(layer, "deny", reason.message.clone());
-                return Ok(Explanation { reason: Some(reason), trace: vec![step], ..nothing });
+                let place = engine.origin_of_hiding(request);
+                let step = Step { place, ..Step::of(layer, "deny", reason.message.clone()) };
+                let nearest = engine.nearest_to_seeing(request).await?;
+                return Ok(Explanation { reason: Some(reason), trace: vec![step], nearest, ..nothing });
             }
         };
         let operators = self.inner.store.operators().await?;
@@ -79,5 +82,26 @@ impl Engine {
             Verdict::Deny(reason) => explanation.reason = Some(reason),
         }
         Ok(explanation)
+    }
+
+    /// The line that keeps a tool from an agent, if one does.
+    fn origin_of_hiding(&self, request: &Request) -> Option<String> {
+        let (settings, listed) = (self.settings(), self.inner.catalogue.find(&request.tool)?);
+        let sight = Sight::of(settings.agents.get(&request.agent)?, &settings);
+        let place = sight.origin(&request.agent, &listed.facts).filter(|_| !sight.sees(&listed.facts));
+        place.map(str::to_owned)
+    }
+
+    /// What would have to be different for an agent to call a tool that it is not shown.
+    async fn nearest_to_seeing(&self, request: &Request) -> Result<Option<Nearest>, EngineError> {
+        let Some(listed) = self.inner.catalogue.find(&request.tool) else { return Ok(None) };
+        let nobody = CallId::from_random([0; 16]);
+        let Ok(call) = understand(listed, &self.settings(), nobody, request, self.now()) else {
+            return Ok(None);
+        };
+        let operators = self.inner.store.operators().await?;
+        let mut facts = self.facts(request, None, &operators);
+        self.tell_spent(&call, &mut facts).await?;
+        Ok(policy::nearest(&call, &facts, &self.policy()))
     }
 }

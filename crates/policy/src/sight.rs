@@ -79,7 +79,7 @@ impl<'a> Sight<'a> {
     }
 
     /// The line of the configuration that says so, if one does.
-    pub(crate) fn origin(&self, name: &AgentName, tool: &ToolFacts) -> Option<&'a str> {
+    pub fn origin(&self, name: &AgentName, tool: &ToolFacts) -> Option<&'a str> {
         let settings = self.settings;
         match self.look(tool) {
             Ok(Shown::Allowed(glob)) => {

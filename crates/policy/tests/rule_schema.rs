@@ -164,7 +164,7 @@ fn a_rule_that_names_or_compares_what_there_is_not_is_refused_with_tool_and_plac
         assert_eq!(problem.column, column, "{condition}");
     }
     for (scope, condition, part) in [
-        (PUSH, "context.arguments.branch == 3", "the types String and Long are not compatible"),
+        (PUSH, "context.arguments.branch == 3", "the types Long and String are not compatible"),
         (PUSH, "context.arguments.branch > 3", "expected Long"),
         (PAY, "context.arguments.amount > 3", "decimal"),
         (ANY, "context.hour == \"noon\"", "not compatible"),
