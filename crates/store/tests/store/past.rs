@@ -71,7 +71,7 @@ async fn what_cannot_be_decided_again_is_told_and_why() {
     gate.store.settle(settlement(&erased, CallStatus::Completed)).await.unwrap();
     gate.store.erase(&erased.id, &operator("me"), None, NOW).await.unwrap();
     let opened = all(&gate, &Span::default()).await;
-    assert_eq!(ids(&opened), [kept.id.clone()]);
+    assert_eq!(ids(&opened), std::slice::from_ref(&kept.id));
     assert_eq!(opened[1..], [Opened::Erased { id: erased.id }, Opened::NotKept { id: empty.id }]);
 
     let altered = Opened::Altered { id: kept.id.to_string() };
@@ -86,7 +86,7 @@ async fn what_cannot_be_decided_again_is_told_and_why() {
         assert_eq!(all(&gate, &Span::default()).await[0], altered, "{change}");
         danger::meddle(&gate.url, &[set(&undo)]).await.unwrap();
     }
-    assert_eq!(ids(&all(&gate, &Span::default()).await), [kept.id.clone()]);
+    assert_eq!(ids(&all(&gate, &Span::default()).await), std::slice::from_ref(&kept.id));
     // The row and its entry together: one call is proved by what was signed.
     let body = format!(
         "UPDATE ledger SET body = replace(body, '{}', 'somebody') WHERE kind = 'call.planned'",

@@ -159,7 +159,8 @@ fn each_level_is_what_the_file_says_of_it() {
     assert_eq!(row("git.commit", commit), [&free, &free, &free, &free, &outside].map(Clone::clone));
     let url = "https://git.example.com/x";
     let fetched = row("git.fetch", json!({ "url": url }));
-    assert_eq!((fetched[0].as_str(), &fetched[1][..4]), ("deny: constrained", "ask:"));
+    assert_eq!(fetched[0], no("constrained"));
+    assert!(fetched[1].starts_with("ask:"), "{fetched:?}");
     assert_eq!([&fetched[2], &fetched[3]], [&free, &free]);
     let pushed = row("git.push", json!({ "url": url, "branch": "main" }));
     assert_eq!([&pushed[0], &pushed[1]], [&no("constrained"), &no("constrained")]);
