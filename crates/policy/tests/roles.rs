@@ -1,5 +1,5 @@
 //! Roles, seniority and denied actions: what each hides or holds down, and which layer says so.
-#![expect(clippy::unwrap_used, reason = "names in tests are valid")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "names in tests are valid")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
