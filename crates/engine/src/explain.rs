@@ -1,9 +1,9 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{HookTime, Nearest, Question, Sight, Step, Verdict, layer_of};
+use policy::{HookTime, Nearest, Question, Sight, Step, Verdict, layer_before};
 use serde::Serialize;
 
-use contract::{CallId, Code, Reason};
+use contract::{CallId, Reason};
 
 use crate::call::understand;
 use crate::engine::Engine;
@@ -49,12 +49,8 @@ impl Engine {
         let admitted = match engine.admit(CallId::from_random([0; 16]), request) {
             Ok(admitted) => admitted,
             Err(reason) => {
-                let layer = match reason.code {
-                    Code::NotInRole | Code::Locked => layer_of(&reason),
-                    _ => "admit",
-                };
                 let place = engine.origin_of_hiding(request);
-                let step = Step { place, ..Step::of(layer, "deny", reason.message.clone()) };
+                let step = Step { place, ..Step::of(layer_before(&reason), "deny", reason.message.clone()) };
                 let nearest = engine.nearest_to_seeing(request).await?;
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], nearest, ..nothing });
             }

@@ -3,7 +3,7 @@
 //! Runs nothing and records nothing. What it was asked is told as lists tell it; to read all of it is an act of an operator.
 
 use contract::{ApprovalId, CallId, Digest, OperatorName, Reason};
-use policy::{Answer, Side, Step, Word, answer};
+use policy::{Answer, Side, Step, Word, answer, with_place};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{ApprovalRow, ApprovalState, FindCallError, Opened, StoreError};
@@ -54,6 +54,16 @@ pub struct Said {
     pub says: String,
     /// In its own words.
     pub why: String,
+    /// The line of the configuration that it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Said {
+    /// Its words, with the line that they come from where they do not name it.
+    pub fn told(&self) -> String {
+        with_place(&self.why, self.place.as_deref())
+    }
 }
 
 /// A question about a call, and what was answered.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{CallId, Code, Digest, Reason};
-use policy::{Facts, Ruling, Step, Verdict, decide};
+use policy::{Answer, Facts, Ruling, Word, decide};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::OperatorRow;
@@ -31,15 +31,6 @@ static PLACES: Semaphore = Semaphore::const_new(4);
 
 type Place = SemaphorePermit<'static>;
 
-/// One answer of a policy, in words.
-struct Answer {
-    verdict: &'static str,
-    /// The layer that spoke against the call, or for it.
-    layer: &'static str,
-    why: String,
-    code: Option<Code>,
-}
-
 /// A step of the trace that tells where the shadow differs, or why nobody knows.
 #[derive(Serialize)]
 struct Told {
@@ -52,6 +43,9 @@ struct Told {
     policy: Digest,
     /// Which layer spoke: of the shadow, or where that allows, of the policy in force.
     by: &'static str,
+    /// The line of the configuration that is behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<Code>,
 }
@@ -78,7 +72,10 @@ impl Engine {
             return Ok(json!([]));
         }
         let operators = self.inner.store.operators().await?;
-        Ok(with_shadow(json!([]), self.shadow_beside(request, Answer::refused(reason), &operators).await))
+        Ok(with_shadow(
+            json!([]),
+            self.shadow_beside(request, Answer::not_admitted(reason), &operators).await,
+        ))
     }
 
     async fn shadow_beside(
@@ -95,9 +92,10 @@ impl Engine {
             layer: "shadow",
             says: "-",
             why: format!("it is not known what it would have said: {why}"),
-            from: decided.verdict,
+            from: decided.says.word.as_str(),
             policy: hash,
             by: "-",
+            place: None,
             code: None,
         };
         // ATTACK(shadow-that-is-slow): it gets no more of the gate than these places, and the call waits no longer.
@@ -106,8 +104,8 @@ impl Engine {
             Ok(place) => {
                 let thinking = engine.think(request, facts, Arc::new(place));
                 match tokio::time::timeout(LONGEST, thinking).await {
-                    Ok(Some(answer)) if answer.verdict == decided.verdict => return None,
-                    Ok(Some(answer)) => differs(answer, &decided, hash),
+                    Ok(Some(answer)) if answer.says.word == decided.says.word => return None,
+                    Ok(Some(answer)) => differs(&answer, &decided, hash),
                     Ok(None) => unknown("its evaluation failed"),
                     Err(_) => unknown("it took too long"),
                 }
@@ -122,7 +120,7 @@ impl Engine {
         let admitted = aside(kept, move || engine.admit(CallId::from_random([0; 16]), &request)).await?;
         let admitted = match admitted {
             Ok(admitted) => admitted,
-            Err(reason) => return Some(Answer::refused(&reason)),
+            Err(reason) => return Some(Answer::not_admitted(&reason)),
         };
         self.tell_spent(&admitted, &mut facts).await.ok()?;
         let policy = self.policy();
@@ -140,30 +138,19 @@ async fn aside<T: Send + 'static>(place: Arc<Place>, work: impl FnOnce() -> T + 
     working.await.ok()?.ok()
 }
 
-impl Answer {
-    fn of(ruling: &Ruling) -> Answer {
-        let verdict = ruling.verdict.as_str();
-        let spoke = ruling.trace.iter().find(|step: &&Step| step.says == verdict);
-        let (layer, why) = spoke.map_or(("-", String::new()), |step| (step.layer, step.why.clone()));
-        let code = match &ruling.verdict {
-            Verdict::Deny(reason) => Some(reason.code),
-            Verdict::Allow(_) | Verdict::Ask(_) => None,
-        };
-        Answer { verdict, layer, why, code }
-    }
-
-    fn refused(reason: &Reason) -> Answer {
-        Answer { verdict: "deny", layer: "admit", why: reason.message.clone(), code: Some(reason.code) }
-    }
-}
-
 /// Who spoke is whoever is against the call; where the shadow allows, that is the policy in force.
-fn differs(shadow: Answer, decided: &Answer, policy: Digest) -> Told {
-    let (by, why, code) = match shadow.verdict {
-        "allow" => (decided.layer, decided.why.clone(), decided.code),
-        _ => (shadow.layer, shadow.why, shadow.code),
-    };
-    Told { layer: "shadow", says: shadow.verdict, why, from: decided.verdict, policy, by, code }
+fn differs(shadow: &Answer, decided: &Answer, policy: Digest) -> Told {
+    let spoke = if shadow.says.word == Word::Allow { decided } else { shadow };
+    Told {
+        layer: "shadow",
+        says: shadow.says.word.as_str(),
+        why: spoke.why.clone(),
+        from: decided.says.word.as_str(),
+        policy,
+        by: spoke.layer,
+        place: spoke.place.clone(),
+        code: spoke.code,
+    }
 }
 
 /// A trace with what the shadow has to say in the end.

@@ -643,8 +643,16 @@ impl<'a> Hearing<'a> {
     }
 }
 
+/// Which layer has refused a call before it was decided about.
+pub fn layer_before(reason: &Reason) -> &'static str {
+    match layer_of(reason) {
+        "permission" => "admit",
+        own => own,
+    }
+}
+
 /// Which layer it is that hides a tool.
-pub fn layer_of(reason: &Reason) -> &'static str {
+fn layer_of(reason: &Reason) -> &'static str {
     match reason.code {
         Code::NotInRole => "role",
         Code::Locked => "autonomy",

@@ -45,7 +45,7 @@ pub use cedar::{
     Checked, Kind, Member, Named, Reads,
 };
 pub use contract::{Amount, AmountError};
-pub use decide::{accounts, cedar_says, decide, layer_of, unspent};
+pub use decide::{accounts, cedar_says, decide, layer_before, unspent};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,
@@ -78,4 +78,4 @@ pub use settings::{
 pub use sight::{Sight, may_see};
 pub use spelling::TextPattern;
 pub use standing::Standing;
-pub use verdict::{Question, Ruling, Step, Verdict};
+pub use verdict::{Question, Ruling, Step, Verdict, with_place};

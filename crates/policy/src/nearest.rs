@@ -94,7 +94,8 @@ fn candidates<'a>(call: &'a Admitted, settings: &'a Settings, deciding: &[&Step]
             "autonomy" => autonomy(call, settings, &mut found),
             "rule" => rules(settings, step, &mut found),
             "cedar" => cedar(settings, step, &mut found),
-            // Addresses, contracts, classes and the registry are not to be loosened.
+            // Addresses, contracts, classes and the registry are not to be loosened. Whoever has set a role, a seniority or a
+            // budget meant it to hold whatever else is said.
             _ => {}
         }
     }

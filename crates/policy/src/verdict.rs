@@ -69,9 +69,14 @@ impl Step {
 
     /// Its words, with the line that they come from where they do not name it.
     pub fn told(&self) -> String {
-        match self.place.as_ref().filter(|place| !self.why.contains(place.as_str())) {
-            Some(place) => format!("{} ({place})", self.why),
-            None => self.why.clone(),
-        }
+        with_place(&self.why, self.place.as_deref())
+    }
+}
+
+/// Words, with the line that they come from where they do not name it.
+pub fn with_place(why: &str, place: Option<&str>) -> String {
+    match place.filter(|place| !why.contains(place)) {
+        Some(place) => format!("{why} ({place})"),
+        None => why.to_owned(),
     }
 }

@@ -76,7 +76,7 @@ fn print_nearest(nearest: &Nearest) {
             ));
         }
         None if nearest.change.is_none() => {
-            talk::data("nearest: no single change of the configuration lets it run");
+            talk::data("nearest: none of the changes that are known here lets it run");
         }
         None => {}
     }

@@ -13,8 +13,8 @@ use super::{CODE_DONE, Trouble};
 use crate::talk;
 
 const AFTER_HELP: &str = "\
-It is decided for the time when it was asked, with the operators there are now, without any approval; hooks, rates and
-budgets are not heard. Nothing is run, and nothing is recorded.";
+It is decided for the time when it was asked, with the operators there are now, without any approval, and as if nothing
+had been spent; hooks and rates are not heard. Nothing is run, and nothing is recorded.";
 
 /// Show a past call, and what would be decided of it now; runs nothing
 #[derive(Args)]
@@ -80,7 +80,7 @@ fn print(replay: &Replay, side: &str) {
     }
     talk::data(&format!("then: {}", replay.then.says.as_str()));
     for step in &replay.then.trace {
-        told(&step.layer, &step.says, &step.why);
+        told(&step.layer, &step.says, &step.told());
     }
     line("policy", &replay.then.policy.to_string());
     match replay.tool_since {

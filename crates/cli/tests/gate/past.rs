@@ -82,7 +82,6 @@ fn a_candidate_is_tried_on_what_was_recorded_and_every_flip_is_listed() {
     assert_eq!(shown, place.toolgate(&simulate), "the same twice");
     for (more, code) in [
         (&["--fail-on", "loosened"][..], 1),
-        (&["--fail-on-flip"], 1),
         (&["--fail-on", "loosened", "--tool", "fs.list"], 0),
         (&["--fail-on", "flip", "--until", "2020-01-01"], 0),
         (&["--since", "soon"], 2),

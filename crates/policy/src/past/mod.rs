@@ -1,7 +1,7 @@
 //! What another policy would have said of past calls, beside what the one in force says of them.
 //!
-//! Pure: calls come with the facts of their time, and each is decided twice with the same ones. What a yes of people, hooks,
-//! rates and budgets did to a call then is not a part of it: neither side hears of them.
+//! Pure: calls come with the facts of their time, and each is decided twice with the same ones. What a yes of people, hooks
+//! and rates did to a call then is not a part of it: neither side hears of them. Budgets are heard as if nothing was spent.
 
 mod tally;
 
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use contract::{AgentName, CallId, Code, Reason, ToolName};
 use serde::Serialize;
 
-use crate::decide::decide;
+use crate::decide::{decide, layer_before};
 use crate::facts::{Admitted, Facts};
 use crate::settings::Policy;
 use crate::verdict::{Ruling, Step, Verdict};
@@ -18,7 +18,7 @@ use crate::verdict::{Ruling, Step, Verdict};
 pub use tally::{Calls, Drifted, Flipped, Left, MOST_GROUPS, NotDecided, Simulation, Tally};
 
 /// Layers of a recorded trace that no policy speaks in by itself.
-const NOT_REPLAYED: [&str; 3] = ["hook", "rate", "budget"];
+const NOT_REPLAYED: [&str; 4] = ["hook", "rate", "budget", "shadow"];
 
 /// The longest words of a decision that are kept, in characters.
 const LONGEST_WHY: usize = 300;
@@ -97,7 +97,7 @@ pub struct Answer {
     pub says: Says,
     /// The layer that decides.
     pub layer: &'static str,
-    /// Where the rule stands that decides, if it is one.
+    /// The line of the configuration that decides, if one does.
     pub place: Option<String>,
     /// The code of the refusal, if it is one.
     pub code: Option<Code>,
@@ -107,23 +107,28 @@ pub struct Answer {
 
 impl Answer {
     /// What decides in a ruling; where several layers ask, the first that the other ruling does not have.
-    fn of(ruling: &Ruling, other: Option<&Ruling>) -> Answer {
+    fn beside(ruling: &Ruling, other: Option<&Ruling>) -> Answer {
         let says = Says::of(&ruling.verdict);
-        let (layer, why) = match deciding(ruling, says.word, other) {
-            Some(step) => (step.layer, step.why.as_str()),
-            None => ("-", ""),
+        let (layer, why, place) = match deciding(ruling, says.word, other) {
+            Some(step) => (step.layer, step.why.as_str(), step.place.clone()),
+            None => ("-", "", None),
         };
         let code = match &ruling.verdict {
             Verdict::Deny(reason) => Some(reason.code),
             Verdict::Allow(_) | Verdict::Ask(_) => None,
         };
-        Answer { says, layer, place: place_in(layer, why), code, why: shortened(why) }
+        Answer { says, layer, place, code, why: shortened(why) }
+    }
+
+    /// What decides in a ruling.
+    pub fn of(ruling: &Ruling) -> Answer {
+        Answer::beside(ruling, None)
     }
 
     /// The answer to a call that no policy is asked about.
-    fn not_admitted(reason: &Reason) -> Answer {
+    pub fn not_admitted(reason: &Reason) -> Answer {
         let why = shortened(&reason.message);
-        Answer { says: Says::DENY, layer: "admit", place: None, code: Some(reason.code), why }
+        Answer { says: Says::DENY, layer: layer_before(reason), place: None, code: Some(reason.code), why }
     }
 }
 
@@ -142,21 +147,6 @@ fn deciding<'a>(ruling: &'a Ruling, word: Word, other: Option<&Ruling>) -> Optio
             allows.clone().find(|step| step.layer == "action").or_else(|| allows.next())
         }
     }
-}
-
-/// Where a rule stands, by the words that it is told in: they begin with that.
-fn place_in(layer: &str, why: &str) -> Option<String> {
-    if !["rule", "cedar", "action"].contains(&layer) {
-        return None;
-    }
-    let before = why.split('`').next().unwrap_or_default();
-    let (at, _) = before.match_indices(':').find(|(at, _)| {
-        let after = before.get(at + 1..).unwrap_or_default();
-        let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
-        rest.len() < after.len() && (rest.is_empty() || rest.starts_with([' ', ':']))
-    })?;
-    let line = before.get(at + 1..)?.split(|c: char| !c.is_ascii_digit()).next()?;
-    Some(format!("{}:{line}", before.get(..at)?))
 }
 
 fn shortened(why: &str) -> String {
@@ -232,7 +222,7 @@ pub fn compare(call: PastCall, today: &Side<'_>, candidate: &Side<'_>) -> Compar
         Err(_) => Says::DENY,
     };
     let answer = |own: &Result<Ruling, &Reason>, other: &Result<Ruling, &Reason>| match own {
-        Ok(ruling) => Answer::of(ruling, other.as_ref().ok()),
+        Ok(ruling) => Answer::beside(ruling, other.as_ref().ok()),
         Err(reason) => Answer::not_admitted(reason),
     };
     let (now, then) = (says(&in_force), says(&proposed));
@@ -257,9 +247,9 @@ pub fn simulate(calls: impl IntoIterator<Item = Compared>, examples: usize) -> S
 /// What one policy says of a call, with all that led to it.
 pub fn answer(side: &Side<'_>) -> (Answer, Vec<Step>) {
     match side.ruling() {
-        Ok(ruling) => (Answer::of(&ruling, None), ruling.trace),
+        Ok(ruling) => (Answer::of(&ruling), ruling.trace),
         Err(reason) => {
-            let step = Step::of("admit", "deny", reason.message.clone());
+            let step = Step::of(layer_before(reason), "deny", reason.message.clone());
             (Answer::not_admitted(reason), vec![step])
         }
     }
@@ -270,17 +260,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_found_by_the_words_that_it_is_told_in() {
-        let place = |layer, why| place_in(layer, why);
-        assert_eq!(place("rule", "toolgate.yaml:12: `shell` asks").as_deref(), Some("toolgate.yaml:12"));
-        assert_eq!(place("cedar", "a b.cedar:3 `no-push` (forbids)").as_deref(), Some("a b.cedar:3"));
-        assert_eq!(place("cedar", "rules.cedar:3").as_deref(), Some("rules.cedar:3"));
-        assert_eq!(place("action", "my.yaml:7 approves `fs.*`").as_deref(), Some("my.yaml:7"));
-        assert_eq!(place("action", "`code:1` is free by default"), None);
-        assert_eq!(place("hosts", "my.yaml:7 is on no list"), None);
-    }
-
-    #[test]
     fn what_was_recorded_is_what_the_policy_said_then_whatever_people_hooks_and_limits_did() {
         let said = |steps: &[(&'static str, &'static str)], was_refused| {
             Word::recorded(steps.iter().copied(), was_refused)
@@ -289,6 +268,7 @@ mod tests {
         assert_eq!(said(&[("permission", "allow"), ("autonomy", "-")], false), Word::Allow);
         assert_eq!(said(&[("permission", "allow"), ("hook", "deny")], true), Word::Allow);
         assert_eq!(said(&[("permission", "allow"), ("rate", "deny")], true), Word::Allow);
+        assert_eq!(said(&[("permission", "allow"), ("shadow", "deny")], false), Word::Allow);
         assert_eq!(said(&[("action", "ask"), ("standing", "allow")], false), Word::Ask);
         assert_eq!(said(&[("action", "ask"), ("quorum", "deny")], true), Word::Deny);
     }

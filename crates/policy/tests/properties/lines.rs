@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::Category;
 use policy::{Admitted, Dimension, Network, Overrides, Policy, Setting, Settings, Step, decide};
 use proptest::prelude::*;
 
@@ -89,7 +90,6 @@ fn is_configured(step: &Step, call: &Admitted, settings: &Settings) -> bool {
 
 /// Whether such a step can rest on such a setting.
 fn fits(step: &Step, setting: &Setting, call: &Admitted) -> bool {
-    let name = call.tool.name.as_str();
     let matches = |glob: &str| policy::ToolGlob::parse(glob).unwrap().matches(&call.tool.name);
     match (step.layer, setting) {
         ("permission", Setting::Allowed(_, glob)) => step.says == "allow" && matches(glob),
@@ -104,7 +104,7 @@ fn fits(step: &Step, setting: &Setting, call: &Admitted) -> bool {
         ("hosts", Setting::Level(_) | Setting::Override(_, Dimension::Network)) => true,
         ("hosts", Setting::LevelMeans(_, Dimension::Network)) => true,
         ("shell", Setting::AllowedCommands | Setting::DeniedCommand(_)) => true,
-        ("files", Setting::ReadOnly | Setting::Delete) => name.starts_with("fs") || !name.is_empty(),
+        ("files", Setting::ReadOnly | Setting::Delete) => call.tool.category == Category::FileSystem,
         ("agent", Setting::HumanApproval(_)) | ("autonomy", Setting::Autonomy(_)) => true,
         ("action", Setting::AutoApprove(_) | Setting::Autonomy(_)) => true,
         _ => false,

@@ -123,8 +123,8 @@ fn notes(simulated: &Simulated, names: &Names, lines: &mut Vec<String>) {
     }
     labelled("in force", &simulated.policy.to_string(), lines);
     labelled("candidate", &simulated.candidate.to_string(), lines);
-    let not_heard = "each call for the time when it was asked, with the operators there are now; without approvals, \
-        hooks, rates and budgets. What an allowed call may reach and use is not compared.";
+    let not_heard = "each call for the time when it was asked, with the operators there are now and as if nothing had been spent; without \
+        approvals, hooks and rates. What an allowed call may reach and use is not compared.";
     labelled("decided", not_heard, lines);
 }
 

@@ -28,8 +28,9 @@ const MOST_EXAMPLES: usize = 100;
 
 const AFTER_HELP: &str = "\
 Each recorded call is decided twice with the same facts: by the configuration in force, and by the one given. It is
-decided for the time when it was asked, with the operators there are now, without any approval; hooks, rates and budgets
-are not heard. Nothing is run, and nothing is recorded. A ★ marks what the candidate is less strict about.
+decided for the time when it was asked, with the operators there are now, without any approval, and as if nothing had been
+spent; hooks and rates are not heard. Nothing is run, and nothing is recorded. A ★ marks what the candidate is less
+strict about.
 
 Exit codes: 0 done, 1 with --fail-on if something flips or a record was altered, 2 it could not be done.";
 
@@ -67,10 +68,6 @@ pub(super) struct SimulateArguments {
     /// Exit with 1 if a decision flips, or only if one is loosened
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
-
-    /// The same as --fail-on flip
-    #[arg(long, conflicts_with = "fail_on")]
-    fail_on_flip: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -122,8 +119,7 @@ fn past(arguments: &SimulateArguments, engine: &Engine) -> Result<Past, Trouble>
 
 fn code(simulated: &Simulated, arguments: &SimulateArguments) -> i32 {
     let found = &simulated.found;
-    let fail_on = arguments.fail_on.or(arguments.fail_on_flip.then_some(FailOn::Flip));
-    let is_failed = match fail_on {
+    let is_failed = match arguments.fail_on {
         None => false,
         Some(FailOn::Flip) => found.flips > 0 || found.not_decided.altered.count > 0,
         Some(FailOn::Loosened) => found.loosened > 0 || found.not_decided.altered.count > 0,

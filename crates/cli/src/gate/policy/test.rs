@@ -229,16 +229,9 @@ fn differences(test: &Test, ruling: &Ruling, settings: &Settings) -> Vec<String>
         let place =
             settings.cedar.iter().find(|known| known.id.as_ref() == Some(rule)).map(|known| &known.place);
         let place = place.unwrap_or(rule);
-        if !deciding.clone().any(|step| names(&step.why, place)) {
+        if !deciding.clone().any(|step| step.place.as_ref() == Some(place)) {
             wrong.push(format!("expected the rule {rule}, and no such rule says {decided}"));
         }
     }
     wrong
-}
-
-/// Whether a step is about a place, and not about another that begins alike.
-fn names(why: &str, place: &str) -> bool {
-    why.match_indices(place).any(|(at, _)| {
-        why.get(at + place.len()..).is_none_or(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-    })
 }

@@ -120,7 +120,7 @@ fn group(shadowed: &[Shadowed]) -> BTreeMap<Kind, Differences> {
             from: of("from").unwrap_or("-").to_owned(),
             to: of("says").unwrap_or("-").to_owned(),
             layer: of("by").unwrap_or("-").to_owned(),
-            rule: place_in(why),
+            rule: of("place").map(str::to_owned),
             code: of("code").map(str::to_owned),
             policy: of("policy").unwrap_or("-").to_owned(),
         };
@@ -136,16 +136,6 @@ fn group(shadowed: &[Shadowed]) -> BTreeMap<Kind, Differences> {
     grouped
 }
 
-/// The file and line of the rule that a reason names, if it names one.
-fn place_in(why: &str) -> Option<String> {
-    let is_place = |word: &&str| {
-        let Some((file, line)) = word.rsplit_once(':') else { return false };
-        file.contains('.') && !line.is_empty() && line.chars().all(|c| c.is_ascii_digit())
-    };
-    let trimmed = |word: &'_ str| word.trim_matches(|c: char| "`(),;:".contains(c)).to_owned();
-    why.split_whitespace().map(trimmed).find(|word| is_place(&word.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use contract::{AgentName, CallId, ToolName};
@@ -153,34 +143,23 @@ mod tests {
 
     use super::*;
 
-    fn shadowed(number: u8, why: &str) -> Shadowed {
+    fn shadowed(number: u8, place: &str) -> Shadowed {
         Shadowed {
             call: CallId::from_random([number; 16]),
             agent: AgentName::parse("default").unwrap(),
             tool: ToolName::parse("shell").unwrap(),
             asked_at: 0,
-            step: json!({ "layer": "shadow", "says": "deny", "why": why, "from": "allow", "policy": "p", "by": "cedar", "code": "denied_by_rule" }),
+            step: json!({ "layer": "shadow", "says": "deny", "why": format!("{place} forbids `{number}`"), "place": place, "from": "allow", "policy": "p", "by": "cedar", "code": "denied_by_rule" }),
         }
     }
 
     #[test]
     fn differences_of_one_rule_are_one_line_whatever_the_call() {
-        let calls = [
-            shadowed(1, "`a` at rules.cedar:3 (forbids `x`)"),
-            shadowed(2, "`a` at rules.cedar:3 (forbids `y`)"),
-            shadowed(3, "`b` at rules.cedar:9 (forbids)"),
-        ];
+        let calls =
+            [shadowed(1, "rules.cedar:3"), shadowed(2, "rules.cedar:3"), shadowed(3, "rules.cedar:9")];
         let grouped = group(&calls);
         let counts: Vec<(Option<&str>, u64)> =
             grouped.iter().map(|(kind, of)| (kind.rule.as_deref(), of.count)).collect();
         assert_eq!(counts, [(Some("rules.cedar:3"), 2), (Some("rules.cedar:9"), 1)]);
-    }
-
-    #[test]
-    fn a_rule_is_found_by_file_and_line_and_nothing_else_is_taken_for_one() {
-        assert_eq!(place_in("toolgate.yaml:12 denies `shell`"), Some("toolgate.yaml:12".to_owned()));
-        assert_eq!(place_in("rule `x` (toolgate.yaml:12): no"), Some("toolgate.yaml:12".to_owned()));
-        assert_eq!(place_in("`code:write` is asked for by default"), None);
-        assert_eq!(place_in(""), None);
     }
 }
