@@ -282,6 +282,7 @@ impl Engine {
         let authority = written("grant", grant.authority())?;
         let (allowances, charge) = (self.limits_on_running(&row.tool).allowances, self.charge_of(&grant));
         let case = Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
+        let held = self.hold_in_force().await;
         if self.is_superseded() {
             return Ok(None);
         }
@@ -291,7 +292,9 @@ impl Engine {
         let basis = Basis { call: &row, approval: &approval, operands };
         let started =
             store.start_approved_charged(basis, authority, self.now(), &allowances, charge.as_ref());
-        match started.await {
+        let started = started.await;
+        drop(held);
+        match started {
             Ok(true) => {}
             Ok(false) => return Ok(None),
             // The receipt names nobody: what the store says of the answers is not to be repeated under a signature.

@@ -101,8 +101,10 @@ impl Engine {
                     Ok(in_force) => in_force,
                     Err(reason) => return self.refuse(case, request, reason, trace).await,
                 };
+                let held = self.hold_in_force().await;
                 // What hooks or a workspace kept waiting is decided by what is in force by now.
                 if self.is_superseded() {
+                    drop(held);
                     return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel))
                         .await;
                 }
@@ -124,6 +126,7 @@ impl Engine {
                     }
                     recorded => recorded?,
                 };
+                drop(held);
                 self.note_used_up(case, &recorded);
                 if matches!(recorded, Recorded::New { .. }) {
                     return Ok(self.see_run(case.clone(), request.clone(), grant, under, at, cancel).await);

@@ -31,9 +31,18 @@ pub struct Explanation {
     pub policy: contract::Digest,
 }
 
+/// Whom a decision is explained to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Those who may change the configuration: they hear which change is nearest, which takes a while to find out.
+    People,
+    /// The one that wants the call.
+    Agent,
+}
+
 impl Engine {
     /// The decision for a request, with its trace. Runs nothing and records nothing.
-    pub async fn explain(&self, request: &Request) -> Result<Explanation, EngineError> {
+    pub async fn explain(&self, request: &Request, to: Audience) -> Result<Explanation, EngineError> {
         let engine = self.anew();
         let policy = engine.policy().hash();
         let nothing = Explanation {
@@ -51,13 +60,16 @@ impl Engine {
             Err(reason) => {
                 let place = engine.origin_of_hiding(request);
                 let step = Step { place, ..Step::of(layer_before(&reason), "deny", reason.message.clone()) };
-                let nearest = engine.nearest_to_seeing(request).await?;
+                let nearest = match to {
+                    Audience::People => engine.nearest_to_seeing(request).await?,
+                    Audience::Agent => None,
+                };
                 return Ok(Explanation { reason: Some(reason), trace: vec![step], nearest, ..nothing });
             }
         };
         let operators = self.inner.store.operators().await?;
         let ruling = engine.rule(request, &admitted, &operators).await?.ruling;
-        let is_open = !matches!(ruling.verdict, Verdict::Allow(_));
+        let is_open = to == Audience::People && !matches!(ruling.verdict, Verdict::Allow(_));
         let mut facts = engine.facts(request, None, &operators);
         engine.tell_spent(&admitted, &mut facts).await?;
         let nearest = is_open.then(|| policy::nearest(&admitted, &facts, &engine.policy())).flatten();

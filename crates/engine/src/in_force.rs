@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //! - A call sees one policy from its start to its end: it is made by a handle that holds a snapshot.
-//! - Once [`Engine::replace_policy`] has returned, nothing is decided by the policy before; what was decided by it and has
-//!   not begun is decided anew.
+//! - Once [`Engine::replace_policy`] has returned, nothing is decided by the policy before, and nothing that it has decided is
+//!   recorded as begun: that is decided anew. What is on record by then goes on.
 //! - While nobody can tell what the policy is, no call begins.
 
 use std::collections::{BTreeSet, HashSet};
@@ -77,11 +77,17 @@ pub(crate) struct InForce {
     now: RwLock<Arc<Snapshot>>,
     /// Changes come one after the other.
     changing: tokio::sync::Mutex<()>,
+    /// Held by those who record that a call begins, and by whoever replaces what decides that.
+    recording: tokio::sync::RwLock<()>,
 }
 
 impl InForce {
     pub(crate) fn of(snapshot: Snapshot) -> InForce {
-        InForce { now: RwLock::new(Arc::new(snapshot)), changing: tokio::sync::Mutex::default() }
+        InForce {
+            now: RwLock::new(Arc::new(snapshot)),
+            changing: tokio::sync::Mutex::default(),
+            recording: tokio::sync::RwLock::default(),
+        }
     }
 
     fn now(&self) -> Arc<Snapshot> {
@@ -168,6 +174,11 @@ impl Engine {
         Engine { inner: Arc::clone(&self.inner), held: Some(snapshot) }
     }
 
+    /// Keeps what is in force while it is recorded that a call begins.
+    pub(crate) async fn hold_in_force(&self) -> tokio::sync::RwLockReadGuard<'_, ()> {
+        self.inner.in_force.recording.read().await
+    }
+
     /// Whether what this handle holds is no longer what is in force.
     pub(crate) fn is_superseded(&self) -> bool {
         self.held.as_ref().is_some_and(|held| !Arc::ptr_eq(held, &self.inner.in_force.now()))
@@ -222,7 +233,10 @@ impl Engine {
         let before = self.inner.in_force.now().policy.hash();
         // First on record: of a policy that the ledger does not know nothing is decided.
         self.tell_in_force(&next, Some(before), source, cause).await?;
+        // ATTACK(reload-race): whoever has looked already records first.
+        let nobody_records = self.inner.in_force.recording.write().await;
         self.inner.in_force.replace(next);
+        drop(nobody_records);
         drop(changing);
         tracing::info!(policy = %hash, %before, %cause, "a policy came into force");
         self.end_standing_everywhere().await;
@@ -241,6 +255,7 @@ impl Engine {
         let now = self.inner.in_force.now();
         // Before it is told: nothing begins meanwhile.
         if then == OnBadReload::Refuse {
+            let _nobody_records = self.inner.in_force.recording.write().await;
             self.inner.in_force.replace(now.again(now.shadow.clone(), Standing::Suspended));
         }
         drop(changing);

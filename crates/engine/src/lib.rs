@@ -52,7 +52,7 @@ pub use clean::{
 pub use clock::{Boot, Clock};
 pub use engine::{Engine, OpenError, Options};
 pub use error::EngineError;
-pub use explain::Explanation;
+pub use explain::{Audience, Explanation};
 pub use hooks::{Finished, Hearing, Hook, HookError, Objection, Proposed, Remark};
 pub use in_force::{Cause, OnBadReload, PolicySource, ReplaceError};
 pub use list::ListedCall;

@@ -559,7 +559,7 @@ impl<'a> Hearing<'a> {
             return Some("more people must approve");
         }
         // ATTACK(yes-before-the-budget-was-spent)
-        if !self.books.is_asked_in(&consent.why) {
+        if !self.books.is_asked_in(&consent.why, &self.settings.prices.currency) {
             return Some("nobody was asked whether it may exceed a budget");
         }
         None

@@ -46,9 +46,9 @@ impl Books {
     }
 
     /// Whether a question with these words was about every budget that is exceeded.
-    pub(crate) fn is_asked_in(&self, why: &[String]) -> bool {
+    pub(crate) fn is_asked_in(&self, why: &[String], currency: &str) -> bool {
         let mut exceeded = self.0.iter().filter(|entry| entry.is_exceeded());
-        exceeded.all(|entry| why.iter().any(|words| words.starts_with(&entry.mark())))
+        exceeded.all(|entry| why.iter().any(|words| words.starts_with(&entry.mark(currency))))
     }
 
     fn of_rule(&self, position: usize) -> Option<&Entry> {
@@ -67,8 +67,8 @@ impl Entry {
     }
 
     /// How every question about it begins.
-    fn mark(&self) -> String {
-        format!("`{EXCEED}`: {}: ", self.account.place)
+    fn mark(&self, currency: &str) -> String {
+        format!("`{EXCEED}`: {}: ", self.account.described(currency))
     }
 
     fn question(&self, currency: &str) -> String {
@@ -85,7 +85,7 @@ impl Hearing<'_> {
             None => {
                 self.ask_at(place, "rule", format!("{what} asks: what it takes of the budget cannot be told"))
             }
-            Some(entry) if entry.is_exceeded() => self.ask_at(place, "rule", entry.question(&currency)),
+            Some(entry) if entry.is_exceeded() => self.ask_at(place, "budget", entry.question(&currency)),
             Some(entry) => {
                 let position = entry.account.position(entry.tally, &currency);
                 self.say_at(place, "rule", "-", format!("{position}; it approves what can be waived"));
@@ -102,10 +102,10 @@ impl Hearing<'_> {
             if charge.cost > Amount::ZERO {
                 self.say("price", "-", format!("it costs {} {currency} at most", charge.cost));
             }
-            self.raise(SPEND, agent, constraints);
+            self.raise(SPEND, agent, constraints)?;
         }
         if self.books.has_exceeded() {
-            self.raise(EXCEED, agent, constraints);
+            self.raise(EXCEED, agent, constraints)?;
         }
         let budgets: Vec<Entry> =
             self.books.0.iter().filter(|entry| entry.account.source == Source::Budget).cloned().collect();
@@ -131,9 +131,15 @@ impl Hearing<'_> {
         Ok(())
     }
 
-    /// What an action that the call is besides its own is asked for.
-    fn raise(&mut self, action: &str, agent: &Agent, constraints: &Constraints) {
+    /// What is said of an action that the call is besides its own.
+    fn raise(&mut self, action: &str, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
         let is_it = |listed: &Action| listed.as_str() == action;
+        // ATTACK(denied-action)
+        if agent.denied_actions.iter().any(is_it) {
+            let place = self.settings.origins.of(&Setting::DeniedActions(self.call.agent.clone()));
+            let why = format!("the agent's list of denied actions has `{action}`");
+            return self.deny_at(place, "agent", Reason::denied_by_list(why));
+        }
         if agent.human_approval.iter().any(is_it) {
             let place = self.settings.origins.of(&Setting::HumanApproval(self.call.agent.clone()));
             self.ask_at(place, "agent", format!("the agent must ask for `{action}`"));
@@ -142,6 +148,7 @@ impl Hearing<'_> {
             let place = self.settings.origin_of(&self.call.agent, agent, Dimension::RequiresApproval);
             self.ask_at(place, "level", format!("the agent's level requires approval for `{action}`"));
         }
+        Ok(())
     }
 
     /// What the call counts for, if it has a price or a budget is about it.

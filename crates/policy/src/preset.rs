@@ -64,6 +64,7 @@ impl Preset {
                     "web:read",
                     "memory:read",
                     "memory:write",
+                    "budget:spend",
                 ]),
                 overrides: Overrides { network: Some(Network::AllowlistOnly), ..Overrides::default() },
                 ..Agent::default()
@@ -73,7 +74,14 @@ impl Preset {
                 // Running the tests writes in the workspace, so people are asked each time.
                 autonomy: Autonomy::Supervised,
                 allowed: tools(&[&LOOKING, &["git.branch", "shell"]]),
-                denied_actions: all_but(&["code:read", "vcs:read", "exec:inspect", "exec:build", "test:run"]),
+                denied_actions: all_but(&[
+                    "code:read",
+                    "vcs:read",
+                    "exec:inspect",
+                    "exec:build",
+                    "test:run",
+                    "budget:spend",
+                ]),
                 overrides: Overrides {
                     network: Some(Network::None),
                     terminal: Some(Terminal::RestrictedCommands),
@@ -85,7 +93,7 @@ impl Preset {
                 level: Level::Custom,
                 autonomy: Autonomy::Locked,
                 allowed: tools(&[&LOOKING, &["memory.search", "memory.recall"]]),
-                denied_actions: all_but(&["code:read", "vcs:read", "memory:read"]),
+                denied_actions: all_but(&["code:read", "vcs:read", "memory:read", "budget:spend"]),
                 overrides: Overrides { network: Some(Network::None), ..Overrides::default() },
                 ..Agent::default()
             },

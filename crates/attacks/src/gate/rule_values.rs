@@ -118,7 +118,7 @@ fn marked(stand: &Stand<'_>) -> Try<Effect> {
 /// What would be decided of a request to an address, if that is anything but a refusal.
 fn not_denied(gate: &Gate<'_>, url: &str) -> Try<Option<String>> {
     let request = gate.request("http.request", json!({ "method": "GET", "url": url }))?;
-    let explained = runtime()?.block_on(gate.engine.explain(&request))?;
+    let explained = runtime()?.block_on(gate.engine.explain(&request, engine::Audience::Agent))?;
     Ok((explained.verdict != "deny").then(|| format!("{url}: {}", explained.verdict)))
 }
 

@@ -185,7 +185,7 @@ async fn fill(folder: &std::path::Path, count: u64) -> Result<()> {
             purpose: None,
             proposer: None,
         };
-        let explained = engine.explain(&request).await?;
+        let explained = engine.explain(&request, engine::Audience::Agent).await?;
         let tool = ToolName::parse(tool)?;
         let contract = engine.tools_for(&agent).into_iter().find(|contract| *contract.name() == tool);
         let contract = contract.with_context(|| format!("there is no `{tool}`"))?.hash();

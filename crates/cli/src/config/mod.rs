@@ -15,6 +15,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod tool_names;
+mod way;
 mod word;
 mod written;
 
@@ -28,4 +29,5 @@ pub(crate) use look::Look;
 pub(crate) use meaning::{Meaning, Records, WhileRunning};
 pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;
+pub(crate) use way::way_through;
 pub(crate) use written::Written;

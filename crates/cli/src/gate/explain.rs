@@ -1,7 +1,7 @@
 //! `toolgate explain`: what would be decided of a call, and why; runs nothing.
 
 use clap::Args;
-use engine::Explanation;
+use engine::{Audience, Explanation};
 use policy::{Change, Nearest};
 
 use super::call::Who;
@@ -29,7 +29,7 @@ pub(crate) struct ExplainArguments {
 pub(crate) async fn explain(arguments: ExplainArguments) -> Result<i32, Trouble> {
     let request = arguments.who.request(&arguments.tool, &arguments.arguments, None)?;
     let opened = arguments.gate.open().await?;
-    let explanation = opened.engine.explain(&request).await?;
+    let explanation = opened.engine.explain(&request, Audience::People).await?;
     if arguments.gate.json {
         talk::json(&explanation);
     } else {

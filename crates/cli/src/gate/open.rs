@@ -16,7 +16,7 @@ use tools::Surroundings;
 
 use super::Trouble;
 use super::reload::{Read, Running, Unread, tell_of_shadow};
-use crate::config::{self, Meaning, Records, Source};
+use crate::config::{self, Meaning, Records, Source, way_through};
 use crate::{talk, way_out};
 
 /// How far the clock may be behind what other gates have written before it is worth a word.
@@ -77,12 +77,11 @@ impl Gate {
         make_home(&home)?;
         keep_apart(&home, Some(&here), &meaning, &store, config.as_deref())?;
         let running = Running::began(self, &home, &here, &store, &read);
+        let shadow = read.shadow_apart(&home, &here, &store);
         let opened = open_with(&home, &here, meaning, store).await?;
-        match &read.shadow {
-            Some(Ok(shadow)) => {
-                opened.engine.set_shadow(Some(shadow.meaning.settings_in(&here).0)).await?;
-            }
-            Some(Err(why)) => tell_of_shadow(&opened.engine, why, &read.source(), Cause::Start).await,
+        match shadow {
+            Some(Ok(settings)) => opened.engine.set_shadow(Some(settings)).await?,
+            Some(Err(why)) => tell_of_shadow(&opened.engine, &why, &read.source(), Cause::Start).await,
             None => {}
         }
         Ok((opened, running))
@@ -284,49 +283,6 @@ pub(super) fn keep_apart(
         }
     }
     Ok(())
-}
-
-/// As many links as the kernel follows on one way.
-const MOST_LINKS: usize = 40;
-
-/// What is in a directory and stands on the way to a file, by whatever links that goes. Where it leads today is not all:
-/// whoever can write in the directory can lead it elsewhere.
-fn way_through(path: &Path, directory: &Path) -> Option<PathBuf> {
-    // ATTACK(linked-configuration)
-    let mut left: Vec<OsString> = names(&std::path::absolute(path).ok()?);
-    let (mut at, mut links) = (PathBuf::from("/"), 0);
-    while let Some(name) = left.pop() {
-        if name == ".." {
-            at.pop();
-            continue;
-        }
-        at.push(name);
-        if at.starts_with(directory) && at != directory {
-            return Some(at);
-        }
-        if let Ok(target) = fs::read_link(&at) {
-            links += 1;
-            if links > MOST_LINKS {
-                return Some(at);
-            }
-            at.pop();
-            if target.is_absolute() {
-                at = PathBuf::from("/");
-            }
-            left.extend(names(&target));
-        }
-    }
-    None
-}
-
-/// The names of a path, the last one first.
-fn names(path: &Path) -> Vec<OsString> {
-    let named = |part: Component<'_>| match part {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some(OsString::from("..")),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    };
-    path.components().rev().filter_map(named).collect()
 }
 
 /// Toolgate's home, made for its owner alone if it is not there.

@@ -41,6 +41,22 @@ pub(super) struct Read {
 }
 
 impl Read {
+    /// What the shadow means, if there is one and it is not read from where an agent writes.
+    pub(super) fn shadow_apart(
+        &self,
+        home: &Path,
+        here: &Path,
+        store: &str,
+    ) -> Option<Result<Settings, String>> {
+        let shadow = match self.shadow.as_ref()? {
+            Ok(shadow) => shadow,
+            Err(why) => return Some(Err(why.clone())),
+        };
+        // ATTACK(planted-rules): its files are followed, too, and what never stands still would hold off the policy itself.
+        let apart = keep_apart(home, Some(here), &shadow.meaning, store, None);
+        Some(apart.map(|()| shadow.meaning.settings_in(here).0).map_err(|trouble| told(trouble.error)))
+    }
+
     /// Reads a configuration and all that it names, as it was at one moment.
     pub(super) fn now(named: Option<&Path>) -> Result<Read, Unread> {
         for _ in 0..MOST_READS {
@@ -194,10 +210,10 @@ impl Running {
         }
         let (settings, warnings) = read.loaded.meaning.settings_in(&self.here);
         read.loaded.warnings.iter().chain(&warnings).for_each(|warning| talk::warning(warning));
-        let shadow = match &read.shadow {
-            Some(Ok(shadow)) => Some(shadow.meaning.settings_in(&self.here).0),
+        let shadow = match read.shadow_apart(&self.home, &self.here, &self.store) {
+            Some(Ok(settings)) => Some(settings),
             Some(Err(why)) => {
-                tell_of_shadow(engine, why, &read.source(), cause).await;
+                tell_of_shadow(engine, &why, &read.source(), cause).await;
                 None
             }
             None => None,

@@ -86,10 +86,7 @@ fn editors_get_the_schema_that_rules_are_checked_with() {
     let schema = place.toolgate(&["policy", "schema", "--tool", "git.push"]).stdout;
     assert!(schema.contains("\"vcs:push\"") && schema.contains("branch: __cedar::String"), "{schema}");
     let (code, all) = place.json(&["policy", "schema"]);
-    assert!(
-        code == Some(0) && all[""]["entityTypes"]["Agent"].is_object(),
-        "{all}"
-    );
+    assert!(code == Some(0) && all[""]["entityTypes"]["Agent"].is_object(), "{all}");
     let slip = place.toolgate(&["policy", "schema", "--tool", "git.psuh"]);
     assert!(slip.code == Some(2) && slip.stderr.contains("did you mean `git.push`?"), "{slip:?}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{AgentName, Autonomy, CallStatus};
-use engine::{Cause, Credential, Hearing, Hook, Objection, OnBadReload, PolicySource, Proposed};
+use engine::{Audience, Cause, Credential, Hearing, Hook, Objection, OnBadReload, PolicySource, Proposed};
 use policy::{Agent, Settings, ToolGlob};
 use serde_json::{Value, json};
 use store::Vote;
@@ -126,7 +126,7 @@ async fn while_the_policy_cannot_be_read_nothing_begins_and_nothing_that_waits_i
     let refused = desk.call("do.more", json!({})).await;
     assert_eq!(code(&refused), "policy_unreadable");
     assert!(refused.receipt.is_some(), "it is on record as any refusal is");
-    let explained = desk.engine.explain(&request("builder", "do", json!({}))).await.unwrap();
+    let explained = desk.engine.explain(&request("builder", "do", json!({})), Audience::Agent).await.unwrap();
     assert_eq!(explained.reason.unwrap().code.as_str(), "policy_unreadable");
     // People can answer; what they said yes to waits.
     let me = Credential::load_or_create(desk.home.path()).unwrap();
@@ -168,7 +168,7 @@ async fn a_shadow_says_where_it_differs_and_nothing_where_it_does_not() {
     let expected = json!({
         "layer": "shadow",
         "says": "deny",
-        "why": "the agent is locked and changes nothing",
+        "why": "the agent is locked, and the tool does nothing but change things",
         "from": "allow",
         "policy": locked().hash().unwrap(),
         "by": "autonomy",

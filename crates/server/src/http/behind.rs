@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, show_hidden};
 use engine::{
-    AT_ONCE, AnswerRefused, Batch, Credential, Engine, Folded, Past, PastError, Reach, ReconcileRefused,
-    Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
+    AT_ONCE, AnswerRefused, Audience, Batch, Credential, Engine, Folded, Past, PastError, Reach,
+    ReconcileRefused, Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
 };
 use serde_json::Value;
 use store::{
@@ -173,9 +173,9 @@ impl Gate for Engine {
         self.tools_for(agent)
     }
 
-    fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {
+    fn explain<'a>(&'a self, request: &'a Request, to: Audience) -> Pending<'a, Result<Value, GateError>> {
         Box::pin(async move {
-            let explanation = Engine::explain(self, request).await.map_err(trouble)?;
+            let explanation = Engine::explain(self, request, to).await.map_err(trouble)?;
             serde_json::to_value(explanation).map_err(trouble)
         })
     }

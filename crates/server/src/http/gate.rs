@@ -10,7 +10,7 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
     OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
-use engine::{Batch, Credential, Offer, Request, ShownBudget};
+use engine::{Audience, Batch, Credential, Offer, Request, ShownBudget};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Role, Vote};
@@ -114,7 +114,7 @@ pub trait Gate: Send + Sync {
     fn tools(&self, agent: &AgentName) -> Vec<&Contract>;
 
     /// What would be decided of a call, and why.
-    fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>>;
+    fn explain<'a>(&'a self, request: &'a Request, to: Audience) -> Pending<'a, Result<Value, GateError>>;
 
     /// What another configuration would have said of recorded calls.
     fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>>;

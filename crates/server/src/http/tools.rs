@@ -4,6 +4,7 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use contract::Contract;
+use engine::Audience;
 use serde_json::{Value, json};
 
 use super::app::App;
@@ -38,11 +39,13 @@ pub(super) async fn explain(
 ) -> Result<Response, Problem> {
     let agent = caller.acting_agent()?.clone();
     let asked: Asked = body::read(request).await?;
-    let mut explanation = app.gate.explain(&asked.into_request(agent, caller.proposer().cloned())?).await?;
     // What would have to be loosened is for those who may do that, not for the model that wants it.
-    if let (Caller::Agent(_), Some(members)) = (&caller, explanation.as_object_mut()) {
-        members.remove("nearest");
-    }
+    let to = match &caller {
+        Caller::Agent(_) => Audience::Agent,
+        _ => Audience::People,
+    };
+    let asked = asked.into_request(agent, caller.proposer().cloned())?;
+    let explanation = app.gate.explain(&asked, to).await?;
     Ok(body::json(StatusCode::OK, &explanation))
 }
 

@@ -11,7 +11,7 @@ use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, Scope, ToolName,
 };
-use engine::{Batch, Credential, Request, ShownBudget};
+use engine::{Audience, Batch, Credential, Request, ShownBudget};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
@@ -304,7 +304,7 @@ impl Gate for Stub {
         vec![&READS]
     }
 
-    fn explain<'a>(&'a self, request: &'a Request) -> Pending<'a, Result<Value, GateError>> {
+    fn explain<'a>(&'a self, request: &'a Request, _: Audience) -> Pending<'a, Result<Value, GateError>> {
         self.note(format!("explain {} {}", request.agent, request.tool));
         ready(Ok(json!({ "verdict": "allow", "tool": request.tool })))
     }

@@ -137,7 +137,8 @@ impl Lane for Asked<'_> {
                 }
             }
             Does::Explain => {
-                let explained = self.runtime.block_on(engine.explain(&read(self.agent()?)?))?;
+                let explained =
+                    self.runtime.block_on(engine.explain(&read(self.agent()?)?, engine::Audience::Agent))?;
                 ensure!(explained.verdict == "allow", "it would not be allowed: {:?}", explained.reason);
             }
             Does::List => {

@@ -39,6 +39,7 @@ use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
 use super::problem::{Problem, shown};
 use super::tool_names;
+use super::way::way_through;
 
 /// The agent that is there where nobody has defined another.
 const DEFAULT_AGENT: &str = "default";
@@ -154,6 +155,8 @@ impl Meaning {
             ("shell", "tools.bash", &self.shell_directories, Setting::ShellDirectories),
         ];
         let mut origins = settings.origins.clone();
+        let workspaces: Vec<PathBuf> =
+            self.workspaces.values().map(|path| real(path)).chain([real(here)]).collect();
         for (name, agent) in &mut settings.agents {
             let workspace = real(self.workspace_of(name, here));
             if let Some(Records::File(store)) = &self.store
@@ -165,7 +168,13 @@ impl Meaning {
             }
             for (tool, section, directories, setting) in &tools {
                 let Some(directories) = directories else { continue };
-                if directories.iter().any(|directory| workspace.starts_with(real(directory))) {
+                // ATTACK(linked-configuration): what an agent can lead elsewhere says nothing about where it works.
+                let is_plain = |directory: &Path| {
+                    workspaces.iter().all(|workspace| way_through(directory, workspace).is_none())
+                };
+                let holds =
+                    |directory: &PathBuf| workspace.starts_with(real(directory)) && is_plain(directory);
+                if directories.iter().any(holds) {
                     continue;
                 }
                 agent.denied.extend(ToolGlob::parse(tool));

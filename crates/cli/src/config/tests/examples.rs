@@ -340,6 +340,27 @@ fn records_where_an_agent_works_are_said_to_be_in_danger() {
 }
 
 #[test]
+fn a_link_in_a_workspace_says_nothing_about_where_an_agent_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().canonicalize().unwrap().join("work");
+    std::fs::create_dir(&here).unwrap();
+    let text = format!("tools: {{ bash: {{ allowed_directories: [\"{}/scripts\"] }} }}", here.display());
+    let denied = || {
+        let (settings, _) = loaded(&text).meaning.settings_in(&here);
+        settings.agents.values().any(|agent| agent.denied.iter().any(|glob| glob.as_str() == "shell"))
+    };
+    assert!(denied());
+    std::os::unix::fs::symlink("/", here.join("scripts")).unwrap();
+    assert!(denied(), "an agent can make such a link");
+    // One outside of every workspace is the operator's own.
+    std::os::unix::fs::symlink(&here, folder.path().join("here")).unwrap();
+    let text =
+        format!("tools: {{ bash: {{ allowed_directories: [\"{}/here\"] }} }}", folder.path().display());
+    let (settings, _) = loaded(&text).meaning.settings_in(&here);
+    assert!(settings.agents.values().all(|agent| agent.denied.is_empty()));
+}
+
+#[test]
 fn records_can_be_kept_by_a_server_or_where_a_variable_says() {
     let url = "postgres://me@db.example:5433/gate?sslmode=verify-full";
     let store = |text: &str| loaded(&format!("store: \"{text}\"")).meaning.store;
