@@ -1,9 +1,8 @@
 //! Opens the gate that a command talks to.
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -80,7 +79,9 @@ impl Gate {
         let shadow = read.shadow_apart(&home, &here, &store);
         let opened = open_with(&home, &here, meaning, store).await?;
         match shadow {
-            Some(Ok(settings)) => opened.engine.set_shadow(Some(settings)).await?,
+            Some(Ok(settings)) => {
+                opened.engine.set_shadow(Some(settings)).await?;
+            }
             Some(Err(why)) => tell_of_shadow(&opened.engine, &why, &read.source(), Cause::Start).await,
             None => {}
         }
