@@ -26,6 +26,7 @@ pub struct Explanation {
     /// Each layer that had a say, in order.
     pub trace: Vec<Step>,
     /// What would have to be different for it to run, where it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<Nearest>,
     /// The policy that decided.
     pub policy: contract::Digest,
