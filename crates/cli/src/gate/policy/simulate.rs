@@ -90,7 +90,9 @@ pub(super) async fn simulate(arguments: SimulateArguments, gate: Gate) -> Result
     if gate.json {
         talk::json(&simulated);
     } else {
-        let candidate = crate::config::name_of(&arguments.policy);
+        // Without its folders: it is found again by whoever named it, and lines stay short.
+        let name = arguments.policy.file_name().unwrap_or(arguments.policy.as_os_str());
+        let candidate = crate::config::name_of(name.as_ref());
         print(&simulated, &Names { candidate, drift: arguments.drift });
     }
     let altered = simulated.found.not_decided.altered.count;
