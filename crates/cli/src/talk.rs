@@ -1,5 +1,6 @@
 //! How the command talks to people: stderr for talk, one shape for errors.
 
+use std::fmt::Display;
 use std::io::Write;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,6 +43,12 @@ pub(crate) fn say(text: &str) {
     if poll(&mut stderr, Some(&moment)).is_ok_and(|ready| ready > 0) {
         let _ = writeln!(std::io::stderr(), "{text}");
     }
+}
+
+/// So many of something: `1 rule`, `2 rules`.
+pub(crate) fn counted(count: impl Display + PartialEq + From<u8>, what: &str) -> String {
+    let plural = if count == 1.into() { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 /// Somebody else's text, whose further lines cannot be taken for ours: neither those that it has, nor those that a

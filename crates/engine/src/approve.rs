@@ -251,10 +251,9 @@ impl Engine {
             Verdict::Allow(grant) => grant,
             Verdict::Deny(reason) => return refuse(reason).await,
             Verdict::Ask(_) => {
-                let reason =
-                    Reason::expired("the approval no longer fits: people, tool or policy have changed since")
-                        .with_hint("make the call again to ask anew");
-                return refuse(reason).await;
+                let why =
+                    "the approval no longer fits: people, tool, policy or what was spent have changed since";
+                return refuse(Reason::expired(why).with_hint("make the call again to ask anew")).await;
             }
         };
         // Hooks hear of it when it can begin, and not each time that somebody looks.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{AgentName, Category, Contract, ToolName, nearest};
+use contract::{AgentName, Category, Contract, ToolName, ToolStatus, nearest};
 use policy::{GrantLimits, Settings, Sight, ToolFacts};
+use store::ToolRow;
 use thiserror::Error;
 use tools::Tool;
 
@@ -33,6 +34,37 @@ pub enum CatalogueError {
 pub(crate) struct Listed {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) facts: ToolFacts,
+}
+
+/// What operators have set in the registry about a tool. It makes a tool stricter than its contract, and never less:
+/// whoever writes the table has no key.
+pub(crate) struct SetByOperators {
+    pub(crate) status: ToolStatus,
+    pub(crate) requires_approval: bool,
+}
+
+impl Listed {
+    pub(crate) fn of(
+        tool: Arc<dyn Tool>,
+        set: SetByOperators,
+        timeouts: &BTreeMap<Category, Duration>,
+    ) -> Listed {
+        let contract = tool.contract();
+        let definition = contract.definition();
+        let facts = ToolFacts {
+            name: contract.name().clone(),
+            hash: contract.hash(),
+            category: definition.category,
+            safety: definition.safety,
+            least: tool.least_safety(),
+            egress: definition.egress,
+            status: set.status,
+            trust: contract.trust(),
+            requires_approval: set.requires_approval || ToolRow::of(contract).requires_approval,
+            limits: limits_of(contract, timeouts),
+        };
+        Listed { tool, facts }
+    }
 }
 
 /// All tools, by name.
@@ -85,7 +117,7 @@ impl Catalogue {
 }
 
 /// The most that a call of a tool may use.
-pub(crate) fn limits_of(contract: &Contract, timeouts: &BTreeMap<Category, Duration>) -> GrantLimits {
+fn limits_of(contract: &Contract, timeouts: &BTreeMap<Category, Duration>) -> GrantLimits {
     let own = contract.timeout();
     let timeout = timeouts.get(&contract.definition().category).map_or(own, |most| own.min(*most));
     GrantLimits { timeout, ..GrantLimits::default() }

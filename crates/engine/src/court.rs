@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{AgentName, OperatorName, Reason, ToolStatus};
-use policy::{Admitted, Facts, PastCall, Policy, ToolFacts, unspent};
-use store::{OperatorRow, PastRow, Role, ToolRow};
+use policy::{Admitted, Facts, PastCall, Policy, unspent};
+use store::{OperatorRow, PastRow, Role};
 
 use crate::call::admit;
-use crate::catalogue::{Catalogue, Listed, limits_of};
+use crate::catalogue::{Catalogue, Listed, SetByOperators};
 use crate::engine::Engine;
 use crate::past::{Candidate, PastError};
 use crate::request::Request;
@@ -48,31 +48,21 @@ impl Court {
         operators: &[OperatorRow],
     ) -> Result<Court, PastError> {
         let Candidate { settings, workspaces, timeouts, tools } = candidate;
-        let mut listed = Vec::new();
-        for tool in tools {
-            let contract = tool.contract();
-            let known = engine.inner.catalogue.find(contract.name().as_str()).map(|known| &known.facts);
-            let row = ToolRow::of(contract);
-            let facts = ToolFacts {
-                name: contract.name().clone(),
-                hash: contract.hash(),
-                category: contract.definition().category,
-                safety: contract.definition().safety,
-                least: tool.least_safety(),
-                egress: contract.definition().egress,
-                // What operators have set in the registry is no part of a configuration, and stays.
+        let listed = tools.into_iter().map(|tool| {
+            // What operators have set in the registry is no part of a configuration, and stays.
+            let known =
+                engine.inner.catalogue.find(tool.contract().name().as_str()).map(|known| &known.facts);
+            let set = SetByOperators {
                 status: known.map_or(ToolStatus::Active, |known| known.status),
-                trust: contract.trust(),
-                requires_approval: row.requires_approval
-                    || known.is_some_and(|known| known.requires_approval),
-                limits: limits_of(contract, &timeouts),
+                requires_approval: known.is_some_and(|known| known.requires_approval),
             };
-            listed.push(Listed { tool, facts });
-        }
+            Listed::of(tool, set, &timeouts)
+        });
+        let catalogue = Catalogue::new(listed.collect())?;
         let facts = Facts { ask_for: settings.ask_for, ..engine.facts_of_gate() };
         Ok(Court {
             policy: Arc::new(Policy::of(settings).map_err(PastError::Settings)?),
-            catalogue: Catalogue::new(listed)?,
+            catalogue,
             workspace: engine.inner.workspace.clone(),
             workspaces,
             approvers: approvers(operators),

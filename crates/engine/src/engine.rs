@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tools::{CallKind, Surroundings, Tool};
 
-use crate::catalogue::{Catalogue, CatalogueError, Listed, limits_of};
+use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
 use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
 use crate::error::chain;
@@ -131,23 +131,10 @@ impl Engine {
             options.tools.iter().map(|tool| ToolRow::of(tool.contract())).collect();
         let states = store.register_tools(&registered, now).await?;
         let mut listed = Vec::new();
-        for (tool, row) in options.tools.into_iter().zip(registered) {
-            let contract = tool.contract();
-            let Some(state) = states.get(contract.name()) else { continue };
-            let facts = policy::ToolFacts {
-                name: contract.name().clone(),
-                hash: contract.hash(),
-                category: contract.definition().category,
-                safety: contract.definition().safety,
-                least: tool.least_safety(),
-                egress: contract.definition().egress,
-                status: state.status,
-                // The table can make a tool stricter than its contract, and never less: whoever writes it has no key.
-                trust: contract.trust(),
-                requires_approval: state.requires_approval || row.requires_approval,
-                limits: limits_of(contract, &options.timeouts),
-            };
-            listed.push(Listed { tool, facts });
+        for tool in options.tools {
+            let Some(state) = states.get(tool.contract().name()) else { continue };
+            let set = SetByOperators { status: state.status, requires_approval: state.requires_approval };
+            listed.push(Listed::of(tool, set, &options.timeouts));
         }
         let hooks = command_hooks(&options.settings, &options.surroundings);
         let policy = Policy::of(options.settings).map_err(OpenError::Settings)?;

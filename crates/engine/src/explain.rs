@@ -1,9 +1,10 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{HookTime, Nearest, Question, Sight, Step, Verdict, layer_before};
+use policy::{Admitted, HookTime, Nearest, Question, Sight, Step, Verdict, layer_before};
 use serde::Serialize;
 
 use contract::{CallId, Reason};
+use store::OperatorRow;
 
 use crate::call::understand;
 use crate::engine::Engine;
@@ -70,10 +71,12 @@ impl Engine {
         };
         let operators = self.inner.store.operators().await?;
         let ruling = engine.rule(request, &admitted, &operators).await?.ruling;
-        let is_open = to == Audience::People && !matches!(ruling.verdict, Verdict::Allow(_));
-        let mut facts = engine.facts(request, None, &operators);
-        engine.tell_spent(&admitted, &mut facts).await?;
-        let nearest = is_open.then(|| policy::nearest(&admitted, &facts, &engine.policy())).flatten();
+        let nearest = match ruling.verdict {
+            Verdict::Ask(_) | Verdict::Deny(_) if to == Audience::People => {
+                engine.nearest(request, &admitted, &operators).await?
+            }
+            _ => None,
+        };
         let mut explanation =
             Explanation { verdict: ruling.verdict.as_str(), trace: ruling.trace, nearest, ..nothing };
         if !matches!(ruling.verdict, Verdict::Deny(_)) {
@@ -101,16 +104,33 @@ impl Engine {
         place.map(str::to_owned)
     }
 
-    /// What would have to be different for an agent to call a tool that it is not shown.
+    /// What would have to be different for an agent to call a tool that is kept from it.
     async fn nearest_to_seeing(&self, request: &Request) -> Result<Option<Nearest>, EngineError> {
         let Some(listed) = self.inner.catalogue.find(&request.tool) else { return Ok(None) };
+        let settings = self.settings();
+        // Others are refused for what no setting changes.
+        if settings
+            .agents
+            .get(&request.agent)
+            .is_none_or(|agent| Sight::of(agent, &settings).sees(&listed.facts))
+        {
+            return Ok(None);
+        }
         let nobody = CallId::from_random([0; 16]);
-        let Ok(call) = understand(listed, &self.settings(), nobody, request, self.now()) else {
+        let Ok(call) = understand(listed, &settings, nobody, request, self.now()) else {
             return Ok(None);
         };
-        let operators = self.inner.store.operators().await?;
-        let mut facts = self.facts(request, None, &operators);
-        self.tell_spent(&call, &mut facts).await?;
-        Ok(policy::nearest(&call, &facts, &self.policy()))
+        self.nearest(request, &call, &self.inner.store.operators().await?).await
+    }
+
+    async fn nearest(
+        &self,
+        request: &Request,
+        call: &Admitted,
+        operators: &[OperatorRow],
+    ) -> Result<Option<Nearest>, EngineError> {
+        let mut facts = self.facts(request, None, operators);
+        self.tell_spent(call, &mut facts).await?;
+        Ok(policy::nearest(call, &facts, &self.policy()))
     }
 }

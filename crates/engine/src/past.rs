@@ -175,6 +175,7 @@ impl Engine {
         simulated.found = tally.told();
         Ok(simulated)
     }
+
     /// Decides the calls of a page, beside whoever reads the next one.
     fn decide_page(
         &self,

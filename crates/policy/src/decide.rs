@@ -13,7 +13,7 @@ use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
 use crate::money::Books;
 use crate::origins::{Dimension, Setting};
-use crate::places::{IS_BLOCKED, Places, places_of, refuse_special};
+use crate::places::{Places, Unreached, places_of, refuse_special};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
 use crate::settings::{Agent, Policy, Settings};
@@ -207,12 +207,10 @@ impl<'a> Hearing<'a> {
         let place = settings.origin_of_hosts(&call.agent, agent, tool, category);
         match places_of(call, constraints.network, &settings.egress) {
             Ok(places) => self.places = places,
-            Err(reason) => {
-                let blocked =
-                    call.facets.hosts.iter().find_map(|target| settings.origin_of_block(tool, &target.host));
-                let place = if reason.message.ends_with(IS_BLOCKED) { blocked } else { place };
-                return self.deny_at(place, "hosts", reason);
+            Err(Unreached::Blocked(target, reason)) => {
+                return self.deny_at(settings.origin_of_block(tool, &target.host), "hosts", reason);
             }
+            Err(Unreached::Unlisted(reason)) => return self.deny_at(place, "hosts", reason),
         }
         for target in self.places.unlisted.clone() {
             let with = self.with_credential(&target);

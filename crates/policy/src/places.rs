@@ -68,12 +68,20 @@ pub(crate) fn refuse_special(call: &Admitted, egress: &EgressSettings) -> Result
     }
 }
 
+/// Why a call does not get the places it names.
+pub(crate) enum Unreached<'a> {
+    /// This one is blocked, whatever is listed.
+    Blocked(&'a Target, Reason),
+    /// No list has what it takes.
+    Unlisted(Reason),
+}
+
 /// The places that a call gets, if it may run.
-pub(crate) fn places_of(
-    call: &Admitted,
+pub(crate) fn places_of<'a>(
+    call: &'a Admitted,
     network: Network,
     egress: &EgressSettings,
-) -> Result<Places, Reason> {
+) -> Result<Places, Unreached<'a>> {
     let (tool, facets) = (&call.tool, &call.facets);
     // INVARIANT(grant-within-contract)
     if facets.egress == EgressClass::None || tool.egress == EgressClass::None || network == Network::None {
@@ -87,8 +95,8 @@ pub(crate) fn places_of(
         if blocked.iter().any(|pattern| pattern.covers(&target.host)) {
             let hint =
                 "whoever runs this gate can change that: `egress.block`, or `blocked_domains` under `tools`";
-            let why = format!("`{}` {IS_BLOCKED}", target.host);
-            return Err(Reason::host_not_allowed(why).with_hint(hint));
+            let why = format!("`{}` is a blocked host", target.host);
+            return Err(Unreached::Blocked(target, Reason::host_not_allowed(why).with_hint(hint)));
         }
         let mut covering = list.places.iter().filter(|reach| reach.covers(target)).peekable();
         if covering.peek().is_some() {
@@ -99,7 +107,7 @@ pub(crate) fn places_of(
         // ATTACK(empty-list): no question is put that could make somebody of nobody.
         } else if list.is_nobody {
             let why = format!("`{target}` is not listed, and the list is empty, which means nobody");
-            return Err(Reason::host_not_allowed(why).with_hint(LISTS));
+            return Err(Unreached::Unlisted(Reason::host_not_allowed(why).with_hint(LISTS)));
         // ATTACK(unlisted-host): a host that is like a listed one is another.
         } else {
             places.unlisted.push(target.clone());
@@ -114,7 +122,7 @@ pub(crate) fn places_of(
     }
     if is_command && places.granted.is_empty() {
         let why = "there is no list of hosts that a command could reach, and this one names none";
-        return Err(Reason::host_not_allowed(why).with_hint(LISTS));
+        return Err(Unreached::Unlisted(Reason::host_not_allowed(why).with_hint(LISTS)));
     }
     places.granted.sort_unstable();
     places.granted.dedup();
@@ -123,7 +131,5 @@ pub(crate) fn places_of(
     }
     Ok(places)
 }
-
-pub(crate) const IS_BLOCKED: &str = "is a blocked host";
 
 const LISTS: &str = "whoever runs this gate can list hosts: `egress.allow` or `egress.overrides`, such as `preset:python` or `example.com:443`";

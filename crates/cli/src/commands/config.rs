@@ -107,8 +107,8 @@ fn check(file: Option<&Path>, json: bool) -> i32 {
         talk::data(&format!(
             "{}: valid, {}, {}, policy {hash}",
             file.as_deref().unwrap_or("built-in defaults"),
-            counted(agents, "agent"),
-            counted(rules, "rule")
+            talk::counted(agents, "agent"),
+            talk::counted(rules, "rule")
         ));
     }
     0
@@ -260,11 +260,6 @@ fn source_name(source: &Source) -> Option<String> {
         Source::File(path) => Some(config::name_of(path)),
         Source::BuiltIn => None,
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }
 
 fn pretty(value: &impl Serialize) -> String {

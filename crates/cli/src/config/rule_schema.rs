@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use contract::{Actions, EgressClass, SafetyClass, ToolStatus};
 use policy::{ArgumentTypes, CedarSchema, CedarTool, GrantLimits, Kind, Settings, ToolFacts};
+use store::ToolRow;
 use tools::Tool;
 
 /// The tools there are, and what rules see of them.
@@ -68,8 +69,7 @@ pub(crate) fn facts_of(tool: &dyn Tool) -> ToolFacts {
         egress: definition.egress,
         status: ToolStatus::Active,
         trust: contract.trust(),
-        requires_approval: definition.egress == EgressClass::Write
-            || definition.safety >= SafetyClass::Financial,
+        requires_approval: ToolRow::of(contract).requires_approval,
         limits: GrantLimits::default(),
     }
 }

@@ -35,9 +35,53 @@ const READ_AGAIN: Duration = Duration::from_millis(50);
 pub(super) struct Read {
     pub(super) loaded: Loaded,
     /// What is decided beside it, or why that cannot be.
-    pub(super) shadow: Option<Result<Loaded, String>>,
-    pub(super) look: Look,
+    shadow: Option<Result<Loaded, String>>,
+    files: Files,
+    /// Those of the shadow. ATTACK(planted-rules): whatever becomes of them, they hold off nothing.
+    shadow_files: Files,
+}
+
+/// Files that are followed, and how they were seen.
+#[derive(Clone, PartialEq)]
+struct Files {
     paths: Vec<PathBuf>,
+    look: Look,
+}
+
+impl Files {
+    fn at(paths: Vec<PathBuf>) -> Files {
+        let look = Look::at(&paths);
+        Files { paths, look }
+    }
+
+    fn again(&self) -> Files {
+        Files::at(self.paths.clone())
+    }
+
+    async fn seen_now(&self) -> Option<Look> {
+        let paths = self.paths.clone();
+        tokio::task::spawn_blocking(move || Look::at(&paths)).await.ok()
+    }
+}
+
+/// Files that a gate follows: as they are in force, and as they were seen last.
+struct Followed {
+    in_force: Files,
+    seen: Look,
+}
+
+impl Followed {
+    fn from(files: &Files) -> Followed {
+        Followed { in_force: files.clone(), seen: files.look.clone() }
+    }
+
+    /// How they are now, if they were so the last time, too.
+    async fn settled(&mut self) -> Option<Look> {
+        let look = self.in_force.seen_now().await?;
+        let is_still = look == self.seen;
+        self.seen = look.clone();
+        is_still.then_some(look)
+    }
 }
 
 impl Read {
@@ -52,7 +96,6 @@ impl Read {
             Ok(shadow) => shadow,
             Err(why) => return Some(Err(why.clone())),
         };
-        // ATTACK(planted-rules): its files are followed, too, and what never stands still would hold off the policy itself.
         let apart = keep_apart(home, Some(here), &shadow.meaning, store, None);
         Some(apart.map(|()| shadow.meaning.settings_in(here).0).map_err(|trouble| told(trouble.error)))
     }
@@ -60,11 +103,12 @@ impl Read {
     /// Reads a configuration and all that it names, as it was at one moment.
     pub(super) fn now(named: Option<&Path>) -> Result<Read, Unread> {
         for _ in 0..MOST_READS {
-            let paths = Read::once(named)?.paths;
-            let before = Look::at(&paths);
+            let first = Read::once(named)?;
+            let (files, shadow_files) = (first.files.again(), first.shadow_files.again());
             let read = Read::once(named)?;
-            if read.paths == paths && read.look == before {
-                return Ok(read);
+            if read.files == files {
+                // As they were before they were read: what has changed since is found by the next look.
+                return Ok(Read { shadow_files, ..read });
             }
             std::thread::sleep(READ_AGAIN);
         }
@@ -76,22 +120,26 @@ impl Read {
         let loaded = config::load(named).map_err(|error| Unread::Bad(told(error.into())))?;
         let running = &loaded.meaning.while_running;
         let shadow = running.shadow.as_deref().map(shadow);
-        let mut paths: Vec<PathBuf> = config::place(named).into_iter().collect();
-        paths.extend(running.files.iter().chain(&running.shadow).cloned());
+        let paths = config::place(named).into_iter().chain(running.files.iter().cloned()).collect();
+        let mut of_shadow: Vec<PathBuf> = running.shadow.iter().cloned().collect();
         if let Some(Ok(shadow)) = &shadow {
-            paths.extend(shadow.meaning.while_running.files.iter().cloned());
+            of_shadow.extend(shadow.meaning.while_running.files.iter().cloned());
         }
         // After it was read; whoever calls has looked before.
-        let look = Look::at(&paths);
-        Ok(Read { loaded, shadow, look, paths })
+        let (files, shadow_files) = (Files::at(paths), Files::at(of_shadow));
+        Ok(Read { loaded, shadow, files, shadow_files })
     }
 
     /// For the record.
     pub(super) fn source(&self) -> PolicySource {
-        match &self.loaded.source {
-            Source::File(path) => PolicySource { name: config::name_of(path), files: self.look.digest() },
-            Source::BuiltIn => PolicySource { name: "built in".to_owned(), files: None },
-        }
+        source_of(&self.loaded.source, &self.files.look)
+    }
+}
+
+fn source_of(source: &Source, look: &Look) -> PolicySource {
+    match source {
+        Source::File(path) => PolicySource { name: config::name_of(path), files: look.digest() },
+        Source::BuiltIn => PolicySource { name: "built in".to_owned(), files: None },
     }
 }
 
@@ -125,12 +173,10 @@ pub(crate) struct Running {
     began: Meaning,
     on_bad_reload: OnBadReload,
     source: Source,
-    paths: Vec<PathBuf>,
-    in_force: Look,
+    files: Followed,
+    shadow_files: Followed,
     /// What was last refused, so that it is not said again every second.
     refused: Option<Look>,
-    /// The look before.
-    seen: Look,
 }
 
 impl Running {
@@ -143,10 +189,9 @@ impl Running {
             began: read.loaded.meaning.clone(),
             on_bad_reload: read.loaded.meaning.while_running.on_bad_reload,
             source: read.loaded.source.clone(),
-            paths: read.paths.clone(),
-            in_force: read.look.clone(),
+            files: Followed::from(&read.files),
+            shadow_files: Followed::from(&read.shadow_files),
             refused: None,
-            seen: read.look.clone(),
         }
     }
 
@@ -180,15 +225,15 @@ impl Running {
         }))
     }
 
-    /// Whether the files are others than those in force, and have been for two looks.
+    /// Whether there is something to be taken that was not refused already.
     async fn is_due(&mut self, engine: &Engine) -> bool {
-        let paths = self.paths.clone();
-        let Ok(look) = tokio::task::spawn_blocking(move || Look::at(&paths)).await else { return false };
-        let is_still = look == self.seen;
-        let is_new = look != self.in_force || engine.is_suspended();
-        let due = is_still && is_new && self.refused.as_ref() != Some(&look);
-        self.seen = look;
-        due
+        let (policy, shadow) = (self.files.settled().await, self.shadow_files.settled().await);
+        if self.refused.as_ref() == Some(&self.files.seen) {
+            return false;
+        }
+        // After a refusal, what is in force is good again, too.
+        policy.is_some_and(|look| look != self.files.in_force.look || engine.is_suspended())
+            || shadow.is_some_and(|look| look != self.shadow_files.in_force.look)
     }
 
     /// Takes the configuration anew: all of it, or nothing.
@@ -227,8 +272,8 @@ impl Running {
             Err(error @ ReplaceError::Store(_)) => return talk::warning(&told(error.into())),
         }
         self.on_bad_reload = read.loaded.meaning.while_running.on_bad_reload;
-        (self.source, self.paths, self.in_force) = (read.loaded.source, read.paths, read.look);
-        (self.seen, self.refused) = (self.in_force.clone(), None);
+        (self.files, self.shadow_files) = (Followed::from(&read.files), Followed::from(&read.shadow_files));
+        (self.source, self.refused) = (read.loaded.source, None);
     }
 
     /// Whether a configuration can come into force while the gate runs.
@@ -240,7 +285,7 @@ impl Running {
                 config::name_of(path)
             ));
         }
-        if let Some(why) = read.look.changed_hands(&self.in_force) {
+        if let Some(why) = read.files.look.changed_hands(&self.files.in_force.look) {
             return Err(why);
         }
         let file = match source {
@@ -268,17 +313,12 @@ impl Running {
             .context(format!("the configuration has changed and cannot come into force; {calls}"));
         let hint = "what is good again is taken by itself; `toolgate config check` says what is wrong, and `policy.on_bad_reload` what becomes of calls meanwhile";
         talk::error(&error, Some(hint));
-        let paths = self.paths.clone();
-        let look = tokio::task::spawn_blocking(move || Look::at(&paths)).await.unwrap_or_default();
-        let name = match &self.source {
-            Source::File(path) => config::name_of(path),
-            Source::BuiltIn => "built in".to_owned(),
-        };
-        let source = PolicySource { name, files: look.digest() };
+        let look = self.files.in_force.seen_now().await.unwrap_or_default();
+        let source = source_of(&self.source, &look);
         if let Err(error) = engine.reject_policy(why, &source, cause, self.on_bad_reload).await {
             talk::warning(&format!("that is not on record: {:#}", anyhow::Error::from(error)));
         }
-        (self.seen, self.refused) = (look.clone(), Some(look));
+        (self.files.seen, self.refused) = (look.clone(), Some(look));
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -181,4 +182,44 @@ fn a_shadow_is_told_of_and_changes_nothing() {
     let history = gate.history();
     assert!(history.iter().any(|entry| text(entry, "/body/what") == "shadow"), "{history:?}");
     assert_eq!(gate.health(), "ok");
+}
+
+#[test]
+fn a_shadow_that_never_stands_still_holds_off_nothing() {
+    let Some(gate) = Running::with(FREE) else { return };
+    let (shadow, done) = (gate.place.home().join("next.yaml"), AtomicBool::new(false));
+    fs::write(&shadow, LOCKED).expect("a file can be written");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0.. {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                fs::write(&shadow, format!("{LOCKED}# {number}\n")).expect("a file can be written");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let _stop = Stop(&done);
+        gate.write(&format!("{LOCKED}policy: {{ shadow: next.yaml }}\n"));
+        gate.wait_until(Err("locked"));
+        gate.write(&format!("{FREE}policy: {{ shadow: next.yaml }}\n"));
+        gate.wait_until(Ok(()));
+    });
+    // And it is followed once it stands still.
+    fs::write(&shadow, FREE).expect("a file can be written");
+    let until = Instant::now() + Duration::from_secs(20);
+    let size = gate.history().len();
+    while gate.history().len() == size {
+        assert!(Instant::now() < until, "{:?}", gate.history());
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
+/// Ends the writer also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

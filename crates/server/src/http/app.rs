@@ -29,7 +29,7 @@ pub(super) struct Inner {
     pub(super) shutdown: CancellationToken,
     pub(super) followers: Arc<Semaphore>,
     /// Candidates that are tried at the same time.
-    pub(super) simulations: Semaphore,
+    pub(super) simulations: Arc<Semaphore>,
     pub(super) tasks: TaskTracker,
 }
 
@@ -49,7 +49,7 @@ impl App {
             cookie_name: format!("toolgate_{}", address.port()),
             shutdown,
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
-            simulations: Semaphore::new(1),
+            simulations: Arc::new(Semaphore::new(1)),
             tasks: TaskTracker::new(),
         }))
     }

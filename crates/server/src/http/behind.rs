@@ -184,7 +184,10 @@ impl Gate for Engine {
         Box::pin(async move {
             let not_so = |why: String| SimulateError::NotSo { why };
             let Simulate { policy, since, until, agent, tool, limit } = wish;
-            let candidate = self.read_candidate(&policy).map_err(not_so)?;
+            // Beside the calls: a long configuration takes a while to be understood.
+            let engine = self.clone();
+            let candidate = tokio::task::spawn_blocking(move || engine.read_candidate(&policy)).await;
+            let candidate = candidate.map_err(trouble)?.map_err(not_so)?;
             let past = Past {
                 span: Span { since, until, agent },
                 tool: tool.as_deref().map(Past::tools).transpose().map_err(not_so)?,

@@ -29,9 +29,7 @@ pub trait Gate: Send + Sync {
     fn patience(&self) -> Duration;
 
     /// Whether no call begins, since nobody can tell what the policy is.
-    fn is_suspended(&self) -> bool {
-        false
-    }
+    fn is_suspended(&self) -> bool;
 
     /// Whose credential it is.
     fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>>;

@@ -1,5 +1,7 @@
 //! What another configuration would have said of recorded calls.
 
+use std::sync::Arc;
+
 use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -22,10 +24,18 @@ pub(super) async fn simulate(
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", "another candidate is tried at the moment")
             .with_hint("try again when it has been answered")
     };
-    let _turn = app.simulations.try_acquire().map_err(|_| busy())?;
-    let simulated = app.gate.simulate(wish).await.map_err(|error| match error {
-        SimulateError::NotSo { why } => Problem::bad_request(why),
-        SimulateError::Gate(error) => error.into(),
-    })?;
+    let turn = Arc::clone(&app.simulations).try_acquire_owned().map_err(|_| busy())?;
+    // In a task of its own: the turn is over when the work is, and not when whoever asked hangs up.
+    let work = tokio::spawn(async move {
+        let _turn = turn;
+        app.gate.simulate(wish).await
+    });
+    let simulated =
+        work.await.map_err(|_| Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.map_err(|error| {
+            match error {
+                SimulateError::NotSo { why } => Problem::bad_request(why),
+                SimulateError::Gate(error) => error.into(),
+            }
+        })?;
     Ok(body::json(StatusCode::OK, &simulated))
 }

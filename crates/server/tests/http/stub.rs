@@ -109,6 +109,10 @@ impl Gate for Stub {
         Duration::from_secs(45)
     }
 
+    fn is_suspended(&self) -> bool {
+        false
+    }
+
     fn operator<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<Option<Person>, GateError>> {
         let person = |name: &str, role| Person { name: OperatorName::parse(name).unwrap(), role };
         let removed = self.removed.load(Ordering::SeqCst);

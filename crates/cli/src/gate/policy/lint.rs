@@ -7,7 +7,7 @@ use contract::show_hidden;
 use policy::{Finding, FindingKind};
 use serde_json::json;
 
-use super::{CODE_FOUND, counted, usable};
+use super::{CODE_FOUND, usable};
 use crate::config::{self, KnownTools, Meaning};
 use crate::gate::open::Gate;
 use crate::talk;
@@ -31,7 +31,7 @@ pub(super) fn lint(arguments: &LintArguments, gate: &Gate) -> i32 {
     } else {
         found.iter().for_each(print);
         let rules = loaded.meaning.settings.rules.len() + loaded.meaning.settings.cedar.len();
-        talk::data(&format!("{} in {}", counted(found.len(), "finding"), counted(rules, "rule")));
+        talk::data(&format!("{} in {}", talk::counted(found.len(), "finding"), talk::counted(rules, "rule")));
     }
     if found.is_empty() { 0 } else { CODE_FOUND }
 }

@@ -113,8 +113,3 @@ fn bad(error: &anyhow::Error, json: bool) -> i32 {
     }
     CODE_BAD
 }
-
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}

@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
 
+use crate::amount;
+
 /// What is taken for a moment.
 pub(crate) const FORMS: &str = "a moment is `2026-11-01`, `2026-11-01 09:30:00` or `2026-11-01T09:30:00Z`, in UTC, or `7d`, `12h` or `30m` ago";
 
@@ -11,17 +13,8 @@ pub(super) fn moment(text: &str, now: i64) -> Option<i64> {
 }
 
 fn ago(text: &str, now: i64) -> Option<i64> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let unit: i64 = match unit {
-        "d" => 86_400_000,
-        "h" => 3_600_000,
-        "m" => 60_000,
-        _ => return None,
-    };
-    if number.is_empty() || !number.chars().all(|c| c.is_ascii_digit()) {
-        return None;
-    }
-    now.checked_sub(number.parse::<i64>().ok()?.checked_mul(unit)?)
+    let long = amount::lasting(text)?;
+    now.checked_sub(i64::try_from(long.as_millis()).ok()?)
 }
 
 fn written(text: &str) -> Option<i64> {

@@ -36,7 +36,11 @@ fn lines(simulated: &Simulated, names: &Names) -> Vec<String> {
         (None, Some(until)) => format!(" until {}", time(until)),
         (Some(since), Some(until)) => format!(" from {} to {}", time(since), time(until)),
     };
-    lines.push(format!("{}{span} under `{}`", counted(found.decided, "recorded call"), names.candidate));
+    lines.push(format!(
+        "{}{span} under `{}`",
+        talk::counted(found.decided, "recorded call"),
+        names.candidate
+    ));
     let star = if found.loosened > 0 { "★ " } else { "" };
     lines.push(format!(
         "  {star}{} looser, {} stricter, {} unchanged",
@@ -69,7 +73,7 @@ fn lines(simulated: &Simulated, names: &Names) -> Vec<String> {
 fn flipped(group: &Flipped, lines: &mut Vec<String>) {
     let star = if group.loosens { "★ " } else { "  " };
     let (from, to) = (shown(group.today.says), shown(group.candidate.says));
-    let calls = counted(group.calls.count, "call");
+    let calls = talk::counted(group.calls.count, "call");
     lines.push(format!("{star}{from} → {to}  `{}`  {calls}", group.tool));
     said("today", &group.today, lines);
     said("candidate", &group.candidate, lines);
@@ -80,7 +84,7 @@ fn drifted(simulated: &Simulated, lines: &mut Vec<String>) {
     let found = &simulated.found;
     for Drifted { tool, then, today, calls } in found.drift_groups.iter().take(MOST_SHOWN) {
         let (then, now) = (then.as_str(), shown(today.says));
-        lines.push(format!("  drift: {then} → {now}  `{tool}`  {}", counted(calls.count, "call")));
+        lines.push(format!("  drift: {then} → {now}  `{tool}`  {}", talk::counted(calls.count, "call")));
         said("today", today, lines);
         which(calls, lines);
         lines.push(String::new());
@@ -98,14 +102,18 @@ fn notes(simulated: &Simulated, names: &Names, lines: &mut Vec<String>) {
     let mut left = |what: &str, calls: &Left| {
         if calls.count > 0 {
             let examples = listed(calls.examples.iter().map(|id| id.chars().take(8).collect()), calls.count);
-            labelled("undecided", &format!("{} {what}: {examples}", counted(calls.count, "call")), lines);
+            labelled(
+                "undecided",
+                &format!("{} {what}: {examples}", talk::counted(calls.count, "call")),
+                lines,
+            );
         }
     };
     left("whose arguments are erased", &undecided.erased);
     left("whose arguments were too long to be kept", &undecided.not_kept);
     left("not as they were recorded", &undecided.altered);
     if found.rules_failed > 0 {
-        let calls = counted(found.rules_failed, "call");
+        let calls = talk::counted(found.rules_failed, "call");
         labelled(
             "failed",
             &format!("{calls} denied because a rule of the candidate cannot be evaluated"),
@@ -114,7 +122,7 @@ fn notes(simulated: &Simulated, names: &Names, lines: &mut Vec<String>) {
     }
     if found.drift > 0 {
         let more = if names.drift { "" } else { "; --drift shows which" };
-        let calls = counted(found.drift, "call");
+        let calls = talk::counted(found.drift, "call");
         labelled(
             "drift",
             &format!("{calls} recorded otherwise than the policy in force says now{more}"),
@@ -159,10 +167,6 @@ fn listed(ids: impl Iterator<Item = String>, count: u64) -> String {
     let ids: Vec<String> = ids.map(|id| contract::show_hidden(&id)).collect();
     let more = if (ids.len() as u64) < count { " …" } else { "" };
     format!("{}{more}", ids.join(" "))
-}
-
-fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A label and what belongs to it, in lines that end between words where they can.

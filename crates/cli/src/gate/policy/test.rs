@@ -12,7 +12,7 @@ use policy::{Admitted, Facts, Policy, Ruling, Settings, Verdict, decide, unspent
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{CODE_FOUND, bad, counted, usable};
+use super::{CODE_FOUND, bad, usable};
 use crate::config::{self, KnownTools, Meaning, facts_of};
 use crate::gate::open::Gate;
 use crate::talk;
@@ -98,7 +98,7 @@ pub(super) fn test(arguments: &TestArguments, gate: &Gate) -> i32 {
     if *json {
         talk::json(&json!({ "examples": examples, "passed": passed, "failed": failed, "tests": outcomes }));
     } else {
-        talk::data(&format!("{} of rules hold", counted(examples, "example")));
+        talk::data(&format!("{} of rules hold", talk::counted(examples, "example")));
         outcomes.iter().for_each(print);
         talk::data(&format!("{passed} passed, {failed} failed"));
     }
