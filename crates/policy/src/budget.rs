@@ -7,6 +7,7 @@
 //! - A call takes the most that it can cost; what it did cost is counted when it has ended.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use contract::{AgentName, Amount, EgressClass, Measure, OfTask, Pot, Profile, Tally, TaskName};
 use serde::Serialize;
@@ -108,6 +109,8 @@ pub(crate) enum Source {
     /// The rule at this place among those about the tool.
     Rule(usize),
     Budget,
+    /// No budget: what rules are shown.
+    Shown,
 }
 
 /// What a call that may run counts for, and against what. A part of its grant.
@@ -256,7 +259,7 @@ impl ApprovalRule {
 }
 
 /// The most that a call can cost, if its tool has a price.
-pub(crate) fn quote(call: &Admitted, settings: &Settings) -> Option<Amount> {
+pub fn quote(call: &Admitted, settings: &Settings) -> Option<Amount> {
     let price = settings.prices.of(&call.tool.name)?;
     let limits = limits_for(&call.tool.name, call.tool.limits, &settings.resources);
     let Facets { egress, profile, .. } = &call.facets;
@@ -295,6 +298,25 @@ pub(crate) fn accounts_of<'a>(
     }
     accounts
 }
+
+/// What an agent has spent, for rules to see: no call takes anything of it, and nothing is beyond it.
+pub(crate) fn spend_of(agent: &AgentName, now: i64) -> impl Iterator<Item = Account> {
+    let of = move |tools: &ToolGlob, period| Budget {
+        tools: tools.clone(),
+        agent: None,
+        task: None,
+        per: Per::Agent,
+        limit: BudgetLimit::Amount(Amount::MOST),
+        period,
+        over: Over::Deny,
+        place: String::new(),
+    };
+    let periods = [Period::Daily, Period::Weekly, Period::Monthly].into_iter();
+    let budgets = periods.filter_map(move |period| Some(of(EVERY_TOOL.as_ref()?, period)));
+    budgets.map(move |budget| Account { source: Source::Shown, ..budget.account(agent, None, now) })
+}
+
+static EVERY_TOOL: LazyLock<Option<ToolGlob>> = LazyLock::new(|| ToolGlob::parse("*").ok());
 
 /// Every budget there is, for people to look at; those of tasks for the tasks that are named.
 pub fn budgets_of(settings: &Settings, tasks: &[(AgentName, Option<TaskName>)], now: i64) -> Vec<Account> {

@@ -1,12 +1,12 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Profile, Reason, SafetyClass, Tally, Target,
-    TrustLabel,
+    Action, Amount, ApprovalId, Autonomy, Category, Code, EgressClass, Measure, Profile, Reason, SafetyClass,
+    Tally, Target, TrustLabel,
 };
 
-use crate::budget::{Account, accounts_of};
-use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Shown};
+use crate::budget::{Account, accounts_of, quote, spend_of};
+use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Circumstances, Shown};
 use crate::facts::{Admitted, Command, Consent, Facets, Facts};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
@@ -25,13 +25,17 @@ use crate::verdict::{Question, Ruling, Step, Verdict};
 pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     let settings = policy.settings();
     let (rules, known) = (policy.rules_about(&call.tool.name), known_of(call, facts));
-    let books = Books::of(accounts_of(call, settings, &rules, &known, facts.now), &facts.tallies);
+    let cedar = policy.cedar_about(&call.tool.name, &call.facets.action);
+    let mut accounts = accounts_of(call, settings, &rules, &known, facts.now);
+    accounts.extend(shown_accounts(call, &cedar, facts.now));
+    let books = Books::of(accounts, &facts.tallies);
     let mut hearing = Hearing {
         call,
         facts,
         policy,
         settings,
         rules,
+        cedar,
         known,
         books,
         trace: Vec::new(),
@@ -47,15 +51,33 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
     Ruling { verdict, trace: hearing.trace }
 }
 
-/// The budgets that a call counts against, in the order in which a decision wants to hear what was spent of them.
+/// The budgets that a call counts against and what rules are shown, in the order in which a decision wants to hear what was spent of them.
 pub fn accounts(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Account> {
     let (rules, known) = (policy.rules_about(&call.tool.name), known_of(call, facts));
-    accounts_of(call, policy.settings(), &rules, &known, facts.now)
+    let cedar = policy.cedar_about(&call.tool.name, &call.facets.action);
+    let mut accounts = accounts_of(call, policy.settings(), &rules, &known, facts.now);
+    accounts.extend(shown_accounts(call, &cedar, facts.now));
+    accounts
+}
+
+/// What rules want to see of what was spent, if one does.
+fn shown_accounts(call: &Admitted, cedar: &[&CedarRule], now: i64) -> impl Iterator<Item = Account> {
+    let wanted = cedar.iter().any(|rule| rule.reads_spend());
+    wanted.then(|| spend_of(&call.agent, now)).into_iter().flatten()
 }
 
 /// What a decision is told of its budgets when nothing was spent yet.
 pub fn unspent(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Tally> {
-    vec![Tally::default(); accounts(call, facts, policy).len()]
+    after_spending(Amount::ZERO, call, facts, policy)
+}
+
+/// The same after calls that have cost so much, and that were the only ones.
+pub fn after_spending(cost: Amount, call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<Tally> {
+    let tally = |account: &Account| match account.pot.measure {
+        Measure::Cost => Tally { spent: cost.millionths(), ..Tally::default() },
+        Measure::Calls | Measure::Argument(_) => Tally::default(),
+    };
+    accounts(call, facts, policy).iter().map(tally).collect()
 }
 
 fn known_of<'a>(call: &'a Admitted, facts: &'a Facts) -> Known<'a> {
@@ -66,15 +88,15 @@ fn known_of<'a>(call: &'a Admitted, facts: &'a Facts) -> Known<'a> {
 /// Where a rule in Cedar is found.
 const CEDAR_HINT: &str = "whoever runs this gate can change that: the rule that is named stands under `policy` in toolgate.yaml, or in a file named there";
 
-/// What one rule in Cedar says about a call of such an agent, at this moment.
+/// What one rule in Cedar says about a call of such an agent.
 pub fn cedar_says(
     rule: &CedarRule,
     call: &Admitted,
     agent: &Agent,
-    now: i64,
+    circumstances: &Circumstances,
     types: &ArgumentTypes,
 ) -> CedarSays {
-    match Shown::of(call, agent, now, types) {
+    match Shown::of(call, agent, circumstances, types) {
         Ok(shown) => shown.to(rule),
         Err(why) => CedarSays::Fails(why),
     }
@@ -87,6 +109,8 @@ pub(crate) struct Hearing<'a> {
     pub(crate) settings: &'a Settings,
     /// Those about the tool.
     rules: Vec<&'a ApprovalRule>,
+    /// Those in Cedar that can be about the call.
+    cedar: Vec<&'a CedarRule>,
     known: Known<'a>,
     pub(crate) books: Books,
     trace: Vec<Step>,
@@ -422,12 +446,13 @@ impl<'a> Hearing<'a> {
     ///
     /// INVARIANT(cedar-restricts): it can deny and ask, and nothing that it says is an allow.
     fn hear_cedar(&mut self, agent: &Agent) -> Result<(), Reason> {
-        let (call, policy) = (self.call, self.policy);
-        let rules = policy.cedar_about(&call.tool.name, &call.facets.action);
+        let (call, rules) = (self.call, std::mem::take(&mut self.cedar));
         if rules.is_empty() {
             return Ok(());
         }
-        let shown = Shown::of(call, agent, self.facts.now, &self.settings.argument_types);
+        let cost = quote(call, self.settings).unwrap_or(Amount::ZERO);
+        let circumstances = Circumstances { now: self.facts.now, cost, spend: self.books.spend() };
+        let shown = Shown::of(call, agent, &circumstances, &self.settings.argument_types);
         let mut matching = 0_usize;
         for rule in &rules {
             let says = match &shown {

@@ -39,13 +39,13 @@ mod standing;
 mod verdict;
 mod wildcard;
 
-pub use budget::{Account, Against, Budget, BudgetLimit, Charge, Over, Per, RuleBudget, budgets_of};
+pub use budget::{Account, Against, Budget, BudgetLimit, Charge, Over, Per, RuleBudget, budgets_of, quote};
 pub use cedar::{
     ArgumentTypes, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, CedarSchema, CedarTool,
-    Checked, Kind, Member, Named, Reads,
+    Checked, Circumstances, Kind, Member, Named, Reads, Spend,
 };
 pub use contract::{Amount, AmountError};
-pub use decide::{accounts, cedar_says, decide, layer_before, unspent};
+pub use decide::{accounts, after_spending, cedar_says, decide, layer_before, unspent};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,

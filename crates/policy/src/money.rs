@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use contract::{Action, Amount, Measure, Reason, Tally};
 
 use crate::budget::{Account, Against, Charge, Over, Source, quote};
+use crate::cedar::Spend;
 use crate::decide::Hearing;
 use crate::level::Constraints;
 use crate::origins::{Dimension, Setting};
@@ -34,6 +35,18 @@ impl Books {
     pub(crate) fn of(accounts: Vec<Account>, tallies: &[Tally]) -> Books {
         let told = tallies.iter().copied().map(Some).chain(std::iter::repeat(None));
         Books(accounts.into_iter().zip(told).map(|(account, tally)| Entry { account, tally }).collect())
+    }
+
+    /// What the agent has spent, if rules were to be shown that and somebody has said.
+    pub(crate) fn spend(&self) -> Option<Spend> {
+        let mut shown = self.0.iter().filter(|entry| entry.account.source == Source::Shown);
+        let mut next = || Some(Amount::of_millionths(shown.next()?.tally?.taken()));
+        Some(Spend { day: next()?, week: next()?, month: next()? })
+    }
+
+    /// Those that a call counts against.
+    fn counting(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(|entry| entry.account.source != Source::Shown)
     }
 
     /// Whether a rule, by its position, counts the call and has enough left for it.
@@ -154,16 +167,16 @@ impl Hearing<'_> {
     /// What the call counts for, if it has a price or a budget is about it.
     pub(crate) fn charge(&self) -> Option<Charge> {
         let quoted = quote(self.call, self.settings);
-        if quoted.is_none() && self.books.0.is_empty() {
+        if quoted.is_none() && self.books.counting().next().is_none() {
             return None;
         }
         let mut arguments = BTreeMap::new();
-        for Entry { account, .. } in &self.books.0 {
+        for Entry { account, .. } in self.books.counting() {
             if let Measure::Argument(path) = &account.pot.measure {
                 arguments.insert(path.clone(), Amount::of_millionths(account.take));
             }
         }
-        let against = self.books.0.iter().map(|entry| Against {
+        let against = self.books.counting().map(|entry| Against {
             account: entry.account.clone(),
             // Whoever gets this far beyond a budget was asked, and allowed it.
             most: (!entry.is_exceeded()).then(|| entry.account.limit.most()),

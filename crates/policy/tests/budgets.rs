@@ -10,9 +10,9 @@ use contract::{
 };
 use policy::{
     Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit,
-    Conditions, Consent, Facets, Facts, GrantLimits, Over, Per, Period, Policy, Price, PriceSettings,
-    RuleBudget, RuleEffect, Ruling, Settings, Standing, ToolFacts, ToolGlob, ToolPrice, Verdict,
-    WorkspaceAccess, accounts, decide,
+    CedarRule, Conditions, Consent, Facets, Facts, GrantLimits, Over, Per, Period, Policy, Price,
+    PriceSettings, RuleBudget, RuleEffect, Ruling, Settings, Standing, ToolFacts, ToolGlob, ToolPrice,
+    Verdict, WorkspaceAccess, accounts, decide,
 };
 use serde_json::{Value, json};
 
@@ -353,4 +353,32 @@ fn without_prices_and_budgets_nothing_is_counted() {
         panic!("it is allowed")
     };
     assert_eq!(grant.charge(), None);
+}
+
+#[test]
+fn rules_see_what_a_call_can_cost_and_what_its_agent_has_spent() {
+    let text = r#"forbid (principal, action, resource) when {
+        context.cost.greaterThan(decimal("0.2")) && context.spend.week.greaterThan(decimal("10.0")) };"#;
+    let cedar = CedarRule::read(text, |line| format!("toolgate.yaml:{line}")).unwrap();
+    let settings = Settings { cedar, ..with(Vec::new()) };
+    let after = |week| [(0, 0), week, (99_000_000, 0)];
+    for (week, expected) in
+        [((10_000_000, 0), "allow"), ((10_000_001, 0), "deny"), ((9_000_000, 2_000_000), "deny")]
+    {
+        assert_eq!(verdict(&settings, &after(week)), expected, "{week:?}");
+    }
+    assert_eq!(verdict(&settings, &[]), "deny", "nobody has said what was spent");
+    let Verdict::Allow(grant) = decided(&free(), &facts(&after((0, 0))), &settings).verdict else {
+        panic!("it is allowed");
+    };
+    assert_eq!(grant.charge().unwrap().against, [], "what is shown is no budget");
+
+    // Budgets are told first.
+    let both = Settings { budgets: vec![budget(BudgetLimit::Calls(5), Over::Deny)], ..settings };
+    assert_eq!(verdict(&both, &[(4, 0), (0, 0), (0, 0), (0, 0)]), "allow");
+    assert_eq!(verdict(&both, &[(5, 0), (0, 0), (0, 0), (0, 0)]), "deny");
+    assert_eq!(verdict(&both, &[(4, 0), (0, 0), (11_000_000, 0), (0, 0)]), "deny");
+    // Where no rule asks, nobody has to say.
+    let silent = Settings { cedar: Vec::new(), ..both };
+    assert_eq!(accounts(&free(), &facts(&[]), &Policy::of(silent).unwrap()).len(), 1);
 }

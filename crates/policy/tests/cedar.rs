@@ -14,8 +14,8 @@ use contract::{
     Target, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, ArgumentTypes, CedarRule, CedarSays, Command, Facets, Facts, GrantLimits, Named, Policy,
-    Reads, Ruling, Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
+    Admitted, Agent, ArgumentTypes, CedarRule, CedarSays, Circumstances, Command, Facets, Facts, GrantLimits,
+    Named, Policy, Reads, Ruling, Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -99,7 +99,7 @@ fn denied(text: &str, call: &Admitted) -> (Code, String) {
 }
 
 fn says(text: &str, call: &Admitted) -> CedarSays {
-    cedar_says(&rules(text)[0], call, &Agent::default(), 0, &ArgumentTypes::default())
+    cedar_says(&rules(text)[0], call, &Agent::default(), &Circumstances::default(), &ArgumentTypes::default())
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn rules_see_the_agent_the_action_the_tool_and_the_moment() {
     let elevated = Agent { level: Level::Elevated, ..Agent::default() };
     let text = "forbid (principal, action, resource) when { principal.level == \"elevated\" };";
     assert_eq!(
-        cedar_says(&rules(text)[0], &seen, &elevated, 0, &ArgumentTypes::default()),
+        cedar_says(&rules(text)[0], &seen, &elevated, &Circumstances::default(), &ArgumentTypes::default()),
         CedarSays::Matches
     );
 }
@@ -328,7 +328,7 @@ proptest! {
         let mut expected = Vec::new();
         let agent = Agent { autonomy: Autonomy::Full, ..Agent::default() };
         for (rule, (.., asks)) in rules(&text).iter().zip(&scopes) {
-            match cedar_says(rule, &call, &agent, 0, &ArgumentTypes::default()) {
+            match cedar_says(rule, &call, &agent, &Circumstances::default(), &ArgumentTypes::default()) {
                 CedarSays::Nothing => {}
                 CedarSays::Matches if *asks => expected.push(("ask", rule.place.clone())),
                 CedarSays::Matches | CedarSays::Fails(_) => {

@@ -28,6 +28,8 @@ pub enum PolicyEvent {
     InForce,
     /// It was to, and could not.
     Rejected,
+    /// Somebody had recorded calls decided by it. Whoever chooses the rules learns what is in the calls.
+    Tried,
 }
 
 /// A call of which a shadow would have made something else, or failed over.
@@ -51,6 +53,7 @@ impl Store {
         let kind = match event {
             PolicyEvent::InForce => "policy.in_force",
             PolicyEvent::Rejected => "policy.rejected",
+            PolicyEvent::Tried => "policy.tried",
         };
         let mut write = self.write().await?;
         let seq = write.append(now, kind, body).await?;

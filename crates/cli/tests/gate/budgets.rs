@@ -75,3 +75,35 @@ fn a_rule_with_a_budget_frees_calls_until_it_is_spent_and_asks_then() {
     place.call("shell", TOUCH);
     assert_eq!(told(&only(&place)), ["1", "2", "0", "0"]);
 }
+
+#[test]
+fn a_rule_in_cedar_sees_what_was_spent_and_its_examples_say_it() {
+    let Some(place) = Place::new() else { return };
+    let rule = r#"prices: { currency: USD, tools: { fs.read: { call: 0.01 } } }
+policy:
+  rules:
+    - id: enough-for-today
+      cedar: |
+        forbid (principal, action, resource)
+        when { context.cost.greaterThan(decimal("0.0")) && context.spend.day.greaterThanOrEqual(decimal("0.02")) };
+      examples:
+        - { tool: fs.read, arguments: { path: a }, spent: SPENT, expect: forbid }
+        - { tool: fs.read, arguments: { path: a }, expect: nothing }
+        - { tool: fs.list, arguments: { path: a }, spent: 1, expect: nothing }
+"#;
+    configure(&place, &rule.replace("SPENT", "0.01"));
+    let wrong = place.toolgate(&["config", "check"]);
+    assert!(wrong.stderr.contains("expects `forbid`, and the rule says `nothing`"), "{wrong:?}");
+    configure(&place, &rule.replace("SPENT", "0.02"));
+    assert_eq!([(); 3].map(|()| place.call("fs.read", READ).0), [Some(0), Some(0), Some(3)]);
+    let explained = place.toolgate(&["explain", "fs.read", READ]);
+    assert!(explained.stdout.contains("`enough-for-today`"), "{explained:?}");
+    assert_eq!(place.call("fs.list", r#"{"path":"."}"#).0, Some(0));
+
+    let tests = place.home().join("tests.yaml");
+    let read = "tool: fs.read, arguments: { path: a }";
+    fs::write(&tests, format!("- {{ {read}, spent: 0.02, expect: deny }}\n- {{ {read}, expect: allow }}\n"))
+        .expect("tests can be written");
+    let tested = place.toolgate(&["policy", "test", tests.to_str().expect("a path is text")]);
+    assert_eq!(tested.code, Some(0), "{tested:?}");
+}

@@ -72,6 +72,8 @@ fn every_example_of_the_page_about_the_http_api_does_what_it_shows() {
             assert!(fits(output.trim_end(), shown), "\n$ {typed}\nshows\n{output}\nand not\n{shown}");
         }
     }
+    let ledger = place.toolgate(&["ledger", "export"]).stdout;
+    assert!(ledger.contains("policy.tried"), "whoever tries a configuration on calls is on record");
 }
 
 #[test]

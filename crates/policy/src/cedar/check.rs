@@ -12,7 +12,7 @@ use contract::Host;
 use miette::Diagnostic;
 use serde_json::{Value, json};
 
-use super::names::Reads;
+use super::names::{Reads, reads_context};
 use super::read::{CedarProblem, CedarRule, problem_at};
 use super::schema::{CedarTool, Variant, for_editors, together};
 use super::types::{Kind, UNSHOWN};
@@ -335,12 +335,6 @@ fn is_context(tree: Option<&Value>) -> bool {
 fn asks_for(tree: &Value, name: &str) -> bool {
     any_node(tree, &|key, value| {
         key == "has" && is_context(value.get("left")) && value.get("attr") == Some(&json!(name))
-    })
-}
-
-fn reads_context(tree: &Value, name: &str) -> bool {
-    any_node(tree, &|key, value| {
-        matches!(key, "." | "has") && is_context(value.get("left")) && value.get("attr") == Some(&json!(name))
     })
 }
 

@@ -14,12 +14,15 @@ mod names;
 mod read;
 mod schema;
 mod sight;
+mod spend;
 mod types;
 
 pub use check::{CedarChecks, CedarSchema, Checked};
 pub use names::{Named, Reads};
 pub use read::{CedarEffect, CedarProblem, CedarRule};
 pub use schema::CedarTool;
+pub use sight::Circumstances;
+pub use spend::Spend;
 pub use types::{ArgumentTypes, Kind, Member};
 
 pub(crate) use index::CedarIndex;

@@ -9,7 +9,7 @@ use serde_json::Value;
 const ATTRIBUTES: [(&str, &[&str]); 3] = [
     ("principal", &["level", "autonomy", "role", "seniority"]),
     ("resource", &["category", "safety", "egress", "trust"]),
-    ("context", &["arguments", "task", "hosts", "commands", "hour", "weekday"]),
+    ("context", &["arguments", "task", "hosts", "commands", "hour", "weekday", "cost", "spend"]),
 ];
 
 const TYPES: [&str; 3] = ["Agent", "Action", "Tool"];
@@ -133,6 +133,18 @@ fn collect_reads(tree: &Value, names: &mut BTreeSet<String>) -> bool {
         }),
         Value::Array(items) => items.iter().all(|item| collect_reads(item, names)),
         _ => true,
+    }
+}
+
+/// Whether a rule asks for something of the context by its name, from the tree of its text.
+pub(super) fn reads_context(tree: &Value, wanted: &str) -> bool {
+    match tree {
+        Value::Object(members) => members.iter().any(|(key, value)| match access(key, value) {
+            Some((left, name)) if variable(left) == Some("context") => name == wanted,
+            _ => reads_context(value, wanted),
+        }),
+        Value::Array(items) => items.iter().any(|item| reads_context(item, wanted)),
+        _ => false,
     }
 }
 

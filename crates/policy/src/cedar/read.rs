@@ -9,7 +9,7 @@ use miette::Diagnostic;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::names::{Named, Reads, check, entities_of, reads_of};
+use super::names::{Named, Reads, check, entities_of, reads_context, reads_of};
 
 /// More people than any house has for one call.
 const MOST_PEOPLE: usize = 20;
@@ -39,6 +39,8 @@ pub struct CedarRule {
     scope: PolicySet,
     #[serde(skip)]
     reads: Reads,
+    #[serde(skip)]
+    reads_spend: bool,
 }
 
 /// What a rule in Cedar says about a call that it is about.
@@ -118,6 +120,7 @@ impl CedarRule {
             set,
             scope,
             reads: reads_of(&tree),
+            reads_spend: reads_context(&tree, "spend"),
         })
     }
 
@@ -203,6 +206,11 @@ impl CedarRule {
     /// The arguments that it reads.
     pub fn reads(&self) -> &Reads {
         &self.reads
+    }
+
+    /// Whether it asks what was spent.
+    pub(crate) fn reads_spend(&self) -> bool {
+        self.reads_spend
     }
 
     /// The tree of its text.

@@ -17,13 +17,15 @@ pub(super) const PRINCIPAL: [&str; 4] = ["level", "autonomy", "role", "seniority
 pub(super) const RESOURCE: [&str; 4] = ["category", "safety", "egress", "trust"];
 
 /// What rules see of a call besides its arguments, and whether it is there for every call. What is added here is to be shown
-/// in `sight`, too: spending, say, once it is measured.
-const CONTEXT: [(&str, Shape, bool); 5] = [
+/// in `sight`, too.
+const CONTEXT: [(&str, Shape, bool); 7] = [
     ("hour", Shape::Long, true),
     ("weekday", Shape::String, true),
     ("task", Shape::String, false),
     ("hosts", Shape::Strings, false),
     ("commands", Shape::Strings, false),
+    ("cost", Shape::Decimal, true),
+    ("spend", Shape::Decimals(&["day", "week", "month"]), true),
 ];
 
 #[derive(Clone, Copy)]
@@ -31,6 +33,9 @@ enum Shape {
     Long,
     String,
     Strings,
+    Decimal,
+    /// A record of them.
+    Decimals(&'static [&'static str]),
 }
 
 /// One tool, as far as rules see it.
@@ -79,6 +84,12 @@ impl Variant<'_> {
                 Shape::Long => Kind::Long,
                 Shape::String => Kind::String,
                 Shape::Strings => Kind::Set(Box::new(Kind::String)),
+                Shape::Decimal => Kind::Decimal,
+                Shape::Decimals(names) => {
+                    let member =
+                        |name: &&str| ((*name).to_owned(), Member { kind: Kind::Decimal, required: true });
+                    Kind::Record(names.iter().map(member).collect())
+                }
             };
             (name.to_owned(), Member { kind, required: required || self.presumed.contains(&name) })
         }));

@@ -8,11 +8,12 @@ use cedar_policy::{
     AuthorizationError, Authorizer, Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request,
     RestrictedExpression,
 };
-use contract::{EgressClass, Profile, RoleName};
+use contract::{Amount, EgressClass, Profile, RoleName};
 
 use super::CedarSays;
 use super::carry::{Carried, arguments};
 use super::read::CedarRule;
+use super::spend::{Spend, shown};
 use super::types::ArgumentTypes;
 use crate::facts::Admitted;
 use crate::role::Seniority;
@@ -20,6 +21,17 @@ use crate::settings::Agent;
 
 const MILLISECONDS_OF_HOUR: i64 = 3_600_000;
 const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// What is true while a call is decided, as far as rules see it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Circumstances {
+    /// The time, in milliseconds since 1970.
+    pub now: i64,
+    /// The most that the call can cost.
+    pub cost: Amount,
+    /// What its agent has spent; nothing if nobody has said.
+    pub spend: Option<Spend>,
+}
 
 /// A call as rules see it.
 pub(crate) struct Shown {
@@ -34,7 +46,7 @@ impl Shown {
     pub(crate) fn of(
         call: &Admitted,
         agent: &Agent,
-        now: i64,
+        circumstances: &Circumstances,
         arguments_of: &ArgumentTypes,
     ) -> Result<Shown, String> {
         let types = TYPES.as_ref().map_err(Clone::clone)?;
@@ -66,7 +78,7 @@ impl Shown {
         ];
         let entities = Entities::from_entities(described, None).map_err(|error| error.to_string())?;
         let Carried { values, left_out } = arguments(&call.values, arguments_of.get(&call.tool.name));
-        let context = context(call, values, now)?;
+        let context = context(call, values, circumstances)?;
         let request =
             Request::new(principal, action, resource, context, None).map_err(|error| error.to_string())?;
         Ok(Shown { request, entities, left_out })
@@ -107,8 +119,9 @@ fn described(uid: EntityUid, attributes: &[(&str, &str)]) -> Result<Entity, Stri
 fn context(
     call: &Admitted,
     arguments: Vec<(String, RestrictedExpression)>,
-    now: i64,
+    circumstances: &Circumstances,
 ) -> Result<Context, String> {
+    let Circumstances { now, cost, spend } = circumstances;
     let arguments = RestrictedExpression::new_record(arguments).map_err(|error| error.to_string())?;
     let hour = now.div_euclid(MILLISECONDS_OF_HOUR);
     // The first day of 1970 was a Thursday.
@@ -117,7 +130,11 @@ fn context(
         ("arguments".to_owned(), arguments),
         ("hour".to_owned(), RestrictedExpression::new_long(hour.rem_euclid(24))),
         ("weekday".to_owned(), text(WEEKDAYS.get(day).copied().unwrap_or_default())),
+        ("cost".to_owned(), shown(*cost)),
     ];
+    if let Some(spend) = spend {
+        pairs.push(("spend".to_owned(), spend.shown()?));
+    }
     pairs.extend(call.task.as_ref().map(|task| ("task".to_owned(), text(task.as_str()))));
     pairs.extend(hosts(call).map(|hosts| ("hosts".to_owned(), hosts)));
     pairs.extend(commands(call).map(|commands| ("commands".to_owned(), commands)));

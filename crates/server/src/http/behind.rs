@@ -3,14 +3,16 @@
 use std::error::Error;
 use std::time::Duration;
 
-use contract::{AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, show_hidden};
+use contract::{
+    AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, OperatorName, show_hidden,
+};
 use engine::{
     AT_ONCE, AnswerRefused, Audience, Batch, Credential, Engine, Folded, Past, PastError, Reach,
     ReconcileRefused, Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::{
-    AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, ProofError, Receipt,
+    AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent, ProofError, Receipt,
     ReconcileError, RevokeError, Span, StoreError,
 };
 use tokio_util::sync::CancellationToken;
@@ -180,10 +182,18 @@ impl Gate for Engine {
         })
     }
 
-    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>> {
+    fn simulate<'a>(
+        &'a self,
+        wish: Simulate,
+        by: &'a OperatorName,
+    ) -> Pending<'a, Result<Value, SimulateError>> {
         Box::pin(async move {
             let not_so = |why: String| SimulateError::NotSo { why };
             let Simulate { policy, since, until, agent, tool, limit } = wish;
+            let about = json!({
+                "by": by, "via": "http", "text": Digest::of(policy.as_bytes()),
+                "since": since, "until": until, "agent": agent, "tool": tool,
+            });
             // Beside the calls: a long configuration takes a while to be understood.
             let engine = self.clone();
             let candidate = tokio::task::spawn_blocking(move || engine.read_candidate(&policy)).await;
@@ -195,6 +205,11 @@ impl Gate for Engine {
                 most_calls: Some(MOST_SIMULATED),
                 longest: Some(LONGEST_SIMULATION),
             };
+            // Rule by rule, a candidate tells what is in the arguments of others.
+            self.store()
+                .record_policy(PolicyEvent::Tried, about, Engine::now(self))
+                .await
+                .map_err(trouble)?;
             let simulated = Engine::simulate(self, candidate, &past, |_, _| ()).await;
             let simulated = simulated.map_err(|error| match error {
                 PastError::Settings(_) | PastError::Catalogue(_) => not_so(error.to_string()),

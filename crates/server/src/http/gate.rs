@@ -114,8 +114,12 @@ pub trait Gate: Send + Sync {
     /// What would be decided of a call, and why.
     fn explain<'a>(&'a self, request: &'a Request, to: Audience) -> Pending<'a, Result<Value, GateError>>;
 
-    /// What another configuration would have said of recorded calls.
-    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>>;
+    /// What another configuration would have said of recorded calls. The ledger has it that they looked.
+    fn simulate<'a>(
+        &'a self,
+        wish: Simulate,
+        by: &'a OperatorName,
+    ) -> Pending<'a, Result<Value, SimulateError>>;
 
     /// The ledger's newest checkpoint: a signed note.
     fn checkpoint(&self) -> Pending<'_, Result<String, GateError>>;

@@ -12,13 +12,15 @@ use super::caller::Caller;
 use super::gate::{Simulate, SimulateError};
 use super::problem::Problem;
 
-/// Decides recorded calls by a candidate. Runs nothing and records nothing; one at a time, since it takes every processor.
+/// Decides recorded calls by a candidate, and runs nothing; one at a time, since it takes every processor.
 pub(super) async fn simulate(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    caller.operator()?.check_more_than_looks()?;
+    let operator = caller.operator()?;
+    operator.check_more_than_looks()?;
+    let by = operator.person.name.clone();
     let wish: Simulate = body::read(request).await?;
     let busy = || {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", "another candidate is tried at the moment")
@@ -28,7 +30,7 @@ pub(super) async fn simulate(
     // In a task of its own: the turn is over when the work is, and not when whoever asked hangs up.
     let work = tokio::spawn(async move {
         let _turn = turn;
-        app.gate.simulate(wish).await
+        app.gate.simulate(wish, &by).await
     });
     let simulated =
         work.await.map_err(|_| Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR))?.map_err(|error| {

@@ -158,5 +158,5 @@ async fn whoever_only_looks_tries_no_policy() {
         let answer = server.ask(Wish::post("/v1/policy/simulate", body).bearer(OPERATOR)).await;
         assert_eq!((answer.status, answer.problem().as_str()), (422, "bad_request"), "{body}");
     }
-    assert_eq!(server.gate.asked(), ["simulate 2 bytes"]);
+    assert_eq!(server.gate.asked(), ["simulate 2 bytes for me"]);
 }

@@ -313,8 +313,12 @@ impl Gate for Stub {
         ready(Ok(json!({ "verdict": "allow", "tool": request.tool })))
     }
 
-    fn simulate(&self, wish: Simulate) -> Pending<'_, Result<Value, SimulateError>> {
-        self.note(format!("simulate {} bytes", wish.policy.len()));
+    fn simulate<'a>(
+        &'a self,
+        wish: Simulate,
+        by: &'a OperatorName,
+    ) -> Pending<'a, Result<Value, SimulateError>> {
+        self.note(format!("simulate {} bytes for {by}", wish.policy.len()));
         ready(Ok(json!({ "flips": 0 })))
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct RuleExampleFile {
     pub(crate) tool: Given<String>,
     /// With which arguments. Default: none.
     pub(crate) arguments: Given<Map<String, Value>>,
+    /// What the agent has spent already: today, this week and this month. Default: 0.
+    pub(crate) spent: Given<f64>,
     /// What the rule says. Must be given.
     pub(crate) expect: Given<ExpectWord>,
 }

@@ -4,10 +4,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use contract::{AgentName, CallId, Canonical, RoleName, nearest, show_hidden};
+use contract::{AgentName, Amount, CallId, Canonical, RoleName, nearest, show_hidden};
 use policy::{
-    Admitted, Agent, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, Checked, Named, Reads,
-    Settings, cedar_says,
+    Admitted, Agent, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, Checked, Circumstances,
+    Named, Reads, Settings, Spend, cedar_says, quote,
 };
 use serde_json::Value;
 use tools::Tool;
@@ -241,7 +241,17 @@ impl Reader {
                 return;
             }
         };
-        let says = match cedar_says(rule, &call, &agent, EXAMPLES_AT, &settings.argument_types) {
+        let spent = match example.value.spent.at() {
+            Some(_) => self.money(&example.value.spent),
+            None => Some(Amount::ZERO),
+        };
+        let Some(spent) = spent else { return };
+        let circumstances = Circumstances {
+            now: EXAMPLES_AT,
+            cost: quote(&call, settings).unwrap_or(Amount::ZERO),
+            spend: Some(Spend { day: spent, week: spent, month: spent }),
+        };
+        let says = match cedar_says(rule, &call, &agent, &circumstances, &settings.argument_types) {
             CedarSays::Nothing => Ok(Expect::Nothing),
             CedarSays::Matches if rule.effect == CedarEffect::Forbid => Ok(Expect::Forbid),
             CedarSays::Matches => Ok(Expect::Ask),

@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// An amount, if one was given that is one.
-    fn money(&mut self, given: &Given<f64>) -> Option<Amount> {
+    pub(super) fn money(&mut self, given: &Given<f64>) -> Option<Amount> {
         let at = given.at()?;
         Amount::parse(at.value).map_err(|error| self.refuse(at.place, error.to_string())).ok()
     }

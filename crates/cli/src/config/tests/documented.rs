@@ -118,6 +118,10 @@ const EXAMPLES: &[(&str, &str)] = &[
         "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{tool: fs.stat, arguments: {path: a}, expect: nothing}]}]}",
     ),
     (
+        "policy.rules[].examples[].spent",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource) when { context.spend.day.greaterThan(decimal(\"5.0\")) };', examples: [{tool: fs.read, arguments: {path: a}, spent: 7.5, expect: forbid}]}]}",
+    ),
+    (
         "policy.rules[].examples[].agent",
         "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{agent: {level: elevated}, tool: fs.delete, arguments: {path: a}, expect: forbid}]}]}",
     ),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use contract::{AgentName, CallId, Canonical, TaskName, show_hidden};
-use policy::{Admitted, Facts, Policy, Ruling, Settings, Verdict, decide, unspent};
+use contract::{AgentName, Amount, CallId, Canonical, TaskName, show_hidden};
+use policy::{Admitted, Facts, Policy, Ruling, Settings, Verdict, after_spending, decide};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -42,6 +42,8 @@ struct Test {
     task: Option<String>,
     /// When, such as `2026-01-31T18:30:00Z`.
     at: Option<String>,
+    /// What calls have cost before it.
+    spent: Option<f64>,
     expect: Expect,
     /// Why it is denied.
     code: Option<String>,
@@ -189,8 +191,9 @@ fn run(
         content: None,
         tallies: Vec::new(),
     };
-    // A test is about one call, made before any other.
-    let tallies = unspent(&call, &facts, policy);
+    // A test is about one call, made before any other unless it says what those have cost.
+    let spent = Amount::parse(test.spent.unwrap_or_default())?;
+    let tallies = after_spending(spent, &call, &facts, policy);
     Ok(decide(&call, &Facts { tallies, ..facts }, policy))
 }
 
