@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -103,6 +104,12 @@ impl Default for Actions {
 }
 
 impl Actions {
+    /// Ours alone, made once: every call asks for one of them.
+    pub fn built_in() -> &'static Actions {
+        static OURS: LazyLock<Actions> = LazyLock::new(Actions::default);
+        &OURS
+    }
+
     /// Adds one more.
     pub fn register(&mut self, text: &str) -> Result<(), ActionError> {
         let is_word =

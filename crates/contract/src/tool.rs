@@ -174,7 +174,7 @@ fn schema_of<T: JsonSchema>() -> Value {
 impl Contract {
     /// Checks a definition of our own, whose action is one that everybody has.
     pub fn internal(definition: Definition) -> Result<Contract, ContractError> {
-        Actions::default()
+        Actions::built_in()
             .parse(&definition.action)
             .map_err(|source| ContractError::Action { tool: definition.name.clone(), source })?;
         Contract::with_trust(definition, TrustLabel::Internal)

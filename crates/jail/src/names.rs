@@ -75,8 +75,7 @@ impl Names {
 
     /// Whether a pattern of this list matches the end of a path.
     pub(crate) fn matches(&self, list: List, path: &Path) -> bool {
-        let end = End::of(path);
-        self.list(list).iter().any(|pattern| pattern.matches_end(&end))
+        Pattern::any_matches(self.list(list), path)
     }
 
     /// The patterns that begin at the end of this path and go on beneath it.
@@ -168,6 +167,12 @@ impl Pattern {
     /// Whether the last components of `path` match.
     pub fn matches(&self, path: &Path) -> bool {
         self.matches_end(&End::of(path))
+    }
+
+    /// Whether those of one of these patterns do.
+    pub fn any_matches(patterns: &[Pattern], path: &Path) -> bool {
+        let end = End::of(path);
+        patterns.iter().any(|pattern| pattern.matches_end(&end))
     }
 
     fn matches_end(&self, end: &End) -> bool {

@@ -52,7 +52,7 @@ where
         let CommandTool { definition, profile, command, read } = self;
         refuse_understatement(&definition, profile)?;
         let tool = definition.name.clone();
-        let action = Actions::default()
+        let action = Actions::built_in()
             .parse(&definition.action)
             .map_err(|source| ContractError::Action { tool, source })?;
         Ok(Arc::new(Built { contract: Contract::internal(definition)?, action, profile, command, read }))

@@ -1,7 +1,9 @@
 //! Paths that agents name: relative to the workspace, plain, and not one of the guarded names.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clean::clean_text;
 use contract::Reason;
@@ -81,10 +83,15 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// The names that are guarded: those that always are, and those that an operator has added. One that is no pattern was
 /// refused with the configuration.
-pub(crate) fn names_of(settings: &FileSettings) -> Names {
+pub(crate) fn names_of(settings: &FileSettings) -> Cow<'static, Names> {
+    /// Read once: every call is held against them.
+    static ALWAYS: LazyLock<Names> = LazyLock::new(Names::default);
+    let FileSettings { also_hidden, also_protected, .. } = settings;
+    if also_hidden.is_empty() && also_protected.is_empty() {
+        return Cow::Borrowed(&ALWAYS);
+    }
     let read = |names: &BTreeSet<String>| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
-    let more = Names { hidden: read(&settings.also_hidden), protected: read(&settings.also_protected) };
-    Names::default().and(more)
+    Cow::Owned(ALWAYS.clone().and(Names { hidden: read(also_hidden), protected: read(also_protected) }))
 }
 
 /// Which names in a workspace are not an agent's to read or to change.
@@ -153,9 +160,7 @@ impl Guard<'_> {
 
     fn any(&self, path: &Path, patterns: &[Pattern]) -> bool {
         let named = path.ancestors().filter(|part| !part.as_os_str().is_empty());
-        named
-            .map(|part| self.root.join(part))
-            .any(|part| patterns.iter().any(|pattern| pattern.matches(&part)))
+        named.map(|part| self.root.join(part)).any(|part| Pattern::any_matches(patterns, &part))
     }
 }
 

@@ -89,7 +89,7 @@ impl Surroundings {
     /// The same where more names are guarded: those of these settings, besides those that always are.
     #[must_use]
     pub fn guarding(self, settings: &FileSettings) -> Surroundings {
-        Surroundings { names: Arc::new(names_of(settings)), ..self }
+        Surroundings { names: Arc::new(names_of(settings).into_owned()), ..self }
     }
 
     /// The same with a folder, out of every sandbox's reach, where all gates of one home say what they hold.

@@ -64,7 +64,7 @@ impl Tool for FileTool {
         let call = self.verb.parse(arguments)?;
         self.refuse_what_can_never_be(&call, &settings.files)?;
         let action =
-            Actions::default().parse(call.action()).map_err(|error| Reason::internal(error.to_string()))?;
+            Actions::built_in().parse(call.action()).map_err(|error| Reason::internal(error.to_string()))?;
         Ok(Facets {
             action,
             safety: self.verb.safety(),

@@ -214,7 +214,7 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Tool for Built<In, Out>
         let names = names_of(&settings.files);
         let work = (self.work)(&parse(arguments)?)?;
         let action =
-            Actions::default().parse(work.action).map_err(|error| Reason::internal(error.to_string()))?;
+            Actions::built_in().parse(work.action).map_err(|error| Reason::internal(error.to_string()))?;
         let (profile, out) = (work.profile(), work.out.clone());
         let commands = self.commands(work, Path::new("/"), &names, &nothing())?;
         let stages: Vec<Stage> = commands.before.into_iter().chain(commands.stages).collect();

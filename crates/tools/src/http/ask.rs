@@ -44,7 +44,7 @@ impl WebRequest {
     /// What it does, of which only the kind is up to the tool.
     pub(crate) fn facets(self, action: &str, egress: EgressClass) -> Result<Facets, Reason> {
         Ok(Facets {
-            action: Actions::default().parse(action).map_err(|error| Reason::internal(error.to_string()))?,
+            action: Actions::built_in().parse(action).map_err(|error| Reason::internal(error.to_string()))?,
             safety: SafetyClass::Network,
             egress,
             access: WorkspaceAccess::None,

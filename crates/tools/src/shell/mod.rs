@@ -62,7 +62,7 @@ impl Tool for Shell {
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason> {
         let input = parse(arguments)?;
         check(&input, &names_of(&settings.files))?;
-        let action = Actions::default()
+        let action = Actions::built_in()
             .parse(&format!("exec:{}", input.profile))
             .map_err(|error| Reason::internal(error.to_string()))?;
         let mut facets =
