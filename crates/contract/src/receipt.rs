@@ -157,8 +157,15 @@ pub struct RunFacts {
     pub wall_micros: u64,
     /// Processor time, in microseconds.
     pub cpu_micros: u64,
+    /// Whether it took more than that, and nobody knows how much.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cpu_incomplete: bool,
     /// The most memory it had, in bytes.
     pub peak_memory: u64,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -18,6 +18,9 @@ const MOST_TASKS: u32 = 1000;
 /// The longest that a budget's period can be, in days.
 const LONGEST_PERIOD: i64 = 31;
 
+/// One processor, in thousandths.
+const ONE_PROCESSOR: u64 = 1000;
+
 /// A budget, and what is left of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShownBudget {
@@ -129,14 +132,23 @@ impl Engine {
     }
 }
 
-/// What the gate has measured of a call.
+/// What the gate has measured of a call. Where it knows only a part of the processor time, all counts that there could be.
 fn used(facts: &RunFacts) -> Used {
     let sent = facts.bytes_per_host.values().map(|(sent, _)| *sent);
+    let could_be = if facts.cpu_incomplete { most_processor_time(facts) } else { 0 };
     Used {
         wall_micros: facts.wall_micros,
-        cpu_micros: facts.cpu_micros,
+        cpu_micros: facts.cpu_micros.max(could_be),
         bytes_out: sent.fold(0, u64::saturating_add),
     }
+}
+
+/// What a run can have had of all processors that it was granted, in microseconds.
+fn most_processor_time(facts: &RunFacts) -> u64 {
+    // As the grant names it.
+    let granted = facts.limits.get("cpu_millis").copied().unwrap_or(ONE_PROCESSOR);
+    let micros = u128::from(facts.wall_micros).saturating_mul(u128::from(granted)).div_ceil(1000);
+    u64::try_from(micros).unwrap_or(u64::MAX)
 }
 
 /// What a tool says that a call cost: a number named `cost` in its answer. It is repeated, and counts for nothing.
@@ -169,5 +181,26 @@ fn shown(account: &Account, tally: Tally, currency: &str) -> ShownBudget {
         left: bare(account.left(tally)),
         resets_at: account.resets_at,
         told: account.position(Some(tally), currency),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_run_that_was_not_counted_to_its_end_all_counts_that_it_was_granted() {
+        let facts = |cpu_micros, cpu_incomplete| RunFacts {
+            wall_micros: 2_000_001,
+            cpu_micros,
+            cpu_incomplete,
+            limits: [("cpu_millis".to_owned(), 1500)].into(),
+            ..RunFacts::default()
+        };
+        let paid = |facts| used(&facts).cpu_micros;
+        assert_eq!(paid(facts(7, false)), 7);
+        // Parts of a microsecond are whole ones.
+        assert_eq!(paid(facts(7, true)), 3_000_002);
+        assert_eq!(paid(facts(4_000_000, true)), 4_000_000);
     }
 }

@@ -9,6 +9,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -49,6 +50,9 @@ struct Part {
     version: Version,
     /// Version 2: the directory to be born in. Version 1: the file through which a thread enters.
     door: OwnedFd,
+    /// Version 2: where processor time is counted, open already. Version 1 counts it in a cgroup of its own, which is not
+    /// made for that.
+    counter: Option<File>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +160,13 @@ impl Cgroup {
         fs::read_to_string(part.path.join(file)).ok()?.trim().parse().ok()
     }
 
+    /// Processor time that everybody in here ever had, in user code and in the kernel, if the kernel counted.
+    pub(crate) fn processor_time(&self) -> Option<(Duration, Duration)> {
+        let mut bytes = [0; 512];
+        let count = self.memory.as_ref()?.counter.as_ref()?.read_at(&mut bytes, 0).ok()?;
+        times_of(str::from_utf8(bytes.get(..count)?).ok()?)
+    }
+
     /// Whether the kernel killed something in here for going past its memory.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         let Some(part) = self.memory.as_ref() else { return false };
@@ -220,7 +231,10 @@ fn make_two(parent: &Path, name: &str) -> io::Result<Part> {
     let path = parent.join(name);
     fs::create_dir(&path)?;
     match File::open(&path) {
-        Ok(door) => Ok(Part { path, version: Version::Two, door: door.into() }),
+        Ok(door) => {
+            let counter = File::open(path.join("cpu.stat")).ok();
+            Ok(Part { path, version: Version::Two, door: door.into(), counter })
+        }
         Err(error) => {
             let _ = fs::remove_dir(&path);
             Err(error)
@@ -238,7 +252,7 @@ fn make_one(root: &Path, own: &str, controller: &str, name: &str) -> Option<Part
     let path = root.join(controller).join(here.trim_start_matches('/')).join(name);
     fs::create_dir(&path).ok()?;
     match OpenOptions::new().write(true).open(path.join("tasks")) {
-        Ok(door) => Some(Part { path, version: Version::One, door: door.into() }),
+        Ok(door) => Some(Part { path, version: Version::One, door: door.into(), counter: None }),
         Err(_) => {
             let _ = fs::remove_dir(&path);
             None
@@ -275,6 +289,15 @@ fn limit_memory(part: &Part, limits: &Limits) -> io::Result<()> {
 fn limit_cpu_one(part: &Part, limits: &Limits) -> io::Result<()> {
     fs::write(part.path.join("cpu.cfs_period_us"), PERIOD_MICROS.to_string())?;
     fs::write(part.path.join("cpu.cfs_quota_us"), quota(limits).to_string())
+}
+
+/// Version 2: the lines of `cpu.stat` that are there whatever the controllers.
+fn times_of(text: &str) -> Option<(Duration, Duration)> {
+    let time = |name: &str| {
+        let number = text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()?;
+        Some(Duration::from_micros(number))
+    };
+    Some((time("user_usec ")?, time("system_usec ")?))
 }
 
 /// Removes cgroups whose launcher was killed before it could. One that still has processes stays.
@@ -320,6 +343,13 @@ mod tests {
         fs::write(path.join("memory.peak"), "1234\n").unwrap();
         assert!(made.ran_out_of_memory());
         assert_eq!(made.peak_memory(), Some(1234));
+    }
+
+    #[test]
+    fn version_two_says_what_everybody_used() {
+        let text = "usage_usec 30\nuser_usec 20\nsystem_usec 10\nnr_periods 0\n";
+        assert_eq!(times_of(text), Some((Duration::from_micros(20), Duration::from_micros(10))));
+        assert_eq!(times_of("usage_usec 30\n"), None);
     }
 
     #[test]

@@ -10,11 +10,12 @@ use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Access, Mode, OFlags, access, openat};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, setsid};
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, setsid};
 use rustix::termios::Winsize;
 
 use crate::control::{Control, Controls};
@@ -26,6 +27,9 @@ use crate::plan::Network;
 use crate::stage_one::{self, Failure, HalfBuilt};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Executable, Used};
+
+/// How long those whom a tool leaves behind may take to end. They are killed, but the kernel may be busy with one of them.
+const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the init gets from the launcher by being its copy.
 pub(crate) struct Inherited {
@@ -205,14 +209,13 @@ fn own_environment() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Waits for everyone, until the tool itself is gone. When process 1 then exits, the kernel ends whoever is left.
+/// Waits for everyone, until the tool itself is gone, and ends whoever it has left behind.
 fn reap_until(tool: Pid, socket: &OwnedFd, without: Controls) -> i32 {
     sys::close_standard_streams();
     loop {
         match sys::wait_for(None) {
             Ok((pid, ended)) if pid == tool => {
-                // Whoever has lost its parent is process 1's child, if this is process 1.
-                let is_alone = !without.contains(Control::Processes) && sys::is_alone();
+                let is_alone = !without.contains(Control::Processes) && end_all_others();
                 let used = if is_alone { Used::so_far().ok() } else { None };
                 let code = report(socket, &Said::Ended { status: ended.status, used });
                 if used.is_some() {
@@ -224,6 +227,31 @@ fn reap_until(tool: Pid, socket: &OwnedFd, without: Controls) -> i32 {
             Err(_) => return 1,
         }
     }
+}
+
+/// Ends everybody else in the sandbox, and waits for them. Whether nobody is left, and so all that they used is counted.
+///
+/// ATTACK(work-after-the-end): whoever is left when process 1 exits is ended by the kernel, which counts it for nobody.
+fn end_all_others() -> bool {
+    // Whoever has lost its parent is process 1's child.
+    if sys::is_alone() {
+        return true;
+    }
+    if !getpid().is_init() {
+        return false;
+    }
+    // Group 1 stands for everybody whom this process sees, and process 1 sees its sandbox. It reaches those, too, that are
+    // being made: nobody can be forked by whom it has reached.
+    let _ = kill_process_group(Pid::INIT, Signal::KILL);
+    let until = Instant::now() + ENDED_WITHIN;
+    while !sys::is_alone() {
+        if Instant::now() >= until {
+            // The kernel ends them when process 1 exits, and nobody says what they used.
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }
 
 /// To take a process down takes longer than to tell of it: whoever reads the report ends this one when they have time.

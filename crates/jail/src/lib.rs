@@ -67,7 +67,9 @@ pub use plan::{
     Access, ChangeReport, Content, Directory, Draft, Guarded, LocalDoor, Network, Plan, PlanError, Program,
     Strictness,
 };
-pub use report::{Change, ChangeKind, Changes, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage};
+pub use report::{
+    Change, ChangeKind, Changes, Counted, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage,
+};
 pub use seal::{MAX_SEALED_BYTES, MAX_SEALED_FILES, SealedFile};
 pub use stream::{Capture, Captured, Feed, Streams};
 pub use supervise::News;

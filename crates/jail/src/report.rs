@@ -76,8 +76,21 @@ pub struct Usage {
     pub cpu_user: Duration,
     /// Processor time in the kernel, all processes.
     pub cpu_system: Duration,
+    /// Whether all of them are counted.
+    pub counted: Counted,
     /// Peak memory.
     pub memory: Memory,
+}
+
+/// Whose processor time was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counted {
+    /// Every process's.
+    All,
+    /// Not that of some that were ended from outside: they used more than is said.
+    #[default]
+    Part,
 }
 
 /// Peak memory, and what was measured.

@@ -18,7 +18,7 @@ use crate::helper;
 use crate::launch::{Pipes, Running, StartError};
 use crate::orders::{NotStarted, Said, receive};
 use crate::plan::{Network, Plan};
-use crate::report::{Limit, Memory, Outcome, Report, Timings, Usage};
+use crate::report::{Counted, Limit, Memory, Outcome, Report, Timings, Usage};
 use crate::stream::{Capture, Feed, Flow, Streams, drain, read_anew};
 use crate::sys::{self, Used};
 use crate::watch::Watch;
@@ -26,6 +26,9 @@ use crate::watch::Watch;
 /// Passed on to the tool. Everything else keeps its usual meaning for the launcher.
 const FORWARDED: [i32; 7] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH];
+
+/// How long the init may take to end everybody after the tool, and to say what they used.
+const COUNTED_WITHIN: Duration = Duration::from_millis(500);
 
 const BUFFER: usize = 64 * 1024;
 /// As much as a pipe that is ready takes without blocking.
@@ -51,12 +54,14 @@ pub(crate) struct Supervised {
     stderr: Capture,
     timings: Timings,
     used: Used,
+    counted: Counted,
 }
 
 impl Supervised {
     pub(crate) fn into_report(self, running: &Running, aftermath: Aftermath) -> Report {
         let largest = Memory::LargestProcess(self.used.largest);
         let memory = running.cgroup.peak_memory().map_or(largest, Memory::Total);
+        let usage = self.usage(running.cgroup.processor_time(), memory);
         let mut enforcement = with_held(self.walls, running);
         if let (Some(why), Level::Enforced) =
             (aftermath.unsearched, enforcement.level(Control::ProtectedNames))
@@ -68,11 +73,21 @@ impl Supervised {
             stdout: self.stdout.finish(),
             stderr: self.stderr.finish(),
             timings: self.timings,
-            usage: Usage { cpu_user: self.used.cpu_user, cpu_system: self.used.cpu_system, memory },
+            usage,
             enforcement,
             changes: aftermath.changes,
             quarantined: aftermath.quarantined,
         }
+    }
+
+    /// What processes said of each other, or what their cgroup says of them all, if that is more: of children whose parent
+    /// does not want to hear of them nobody else says anything.
+    fn usage(&self, by_cgroup: Option<(Duration, Duration)>, memory: Memory) -> Usage {
+        let by_processes = (self.used.cpu_user, self.used.cpu_system);
+        let counted = if by_cgroup.is_some() { Counted::All } else { self.counted };
+        let more = by_cgroup.filter(|(user, system)| *user + *system > by_processes.0 + by_processes.1);
+        let (cpu_user, cpu_system) = more.unwrap_or(by_processes);
+        Usage { cpu_user, cpu_system, counted, memory }
     }
 }
 
@@ -124,6 +139,8 @@ pub(crate) fn supervise(
         walls: Enforcement::absent("the command was not started"),
         said: None,
         stopped: None,
+        is_tool_killed: false,
+        overdue: None,
         early_signals: Vec::new(),
         input: Input::new(&streams),
         outputs: [
@@ -162,6 +179,10 @@ struct Supervisor<'a> {
     walls: Enforcement,
     said: Option<LastWord>,
     stopped: Option<Limit>,
+    /// Whether the tool was killed for that, and not everybody at once.
+    is_tool_killed: bool,
+    /// When everybody is, if the init has not done it by then.
+    overdue: Option<Instant>,
     /// What came before there was a tool to have it.
     early_signals: Vec<Signal>,
     input: Input,
@@ -262,18 +283,24 @@ impl Supervisor<'_> {
     fn timeout(&self) -> Option<Timespec> {
         let now = Instant::now();
         let due = |at: Instant| at.saturating_duration_since(now);
-        let deadline = self.deadline.filter(|_| self.stopped.is_none()).map(due);
-        let watch = self.watch.next_look().filter(|_| self.stopped.is_none()).map(due);
-        let soonest = [deadline, watch].into_iter().flatten().min()?;
+        let last = if self.stopped.is_none() { self.deadline } else { self.overdue };
+        let watch = self.watch.next_look().filter(|_| last.is_some() || self.stopped.is_none());
+        let soonest = [last, watch].into_iter().flatten().map(due).min()?;
         // Rounded up, so that the deadline has passed when the wait is over.
         Timespec::try_from(soonest + Duration::from_micros(200)).ok()
     }
 
     fn stop_if_due(&mut self, plan: &Plan) {
+        let now = Instant::now();
         if self.stopped.is_some() {
+            let is_due =
+                |overdue: Instant| now >= overdue || self.watch.look(now, plan, self.running).is_some();
+            if self.overdue.is_some_and(is_due) {
+                self.overdue = None;
+                self.running.init.kill();
+            }
             return;
         }
-        let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.stop(Limit::Timeout);
         } else if let Some(limit) = self.watch.look(now, plan, self.running) {
@@ -282,9 +309,19 @@ impl Supervisor<'_> {
     }
 
     fn stop(&mut self, limit: Limit) {
-        if self.stopped.is_none() {
-            self.stopped = Some(limit);
-            self.running.init.kill();
+        if self.stopped.is_some() {
+            return;
+        }
+        self.stopped = Some(limit);
+        match &self.tool {
+            // ATTACK(work-until-the-timeout): the init ends the others as soon as its tool is gone, and says what they used.
+            // The kernel would end them all with the init, and say nothing.
+            Some(tool) if self.said.is_none() && has_time_to_count(limit) => {
+                self.is_tool_killed = true;
+                self.overdue = Some(Instant::now() + COUNTED_WITHIN);
+                let _ = pidfd_send_signal(tool, Signal::KILL);
+            }
+            _ => self.running.init.kill(),
         }
     }
 
@@ -419,16 +456,22 @@ impl Supervisor<'_> {
     fn conclude(mut self) -> Result<Supervised, StartError> {
         self.terminal = None;
         let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
-        let used = match &self.said {
+        let (used, counted) = match &self.said {
             // Nobody is left but the init, which waits to be ended: that has time until after the report.
-            Some(LastWord::Ended { used: Some(used), .. }) => *used,
-            _ => self.running.init.end().map_err(channel)?,
+            Some(LastWord::Ended { used: Some(used), .. }) => (*used, Counted::All),
+            // Who was not started has used nothing.
+            _ if self.started.is_none() => (self.running.init.end().map_err(channel)?, Counted::All),
+            _ => (self.running.init.end().map_err(channel)?, Counted::Part),
         };
         let finished = Instant::now();
         let outcome = match (self.stopped, self.said) {
             (_, Some(LastWord::Failed(error))) => return Err(error),
-            // It had ended; only its output was still on its way.
-            (Some(Limit::Timeout), Some(LastWord::Ended { status, .. })) => outcome_of(status, self.running),
+            // It had ended by itself; only its output, or the word of it, was still on its way.
+            (Some(Limit::Timeout), Some(LastWord::Ended { status, .. }))
+                if !(self.is_tool_killed && is_killed(status)) =>
+            {
+                outcome_of(status, self.running)
+            }
             (Some(limit), _) => Outcome::Stopped(limit),
             (None, Some(LastWord::NotStarted(NotStarted::NotFound))) => Outcome::NotFound,
             (None, Some(LastWord::NotStarted(NotStarted::CannotExecute(error)))) => {
@@ -448,8 +491,21 @@ impl Supervisor<'_> {
             stderr: stderr.capture,
             timings: Timings { setup: started - self.begun, run: finished - started },
             used,
+            counted,
         })
     }
+}
+
+/// Where memory or disk run out, everybody is ended at once, whatever is not counted then.
+fn has_time_to_count(limit: Limit) -> bool {
+    match limit {
+        Limit::Timeout | Limit::Abandoned => true,
+        Limit::Memory | Limit::Disk => false,
+    }
+}
+
+fn is_killed(status: i32) -> bool {
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL
 }
 
 fn outcome_of(status: i32, running: &Running) -> Outcome {

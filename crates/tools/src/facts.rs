@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use contract::{Digest, Enforced, Reason, RunFacts};
-use jail::{Change, ChangeKind, Changes, Enforcement, Memory, Report};
+use jail::{Change, ChangeKind, Changes, Counted, Enforcement, Memory, Report};
 use sandbox::Refusal;
 
 /// Facts of a run that these walls held.
@@ -41,6 +41,7 @@ pub(crate) fn facts_of_report(report: &Report, root: &std::path::Path, worker: O
         files_changed_complete: complete && seen.len() <= MOST_CHANGES,
         wall_micros: micros(report.timings.setup + report.timings.run),
         cpu_micros: micros(usage.cpu_user + usage.cpu_system),
+        cpu_incomplete: usage.counted == Counted::Part,
         peak_memory: match usage.memory {
             Memory::Total(bytes) | Memory::LargestProcess(bytes) => bytes,
         },

@@ -168,7 +168,16 @@ fn look_at_the_living(stand: &Stand<'_>) -> Try<Effect> {
 
 /// Runs a gate of its own that pays once and is killed at a point.
 fn kill_at(stand: &Stand<'_>, point: &str, mistake: Option<&str>) -> Try<()> {
-    match drive(stand, Some(point), mistake)? {
+    was_killed(point, drive(stand, Some(point), mistake)?)
+}
+
+/// The same for a gate with a budget of so many calls.
+pub(super) fn kill_within(stand: &Stand<'_>, point: &str, budget: Option<u64>) -> Try<()> {
+    was_killed(point, carry_out(stand, &Orders { budget, ..orders(stand, Some(point), None) })?)
+}
+
+fn was_killed(point: &str, signal: Option<i32>) -> Try<()> {
+    match signal {
         Some(9) => Ok(()),
         signal => Err(format!("the gate was not killed at `{point}` but ended with {signal:?}").into()),
     }
@@ -176,7 +185,11 @@ fn kill_at(stand: &Stand<'_>, point: &str, mistake: Option<&str>) -> Try<()> {
 
 /// The signal that ended a gate which pays once.
 fn drive(stand: &Stand<'_>, point: Option<&str>, mistake: Option<&str>) -> Try<Option<i32>> {
-    let orders = Orders {
+    carry_out(stand, &orders(stand, point, mistake))
+}
+
+fn orders(stand: &Stand<'_>, point: Option<&str>, mistake: Option<&str>) -> Orders {
+    Orders {
         home: stand.home(),
         workspace: stand.workspace.clone(),
         book: stand.place.path("book"),
@@ -185,8 +198,12 @@ fn drive(stand: &Stand<'_>, point: Option<&str>, mistake: Option<&str>) -> Try<O
         round: 1,
         point: point.map(str::to_owned),
         mistake: mistake.map(str::to_owned),
-    };
-    let arguments = [ARGUMENT.into(), serde_json::to_string(&orders)?.into()];
+        budget: None,
+    }
+}
+
+fn carry_out(stand: &Stand<'_>, orders: &Orders) -> Try<Option<i32>> {
+    let arguments = [ARGUMENT.into(), serde_json::to_string(orders)?.into()];
     Ok(command_of(&stand.bench.tool, &arguments).output()?.status.signal())
 }
 

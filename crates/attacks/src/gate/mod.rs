@@ -36,8 +36,10 @@ mod standing;
 mod suite;
 mod visitor;
 mod ways_in;
+mod work;
 
 pub use leases::LIAR;
+pub(crate) use money::calls;
 pub use suite::{Cases, GateSuite};
 pub use visitor::serve_if_asked as serve_visitor_if_asked;
 
@@ -61,6 +63,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("doors", doors::cases()),
         ("limits", limits::cases()),
         ("money", money::cases()),
+        ("work", work::cases()),
         ("leases", leases::cases()),
         ("levels", levels::cases()),
         ("hooks", hooks::cases()),

@@ -1,9 +1,10 @@
 //! Budgets, and the ways to spend more than there is.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use contract::{Amount, CallResult, CallStatus, Idempotency, SafetyClass, Scope};
+use contract::{Amount, CallId, CallResult, CallStatus, Idempotency, SafetyClass, Scope};
 use engine::{Clock, Reach, Reply};
 use policy::{
     AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, Conditions, Over, Per, Period,
@@ -17,6 +18,7 @@ use crate::Try;
 use crate::case::Effect;
 use crate::gate::approvals::end;
 use crate::gate::case::Case;
+use crate::gate::crashes::kill_within;
 use crate::gate::limits::{book, open, pay, payments};
 use crate::gate::payment::Payment;
 use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, standard, trusted};
@@ -92,25 +94,17 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "clock-set-back-for-a-new-period",
             "a clock that is set back begins no period anew",
-            |_| {
-                let (spent_on, today) = (NOON / DAY, (NOON - DAY) / DAY);
-                Ok(Effect::through_if(
-                    spent_on != today,
-                    "by the clock's own word nothing was spent that day",
-                ))
-            },
-            set_back,
-        ),
+            |stand| set_back(stand, standard()),
+            |stand| set_back(stand, calls(2, Over::Deny)?),
+        )
+        .without("the budget", |stand| set_back(stand, standard())),
         Case::new(
             "reservation-dropped",
             "what a gate that died had reserved stays counted when another ends its call",
-            |stand| {
-                let store = stand.store()?;
-                let nothing = runtime()?.block_on(store.tallies(&[all_calls()]))?;
-                Ok(Effect::through_if(nothing.iter().all(|tally| tally.taken() == 0), "nothing was reserved"))
-            },
-            dropped,
-        ),
+            |stand| dropped(stand, None),
+            |stand| dropped(stand, Some(1)),
+        )
+        .without("the budget", |stand| dropped(stand, None)),
     ]
 }
 
@@ -127,7 +121,8 @@ fn budget(limit: BudgetLimit, over: Over) -> Try<Budget> {
     })
 }
 
-fn calls(most: u64, over: Over) -> Try<Settings> {
+/// The usual settings, and so many calls.
+pub(crate) fn calls(most: u64, over: Over) -> Try<Settings> {
     Ok(Settings { budgets: vec![budget(BudgetLimit::Calls(most), over)?], ..standard() })
 }
 
@@ -283,69 +278,55 @@ fn twice_beyond(stand: &Stand<'_>, most: Option<u64>) -> Try<Effect> {
 /// The clock of the one case that sets it.
 static CLOCK: AtomicI64 = AtomicI64::new(NOON);
 
-fn set_back(stand: &Stand<'_>) -> Try<Effect> {
+/// A gate for each call, and a clock that is set back after the second: whether each was paid.
+fn set_back(stand: &Stand<'_>, settings: Settings) -> Try<Effect> {
+    // With the budget and without it at once, each would set the other's time.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut paid = Vec::new();
-    // A gate for each call. Two on Wednesday; nothing is left on a Tuesday that was already; there is again on Thursday.
+    // Two on Wednesday; nothing is left on a Tuesday that was already; there is again on Thursday.
     for now in [NOON, NOON, NOON - DAY, NOON - 40 * DAY, NOON, NOON + DAY] {
         CLOCK.store(now, Ordering::SeqCst);
         let free = Payment { idempotency: Idempotency::None, ..Payment::into(book(stand)) };
         let clock = Clock::of(|| CLOCK.load(Ordering::SeqCst));
-        let opening = Opening { tools: vec![free.tool()?], clock, ..Opening::with(calls(2, Over::Deny)?) };
+        let opening = Opening { tools: vec![free.tool()?], clock, ..Opening::with(settings.clone()) };
         let gate = stand.open(opening)?;
         let result = gate.send(gate.request("pay", pay())?)?;
         note(&gate, &result);
         paid.push(result.status == CallStatus::Completed);
         runtime()?.block_on(gate.engine.close());
     }
+    if paid.iter().filter(|paid| **paid).count() != payments(stand) {
+        return Err(format!("{} payments are in the book, not {paid:?}", payments(stand)).into());
+    }
     Ok(Effect::through_if(paid != [true, true, false, false, false, true], format!("{paid:?}")))
 }
 
-fn all_calls() -> contract::Pot {
-    contract::Pot {
-        measure: contract::Measure::Calls,
-        agent: None,
-        task: contract::OfTask::Any,
-        tools: None,
-        since: 0,
+/// A gate is killed when its call has begun and nothing is paid yet. Another one beside it, with as much to spend, is asked
+/// before it has ended that call and afterwards: whether anything was paid.
+fn dropped(stand: &Stand<'_>, budget: Option<u64>) -> Try<Effect> {
+    let settings = match budget {
+        Some(most) => calls(most, Over::Deny)?,
+        None => standard(),
+    };
+    // It looks for the dead when it is opened, and must find nobody yet.
+    let gate = open(stand, settings)?;
+    kill_within(stand, "effect/before", budget)?;
+    let store = stand.store()?;
+    let died = runtime()?.block_on(store.calls(1, None))?.pop().ok_or("the call is not on record")?.id;
+    let status_of = |call: &CallId| -> Try<CallStatus> {
+        Ok(runtime()?.block_on(store.call(call))?.ok_or("the call is gone")?.status)
+    };
+    if status_of(&died)? != CallStatus::Running || payments(stand) != 0 {
+        return Err(format!("it had not just begun: {:?}", status_of(&died)?).into());
     }
-}
-
-/// A call is on record as begun, and the process that had it is no more; another has one call left, and comes.
-fn dropped(stand: &Stand<'_>) -> Try<Effect> {
-    let gate = open(stand, calls(1, Over::Deny)?)?;
-    let request = gate.request("pay", pay())?;
-    let left_behind = stand.store()?;
-    let now = gate.engine.now();
-    let call = store::NewCall {
-        id: contract::CallId::from_random([7; 16]),
-        agent: request.agent.clone(),
-        task: request.task.clone(),
-        tool: contract::ToolName::parse("pay")?,
-        contract: contract::Digest::of(b"contract"),
-        request: contract::Digest::of(b"request"),
-        arguments: request.arguments.digest(),
-        arguments_json: request.arguments.text().to_owned(),
-        policy: contract::Digest::of(b"policy"),
-        purpose: None,
-        trace: json!([]),
-        safety: SafetyClass::Read,
-        asked_at: now,
-        claim: None,
-        course: store::Course::Run { authority: json!({}) },
-    };
-    let charge = store::Charge {
-        cost: 0,
-        currency: String::new(),
-        arguments: std::collections::BTreeMap::new(),
-        day: policy::day_of(now),
-        within: Vec::new(),
-    };
-    runtime()?.block_on(left_behind.record_charged(call, &[], Some(&charge)))?;
     let meanwhile = gate.send(gate.request("pay", pay())?)?;
     note(&gate, &meanwhile);
-    runtime()?.block_on(left_behind.close());
-    drop(left_behind);
-    runtime()?.block_on(gate.engine.recover())?;
+    let ended = runtime()?.block_on(gate.engine.recover())?;
+    if (ended, status_of(&died)?) != (1, CallStatus::Unknown) {
+        return Err(format!("{ended} calls were ended, and it is {:?}", status_of(&died)?).into());
+    }
+    gate.expect(&died, Ending::Settled);
     let after = gate.send(gate.request("pay", pay())?)?;
     note(&gate, &after);
     Ok(Effect::through_if(payments(stand) > 0, format!("{} payments", payments(stand))))

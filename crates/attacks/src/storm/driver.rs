@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use contract::{AgentName, CallResult, CallStatus, Canonical, Found, Idempotency, Key, SafetyClass};
 use engine::{Credential, Engine, Request};
+use policy::{Over, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::Try;
+use crate::gate::calls;
 use crate::gate::payment::Payment;
 use crate::gate::stand::{AGENT, Opening, open, runtime, trusted};
 
@@ -32,6 +34,8 @@ pub(crate) struct Orders {
     pub(crate) point: Option<String>,
     /// What to do wrong.
     pub(crate) mistake: Option<String>,
+    /// How many calls its budget has; nothing means that it has none.
+    pub(crate) budget: Option<u64>,
 }
 
 /// What it does.
@@ -108,10 +112,14 @@ fn drive(orders: &str) -> Try<()> {
     tools::watch_points(store::crash::reach);
     let pay = Payment { idempotency: Idempotency::Required, ..Payment::into(orders.book.clone()) };
     let wire = Payment { name: "wire", safety: SafetyClass::Financial, ..Payment::into(orders.book.clone()) };
+    let budgets = match orders.budget {
+        Some(most) => calls(most, Over::Deny)?.budgets,
+        None => Vec::new(),
+    };
     let opening = Opening {
         tools: vec![pay.tool()?, wire.tool()?],
         store: Some(orders.store.clone()),
-        ..Opening::with(trusted())
+        ..Opening::with(Settings { budgets, ..trusted() })
     };
     let binary = std::env::current_exe()?;
     runtime()?.block_on(async {

@@ -215,6 +215,7 @@ impl Site {
             round,
             point: None,
             mistake: mistake.map(str::to_owned),
+            budget: None,
         }
     }
 

@@ -184,13 +184,14 @@ impl FileTool {
                 self.conclude(answer, facts)
             }
             Err(reason) => {
-                // Dropped in the middle of its work, so nobody knows how far it came.
-                let complete = access == WorkspaceAccess::Read;
-                let wall_micros = micros(begun.elapsed());
-                Ran::failed(
-                    reason,
-                    RunFacts { files_changed_complete: complete, wall_micros, ..RunFacts::default() },
-                )
+                // Dropped in the middle of its work, so nobody knows how far it came, nor what that took.
+                let facts = RunFacts {
+                    files_changed_complete: access == WorkspaceAccess::Read,
+                    wall_micros: micros(begun.elapsed()),
+                    cpu_incomplete: true,
+                    ..RunFacts::default()
+                };
+                Ran::failed(reason, facts)
             }
         }
     }

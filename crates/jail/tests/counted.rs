@@ -1,0 +1,229 @@
+//! What a run is said to have used is what all of its processes have used, however they came to their end.
+//!
+//! The test's own binary is the launcher of every sandbox.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed; it plays the host, and says what it skips"
+)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use jail::{
+    Access, ChangeReport, Content, Counted, DEFAULT_PATH, Directory, Draft, Helper, Limit, Limits, Names,
+    Network, Outcome, Own, Plan, Program, Report, Request, Response, Strictness, Warm,
+};
+use libtest_mimic::{Arguments, Trial};
+use tempfile::TempDir;
+
+/// A test: it panics if it fails.
+type Test = (&'static str, fn());
+
+const TESTS: &[Test] = &[
+    ("whoever_is_left_behind_is_counted", whoever_is_left_behind_is_counted),
+    ("whoever_is_left_behind_is_counted_in_a_sandbox_that_has_waited", whoever_is_left_behind_when_warm),
+    ("many_that_are_left_behind_are_all_ended_and_counted", many_that_are_left_behind),
+    ("one_that_is_stopped_and_hears_nothing_holds_nobody_up", one_that_is_stopped),
+    ("what_is_written_until_the_end_arrives", what_is_written_until_the_end_arrives),
+    ("a_timeout_counts_what_was_used_until_then", a_timeout_counts),
+    ("a_run_that_is_taken_back_counts_what_it_used_until_then", a_run_that_is_taken_back_counts),
+    ("where_everybody_is_ended_at_once_the_report_says_that_it_is_a_part", where_it_is_a_part),
+    ("a_cgroup_counts_children_of_whom_nobody_wants_to_hear", a_cgroup_counts_everybody),
+];
+
+/// Burns the processor until the kernel has counted three tenths of a second for this shell.
+const BURN: &str = "while read -r s </proc/self/stat; set -- $s; [ $((${14} + ${15})) -lt 30 ]; do :; done";
+/// A program that ignores its child, and a child that burns the processor for as long and ends.
+const UNHEARD: &str = r#"
+    $SIG{CHLD} = "IGNORE";
+    if (!fork) { do { @t = times } while $t[0] + $t[1] < 0.3; open F, ">/tmp/burnt"; exit }
+    select undef, undef, undef, 0.05 until -e "/tmp/burnt";
+    sleep 1;
+"#;
+/// The same, a tick less: the kernel's two counts differ by as much.
+const BURNT: Duration = Duration::from_millis(290);
+/// Longer than anything here takes that is not held up.
+const LONG: Duration = Duration::from_secs(20);
+
+fn main() {
+    // It ends the process if it was started for that, before any thread can exist.
+    jail::serve_if_asked(Own { prepare: || {}, run: |_| 1 });
+    let arguments = Arguments::from_args();
+    let lacking = if arguments.list { None } else { missing_walls() };
+    let required = std::env::var("TOOLGATE_REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|name| name == "native");
+    if let (Some(why), false) = (&lacking, is_required) {
+        eprintln!("skipped: all of it: {why}");
+        return;
+    }
+    let trials = TESTS.iter().map(|(name, test)| {
+        let lacking = lacking.clone();
+        Trial::test(*name, move || match lacking {
+            Some(why) => Err(why.into()),
+            None => {
+                test();
+                Ok(())
+            }
+        })
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+fn whoever_is_left_behind_is_counted() {
+    let report = run(&left_behind());
+    assert_counted(&report, Outcome::Exit(0));
+}
+
+fn whoever_is_left_behind_when_warm() {
+    let warm = Warm::new(Helper::own().unwrap());
+    for _ in 0..3 {
+        let report = reported(warm.run(&request(&left_behind(), Limits::default(), None)).unwrap());
+        assert_counted(&report, Outcome::Exit(0));
+    }
+}
+
+fn many_that_are_left_behind() {
+    let idle = "i=0; while [ $i -lt 100 ]; do (sleep 60 >/dev/null 2>&1 &); i=$((i + 1)); done";
+    let report = run(&format!("{idle}; {}", left_behind()));
+    assert_counted(&report, Outcome::Exit(0));
+}
+
+fn one_that_is_stopped() {
+    let deaf = "(trap '' HUP INT TERM; sh -c 'kill -STOP $$' &)";
+    let report = run(&format!("{deaf}; {}", left_behind()));
+    assert_counted(&report, Outcome::Exit(0));
+}
+
+fn what_is_written_until_the_end_arrives() {
+    // It holds the streams, and would hold them for a minute.
+    let report = run("(printf left; printf behind >&2; : >/tmp/said; sleep 60) & \
+                      until [ -e /tmp/said ]; do :; done; exit 7");
+    assert_eq!(report.outcome, Outcome::Exit(7));
+    assert_eq!((report.stdout.text(), report.stderr.text()), ("left".to_owned(), "behind".to_owned()));
+    assert_eq!(report.usage.counted, Counted::All);
+}
+
+fn a_timeout_counts() {
+    let limits = Limits { timeout: Duration::from_secs(3), ..Limits::default() };
+    // One child that it waits for, and one that it knows nothing of.
+    for script in [format!("({BURN}; sleep 60); true"), format!("((({BURN}; sleep 60)) &); sleep 60")] {
+        let report = reported(Helper::own().unwrap().run(&request(&script, limits, None)).unwrap());
+        assert_counted(&report, Outcome::Stopped(Limit::Timeout));
+    }
+}
+
+fn a_run_that_is_taken_back_counts() {
+    let folder = folder();
+    let script = format!("((({BURN}; : >burnt; sleep 60)) &); sleep 60");
+    let running =
+        Helper::own().unwrap().start(&request(&script, Limits::default(), Some(folder.path()))).unwrap();
+    wait_for(&folder.path().join("burnt"));
+    running.hangup().unwrap().hang_up();
+    let report = reported(running.wait().unwrap());
+    assert_counted(&report, Outcome::Stopped(Limit::Abandoned));
+}
+
+fn where_it_is_a_part() {
+    let folder = folder();
+    let limits = Limits { disk: 1 << 20, ..Limits::default() };
+    let script = format!("({BURN}); for n in 1 2 3 4; do head -c 900000 /dev/zero >$n; done; sleep 60");
+    let report =
+        reported(Helper::own().unwrap().run(&request(&script, limits, Some(folder.path()))).unwrap());
+    match report.usage.counted {
+        Counted::Part => assert_eq!(report.outcome, Outcome::Stopped(Limit::Disk)),
+        Counted::All => {
+            assert!(has_cgroups_that_count(), "nobody can have counted all");
+            assert_counted(&report, Outcome::Stopped(Limit::Disk));
+        }
+    }
+}
+
+fn a_cgroup_counts_everybody() {
+    if !has_cgroups_that_count() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: there is no cgroup of version 2 to be had");
+        return;
+    }
+    // No shell ignores its children, whatever it is told.
+    let report = run(&format!("exec perl -e '{UNHEARD}'"));
+    if report.outcome == Outcome::Exit(127) {
+        eprintln!("skipped: there is no perl");
+        return;
+    }
+    assert_counted(&report, Outcome::Exit(0));
+}
+
+/// A shell whose grandchild burns the processor and goes on with it; the shell ends when enough is burnt.
+fn left_behind() -> String {
+    format!("(({BURN}; : >/tmp/burnt; while :; do :; done) &); until [ -e /tmp/burnt ]; do sleep 0.05; done")
+}
+
+fn assert_counted(report: &Report, outcome: Outcome) {
+    assert_eq!(report.outcome, outcome, "{}", report.stderr.text());
+    let used = report.usage.cpu_user + report.usage.cpu_system;
+    assert!(used >= BURNT, "{used:?} is less than was burnt");
+    assert_eq!(report.usage.counted, Counted::All);
+}
+
+fn run(script: &str) -> Report {
+    let begun = Instant::now();
+    let answer = Helper::own().unwrap().run(&request(script, Limits::default(), None)).unwrap();
+    assert!(begun.elapsed() < LONG, "it took {:?}", begun.elapsed());
+    reported(answer)
+}
+
+fn reported(answer: Response) -> Report {
+    match answer {
+        Response::Report(report) => *report,
+        Response::Refused { messages, .. } => panic!("{messages:?}"),
+    }
+}
+
+fn request(script: &str, limits: Limits, writable: Option<&Path>) -> Request {
+    let granted = writable.map(|path| Directory {
+        path: path.to_owned(),
+        access: Access::Write,
+        content: Content::Work,
+    });
+    let draft = Draft {
+        program: Program::Inside("sh".into()),
+        arguments: vec!["-c".into(), script.into()],
+        working_directory: writable.unwrap_or(Path::new("/")).to_owned(),
+        directories: granted.into_iter().collect(),
+        environment: vec![("PATH".into(), DEFAULT_PATH.into())],
+        names: Names::default(),
+        network: Network::Closed,
+        limits,
+        changes: ChangeReport::Skip,
+        strictness: Strictness::Report,
+    };
+    Request { plan: Plan::try_from(draft).unwrap(), sealed: Vec::new(), input: Vec::new() }
+}
+
+/// Whether cgroups are of version 2.
+fn has_cgroups_that_count() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+/// Why nothing can be tried here.
+fn missing_walls() -> Option<String> {
+    match Helper::own().unwrap().run(&request("true", Limits::default(), None)).unwrap() {
+        Response::Report(_) => None,
+        Response::Refused { messages, .. } => Some(messages.join(": ")),
+    }
+}
+
+/// Not beneath /tmp, which is scratch space inside.
+fn folder() -> TempDir {
+    tempfile::Builder::new().prefix("toolgate-jail-").tempdir_in("/var/tmp").unwrap()
+}
+
+fn wait_for(file: &Path) {
+    let begun = Instant::now();
+    while !file.exists() {
+        assert!(begun.elapsed() < LONG, "{} never came", file.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
