@@ -86,7 +86,7 @@ pub(crate) struct Hearing<'a> {
     policy: &'a Policy,
     pub(crate) settings: &'a Settings,
     /// Those about the tool.
-    rules: Vec<&'a ApprovalRule>,
+    pub(crate) rules: Vec<&'a ApprovalRule>,
     known: Known<'a>,
     pub(crate) books: Books,
     trace: Vec<Step>,
@@ -189,14 +189,13 @@ impl<'a> Hearing<'a> {
         let level = agent.level_in_force();
         let is_own = *constraints == Constraints::of(level);
         let overrides = if is_own { "" } else { " and its overrides" };
-        let place = settings.origins.of(&Setting::Level(name.clone()));
         self.say_at(
-            place,
+            settings.origin_of_level(name, agent),
             "level",
             "allow",
             format!("within what level `{level}`{overrides} lets `{category}` do"),
         );
-        self.hear_required_approvals(constraints, origin(Dimension::RequiresApproval));
+        self.hear_required_approvals(agent, constraints);
         Ok(())
     }
 
@@ -243,9 +242,10 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    fn hear_required_approvals(&mut self, constraints: &Constraints, place: Option<&str>) {
+    fn hear_required_approvals(&mut self, agent: &Agent, constraints: &Constraints) {
         let action = &self.call.facets.action;
         if constraints.requires_approval.contains(action) {
+            let place = self.settings.origin_of_approval(&self.call.agent, agent, action.as_str());
             self.ask_at(place, "level", format!("the agent's level requires approval for `{action}`"));
         }
     }
@@ -368,13 +368,13 @@ impl<'a> Hearing<'a> {
     }
 
     /// Whether a rule about the tool speaks about the call, and how clearly.
-    fn fit(&self, rule: &'a ApprovalRule) -> Fit {
+    pub(crate) fn fit(&self, rule: &'a ApprovalRule) -> Fit {
         rule.fits(&self.call.values, &self.known)
     }
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
         let changes = self.call.facets.safety > SafetyClass::Read;
-        let place = self.settings.origins.of(&Setting::Autonomy(self.call.agent.clone()));
+        let place = self.settings.origin_of_autonomy(&self.call.agent, agent);
         match agent.autonomy_in_force() {
             Autonomy::Locked if changes => {
                 self.deny_at(place, "autonomy", Reason::locked("the agent is locked and changes nothing"))

@@ -116,6 +116,26 @@ fn call(action: &str, values: Value) -> Admitted {
     }
 }
 
+/// A yes to such calls, for more than one of them.
+fn standing(call: &Admitted, settings: &Settings, why: Vec<String>) -> Standing {
+    Standing {
+        approval: ApprovalId::from_random([8; 16]),
+        scope: Scope::Type,
+        by: vec![OperatorName::parse("me").unwrap()],
+        agent: agent(),
+        task: None,
+        contract: call.tool.hash,
+        action: "exec:mutate".to_owned(),
+        profile: Some(Profile::Mutate),
+        arguments: call.arguments,
+        content: None,
+        place: Digest::of(b"/work/project"),
+        policy: settings.hash().unwrap(),
+        why,
+        expires_at: NOON + 1000,
+    }
+}
+
 fn free() -> Admitted {
     call("exec:build", json!({}))
 }
@@ -243,6 +263,30 @@ fn a_rule_counts_the_amount_that_it_names_and_asks_where_it_cannot() {
 }
 
 #[test]
+fn an_amount_that_cannot_be_told_spends_and_exceeds() {
+    let ruled = ruled(rule(BudgetLimit::Amount(amount(100.0)), Some("amount")));
+    let hidden = call("exec:mutate", json!({ "Amount": 1 }));
+    let Verdict::Ask(question) = decided(&hidden, &facts(&[]), &ruled).verdict else {
+        panic!("it is asked");
+    };
+    assert!(question.why[0].starts_with("`exec:mutate`") && policy::asks_to_exceed(&question.why[1]));
+    // Whoever may do neither is not let off by hiding how much it is.
+    for action in ["budget:spend", "budget:exceed"] {
+        let denied_actions = [Actions::default().parse(action).unwrap()].into();
+        let agents = [(agent(), Agent { denied_actions, ..Agent::default() })].into();
+        let settings = Settings { agents, ..ruled.clone() };
+        let Verdict::Deny(reason) = decided(&hidden, &facts(&[]), &settings).verdict else {
+            panic!("{action} is denied");
+        };
+        assert_eq!(reason.code, Code::DeniedByList, "{action}");
+    }
+    // No yes that was given for more than one call covers what cannot be counted.
+    let standing = standing(&hidden, &ruled, question.why);
+    let covered = Facts { standing: vec![standing], ..facts(&[]) };
+    assert_eq!(decided(&hidden, &covered, &ruled).verdict.as_str(), "ask");
+}
+
+#[test]
 fn what_costs_something_raises_spend_and_what_exceeds_raises_exceed() {
     let listed = |action| [Actions::default().parse(action).unwrap()].into();
     let mut settings = with(vec![budget(BudgetLimit::Calls(5), Over::Ask)]);
@@ -293,22 +337,7 @@ fn a_yes_reaches_beyond_a_budget_only_if_that_was_asked() {
     let against = &grant.charge().unwrap().against[0];
     assert_eq!((against.account.take, against.most), (1, None));
 
-    let standing = Standing {
-        approval: ApprovalId::from_random([8; 16]),
-        scope: Scope::Type,
-        by: vec![OperatorName::parse("me").unwrap()],
-        agent: agent(),
-        task: None,
-        contract: asked.tool.hash,
-        action: "exec:mutate".to_owned(),
-        profile: Some(Profile::Mutate),
-        arguments: asked.arguments,
-        content: None,
-        place: Digest::of(b"/work/project"),
-        policy: settings.hash().unwrap(),
-        why: question(&[(5, 0)]),
-        expires_at: NOON + 1000,
-    };
+    let standing = standing(&asked, &settings, question(&[(5, 0)]));
     let under = |tallies: &[(u64, u64)]| {
         let facts = Facts { standing: vec![standing.clone()], ..facts(tallies) };
         decided(&asked, &facts, &settings).verdict.as_str()

@@ -10,7 +10,8 @@ use contract::{
 };
 use policy::{
     Admitted, Agent, Constraints, Facets, Facts, Git, GrantLimits, Network, Overrides, Policy, Preset, Role,
-    Ruling, Seniority, Settings, Terminal, ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide, may_see,
+    Ruling, Seniority, Setting, Settings, Terminal, ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
+    may_see,
 };
 
 fn role(categories: &[Category], tools: &[&str], denied: &[&str]) -> Role {
@@ -47,6 +48,10 @@ fn tool(name: &str, category: Category, safety: SafetyClass) -> ToolFacts {
 }
 
 fn ruling(agent: Agent, tool: ToolFacts, action: &str) -> Ruling {
+    ruling_under(settings(agent), tool, action)
+}
+
+fn ruling_under(settings: Settings, tool: ToolFacts, action: &str) -> Ruling {
     let call = Admitted {
         call: CallId::from_random([1; 16]),
         agent: AgentName::parse("a").unwrap(),
@@ -78,7 +83,7 @@ fn ruling(agent: Agent, tool: ToolFacts, action: &str) -> Ruling {
         content: None,
         tallies: Vec::new(),
     };
-    decide(&call, &facts, &Policy::of(settings(agent)).unwrap())
+    decide(&call, &facts, &Policy::of(settings).unwrap())
 }
 
 /// The layer that refuses, and the code of the reason.
@@ -160,6 +165,26 @@ fn a_junior_is_asked_about_every_change_and_the_trace_says_why() {
     assert!(matches!(asked.verdict, Verdict::Ask(_)));
     let said = asked.trace.iter().find(|step| step.layer == "seniority").unwrap();
     assert_eq!(said.why, "`junior` goes no further than level `restricted` and autonomy `supervised`");
+}
+
+#[test]
+fn what_seniority_holds_down_names_the_line_of_the_seniority() {
+    let name = AgentName::parse("a").unwrap();
+    let junior = Agent { seniority: Some(Seniority::Junior), ..Agent::default() };
+    let mut settings = settings(junior);
+    for (line, setting) in [Setting::Level, Setting::Autonomy, Setting::Seniority].into_iter().enumerate() {
+        settings.origins.insert(setting(name.clone()), format!("toolgate.yaml:{}", line + 1));
+    }
+    let place_of = |layer: &str, tool, action| {
+        let trace = ruling_under(settings.clone(), tool, action).trace;
+        trace.into_iter().find(|step| step.layer == layer).unwrap().place.unwrap()
+    };
+    let write = || tool("fs.write", Category::FileSystem, SafetyClass::Write);
+    let shell = || tool("shell", Category::Terminal, SafetyClass::Write);
+    assert_eq!(place_of("autonomy", write(), "code:write"), "toolgate.yaml:3");
+    assert_eq!(place_of("level", write(), "code:write"), "toolgate.yaml:3");
+    assert_eq!(place_of("permission", shell(), "exec:build"), "toolgate.yaml:3");
+    assert_eq!(place_of("permission", write(), "code:write"), "toolgate.yaml:1", "its level has that");
 }
 
 #[test]
