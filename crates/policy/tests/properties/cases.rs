@@ -5,15 +5,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use contract::{
-    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, HostPattern,
-    Level, OperatorName, Profile, Reach, Reason, RoleName, SafetyClass, Target, ToolName, ToolStatus,
-    TrustLabel,
+    Action, Actions, AgentName, Amount, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass,
+    HostPattern, Level, OperatorName, Profile, Reach, Reason, RoleName, SafetyClass, Target, ToolName,
+    ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, CedarRule, Command,
-    Conditions, Consent, EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network,
-    Overrides, Pattern, Policy, Role, RuleEffect, Seniority, Settings, ShellSettings, Terminal, TextPattern,
-    ToolFacts, ToolGlob, ToolPlaces, Verdict, WorkspaceAccess, decide,
+    Admitted, Agent, AmountLimit, Amounts, ApprovalRule, ArgumentPath, CedarRule, Command, Conditions,
+    Consent, EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides,
+    Pattern, Policy, Role, RuleEffect, Seniority, Settings, ShellSettings, Terminal, TextPattern, ToolFacts,
+    ToolGlob, ToolPlaces, Verdict, WorkspaceAccess, decide,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::weighted;

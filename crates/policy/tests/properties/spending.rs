@@ -3,10 +3,10 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use contract::{AgentName, Tally, TaskName};
+use contract::{AgentName, Amount, Tally, TaskName};
 use policy::{
-    Account, Admitted, Amount, Amounts, Budget, BudgetLimit, Conditions, Facts, Over, Per, Period, Policy,
-    Price, PriceSettings, Resources, RuleBudget, RuleEffect, ToolPrice, ToolResources, accounts,
+    Account, Admitted, Amounts, Budget, BudgetLimit, Conditions, Facts, Over, Per, Period, Policy, Price,
+    PriceSettings, Resources, RuleBudget, RuleEffect, ToolPrice, ToolResources, accounts,
 };
 use proptest::collection::vec;
 use proptest::option::weighted;

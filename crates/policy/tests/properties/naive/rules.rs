@@ -1,6 +1,7 @@
 //! About which calls an approval rule speaks.
 
-use policy::{Admitted, Amount, Amounts, ApprovalRule, ArgumentPath, Pattern, RuleEffect, Settings};
+use contract::Amount;
+use policy::{Admitted, Amounts, ApprovalRule, ArgumentPath, Pattern, RuleEffect, Settings};
 use serde_json::Value;
 
 /// The rules that speak about a call, in order: every one is asked.

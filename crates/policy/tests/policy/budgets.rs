@@ -1,20 +1,20 @@
 //! What calls may spend: which budgets a call counts against, and what becomes of it beyond them.
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{
-    Actions, AgentName, ApprovalId, CallId, Category, Code, Digest, EgressClass, Measure, OfTask,
-    OperatorName, Profile, SafetyClass, Scope, Tally, TaskName, ToolName, ToolStatus, TrustLabel,
+    Actions, AgentName, Amount, ApprovalId, Category, Code, Digest, EgressClass, Measure, OfTask,
+    OperatorName, Profile, SafetyClass, Scope, Tally, TaskName,
 };
 use policy::{
-    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit,
-    Conditions, Consent, Facets, Facts, GrantLimits, Over, Per, Period, Policy, Price, PriceSettings,
-    RuleBudget, RuleEffect, Ruling, Settings, Standing, ToolFacts, ToolGlob, ToolPrice, Verdict,
-    WorkspaceAccess, accounts, decide,
+    Admitted, Agent, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, Conditions,
+    Consent, Facets, Facts, Over, Per, Period, Policy, Price, PriceSettings, RuleBudget, RuleEffect, Ruling,
+    Settings, Standing, ToolGlob, ToolPrice, Verdict, accounts, decide,
 };
 use serde_json::{Value, json};
+
+use crate::given::{self, agent};
 
 /// 2026-11-18, a Wednesday, at noon.
 const NOON: i64 = 1_795_003_200_000;
@@ -23,18 +23,13 @@ fn amount(number: f64) -> Amount {
     Amount::parse(number).unwrap()
 }
 
-fn agent() -> AgentName {
-    AgentName::parse("default").unwrap()
-}
-
 fn with(budgets: Vec<Budget>) -> Settings {
     let price = Price { call: amount(0.25), ..Price::default() };
     let prices = PriceSettings {
         currency: "USD".to_owned(),
         tools: vec![ToolPrice { tools: ToolGlob::parse("shell").unwrap(), price }],
     };
-    let agents = [(agent(), Agent::default())].into();
-    Settings { agents, prices, budgets, ..Settings::default() }
+    Settings { prices, budgets, ..given::settings(Agent::default()) }
 }
 
 fn budget(limit: BudgetLimit, over: Over) -> Budget {
@@ -65,54 +60,19 @@ fn ruled(rule: ApprovalRule) -> Settings {
 }
 
 fn facts(tallies: &[(u64, u64)]) -> Facts {
-    Facts {
-        now: NOON,
-        workspace: PathBuf::from("/work/project"),
-        operators: 2,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: Some(Digest::of(b"files")),
-        tallies: tallies
-            .iter()
-            .map(|(spent, reserved)| Tally { spent: *spent, reserved: *reserved })
-            .collect(),
-    }
+    let tallies = tallies.iter().map(|(spent, reserved)| Tally { spent: *spent, reserved: *reserved });
+    Facts { now: NOON, tallies: tallies.collect(), ..given::facts() }
 }
 
 /// A command that changes something in its sandbox: asked for by default. `free` ones are not.
 fn call(action: &str, values: Value) -> Admitted {
+    let tool = given::tool("shell", Category::Terminal, SafetyClass::Privileged);
+    let facets = Facets { profile: Some(Profile::Mutate), ..given::facets(action, SafetyClass::Write) };
     Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent(),
         task: Some(TaskName::parse("nightly").unwrap()),
-        tool: ToolFacts {
-            name: ToolName::parse("shell").unwrap(),
-            hash: Digest::of(b"shell"),
-            category: Category::Terminal,
-            safety: SafetyClass::Privileged,
-            least: SafetyClass::Privileged,
-            egress: EgressClass::None,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: Actions::default().parse(action).unwrap(),
-            safety: SafetyClass::Write,
-            egress: EgressClass::None,
-            access: WorkspaceAccess::Write,
-            profile: Some(Profile::Mutate),
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
         arguments: Digest::of(values.to_string().as_bytes()),
-        operands: None,
         values: Arc::new(values),
-        asked_at: NOON,
+        ..given::call(tool, facets)
     }
 }
 
