@@ -1,13 +1,12 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Profile, Reason, SafetyClass, Tally, Target,
-    TrustLabel,
+    Action, ApprovalId, Autonomy, Category, Code, EgressClass, Reason, SafetyClass, Tally, Target, TrustLabel,
 };
 
 use crate::budget::{Account, accounts_of};
 use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Shown};
-use crate::facts::{Admitted, Command, Consent, Facets, Facts};
+use crate::facts::{Admitted, Command, Consent, Facets, Facts, base_name};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
@@ -172,7 +171,7 @@ impl<'a> Hearing<'a> {
         if let Err(reason) = refuse_special(self.call, &self.settings.egress) {
             return self.deny("address", reason);
         }
-        let reaches_out = facets.egress != EgressClass::None || facets.profile == Some(Profile::Networked);
+        let reaches_out = facets.reaches_out();
         if reaches_out && constraints.network == Network::None {
             let reason = refuse("the agent's level has no network".to_owned());
             return self.deny_at(origin(Dimension::Network), "level", reason);
@@ -255,14 +254,11 @@ impl<'a> Hearing<'a> {
         let (shell, origins) = (&self.settings.shell, &self.settings.origins);
         for started in &self.call.facets.commands {
             let Command { name: command, unlisted, .. } = started;
-            let is_denied = |program: &&str| {
-                let name = program.rsplit('/').next().unwrap_or(program);
-                shell.denied.contains(name) || shell.denied.contains(*program)
-            };
+            let is_denied =
+                |program: &&str| shell.denied.contains(base_name(program)) || shell.denied.contains(*program);
             if let Some(command) = started.programs().find(is_denied) {
                 let why = format!("`{command}` is on the list of denied commands");
-                let last = command.rsplit('/').next().unwrap_or(command);
-                let named = [last, command].map(|name| Setting::DeniedCommand(name.to_owned()));
+                let named = [base_name(command), command].map(|name| Setting::DeniedCommand(name.to_owned()));
                 let place = named.iter().find_map(|setting| origins.of(setting));
                 return self.deny_at(place, "shell", Reason::command_not_allowed(why));
             }
@@ -483,9 +479,7 @@ impl<'a> Hearing<'a> {
         let reached = self.places.listed.iter();
         let reached =
             reached.map(|target| format!("it would reach `{target}`{}", self.with_credential(target)));
-        // Where a command goes cannot be told from its words.
-        let is_command = self.call.facets.profile == Some(Profile::Networked);
-        let others = self.places.told_of_others().filter(|_| is_command);
+        let others = self.places.told_of_others().filter(|_| self.call.facets.is_networked());
         let reached: Vec<String> = reached.chain(others).collect();
         self.asks.extend(reached);
         match &self.facts.consent {

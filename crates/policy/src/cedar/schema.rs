@@ -17,7 +17,7 @@ pub(super) const PRINCIPAL: [&str; 4] = ["level", "autonomy", "role", "seniority
 pub(super) const RESOURCE: [&str; 4] = ["category", "safety", "egress", "trust"];
 
 /// What rules see of a call besides its arguments, and whether it is there for every call. What is added here is to be shown
-/// in `sight`, too: spending, say, once it is measured.
+/// in `sight`, too.
 const CONTEXT: [(&str, Shape, bool); 5] = [
     ("hour", Shape::Long, true),
     ("weekday", Shape::String, true),
