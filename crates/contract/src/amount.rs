@@ -77,12 +77,6 @@ impl Amount {
         Amount(self.0.saturating_add(other.0))
     }
 
-    /// Without the other, or nothing.
-    #[must_use]
-    pub fn minus(self, other: Amount) -> Amount {
-        Amount(self.0.saturating_sub(other.0))
-    }
-
     /// It, taken `times` out of `each` times: the price of a second, for so many microseconds. Rounded up, and at most
     /// [`Amount::MOST`].
     #[must_use]

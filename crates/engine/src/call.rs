@@ -143,7 +143,7 @@ impl Engine {
                     }
                     // The yes that covered it was taken back this moment, or others have taken what was left of a budget:
                     // it is decided anew, by what is true now.
-                    Recorded::NotCovered | Recorded::OverBudget { .. } => {
+                    Recorded::NotCovered | Recorded::OverBudget => {
                         Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await
                     }
                     // It runs already; and nobody was asked.
@@ -230,9 +230,7 @@ impl Engine {
                 self.refuse(case, request, reason, trace).await
             }
             // It counts when it starts, not when people are asked; and nothing covers what is asked.
-            Recorded::UsedUp(_) | Recorded::NotCovered | Recorded::OverBudget { .. } => {
-                Err(EngineError::Missing)
-            }
+            Recorded::UsedUp(_) | Recorded::NotCovered | Recorded::OverBudget => Err(EngineError::Missing),
         }
     }
 

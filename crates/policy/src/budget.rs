@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use contract::{AgentName, Amount, EgressClass, Measure, OfTask, Pot, Profile, Tally, TaskName};
+use contract::{AgentName, Amount, Measure, OfTask, Pot, Tally, TaskName};
 use serde::Serialize;
 
-use crate::facts::{Admitted, Facets};
+use crate::facts::Admitted;
 use crate::period::{Date, Period, day_of};
 use crate::resources::limits_for;
 use crate::rule::{ApprovalRule, Fit, RuleEffect};
@@ -262,9 +262,8 @@ impl ApprovalRule {
 pub fn quote(call: &Admitted, settings: &Settings) -> Option<Amount> {
     let price = settings.prices.of(&call.tool.name)?;
     let limits = limits_for(&call.tool.name, call.tool.limits, &settings.resources);
-    let Facets { egress, profile, .. } = &call.facets;
-    let may_send = *egress != EgressClass::None || *profile == Some(Profile::Networked);
-    Some(price.at_most(&limits, if may_send { settings.egress.limits.bytes } else { 0 }))
+    let bytes_out = if call.facets.reaches_out() { settings.egress.limits.bytes } else { 0 };
+    Some(price.at_most(&limits, bytes_out))
 }
 
 /// The budgets that a call counts against, in their order: those of rules, then the others.

@@ -1,13 +1,13 @@
 //! The decision itself: layer by layer, the strictest wins.
 
 use contract::{
-    Action, Amount, ApprovalId, Autonomy, Category, Code, EgressClass, Measure, Profile, Reason, SafetyClass,
-    Tally, Target, TrustLabel,
+    Action, Amount, ApprovalId, Autonomy, Category, Code, EgressClass, Measure, Reason, SafetyClass, Tally,
+    Target, TrustLabel,
 };
 
 use crate::budget::{Account, accounts_of, quote, spend_of};
 use crate::cedar::{ArgumentTypes, CedarEffect, CedarRule, CedarSays, Circumstances, Shown};
-use crate::facts::{Admitted, Command, Consent, Facets, Facts};
+use crate::facts::{Admitted, Command, Consent, Facets, Facts, base_name};
 use crate::grant::{Authority, Grant, WorkspaceAccess};
 use crate::hint::hinted;
 use crate::level::{Constraints, Git, Network, Terminal};
@@ -108,7 +108,7 @@ pub(crate) struct Hearing<'a> {
     policy: &'a Policy,
     pub(crate) settings: &'a Settings,
     /// Those about the tool.
-    rules: Vec<&'a ApprovalRule>,
+    pub(crate) rules: Vec<&'a ApprovalRule>,
     /// Those in Cedar that can be about the call.
     cedar: Vec<&'a CedarRule>,
     known: Known<'a>,
@@ -196,7 +196,7 @@ impl<'a> Hearing<'a> {
         if let Err(reason) = refuse_special(self.call, &self.settings.egress) {
             return self.deny("address", reason);
         }
-        let reaches_out = facets.egress != EgressClass::None || facets.profile == Some(Profile::Networked);
+        let reaches_out = facets.reaches_out();
         if reaches_out && constraints.network == Network::None {
             let reason = refuse("the agent's level has no network".to_owned());
             return self.deny_at(origin(Dimension::Network), "level", reason);
@@ -213,14 +213,13 @@ impl<'a> Hearing<'a> {
         let level = agent.level_in_force();
         let is_own = *constraints == Constraints::of(level);
         let overrides = if is_own { "" } else { " and its overrides" };
-        let place = settings.origins.of(&Setting::Level(name.clone()));
         self.say_at(
-            place,
+            settings.origin_of_level(name, agent),
             "level",
             "allow",
             format!("within what level `{level}`{overrides} lets `{category}` do"),
         );
-        self.hear_required_approvals(constraints, origin(Dimension::RequiresApproval));
+        self.hear_required_approvals(agent, constraints);
         Ok(())
     }
 
@@ -265,9 +264,10 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    fn hear_required_approvals(&mut self, constraints: &Constraints, place: Option<&str>) {
+    fn hear_required_approvals(&mut self, agent: &Agent, constraints: &Constraints) {
         let action = &self.call.facets.action;
         if constraints.requires_approval.contains(action) {
+            let place = self.settings.origin_of_approval(&self.call.agent, agent, action.as_str());
             self.ask_at(place, "level", format!("the agent's level requires approval for `{action}`"));
         }
     }
@@ -277,14 +277,11 @@ impl<'a> Hearing<'a> {
         let (shell, origins) = (&self.settings.shell, &self.settings.origins);
         for started in &self.call.facets.commands {
             let Command { name: command, unlisted, .. } = started;
-            let is_denied = |program: &&str| {
-                let name = program.rsplit('/').next().unwrap_or(program);
-                shell.denied.contains(name) || shell.denied.contains(*program)
-            };
+            let is_denied =
+                |program: &&str| shell.denied.contains(base_name(program)) || shell.denied.contains(*program);
             if let Some(command) = started.programs().find(is_denied) {
                 let why = format!("`{command}` is on the list of denied commands");
-                let last = command.rsplit('/').next().unwrap_or(command);
-                let named = [last, command].map(|name| Setting::DeniedCommand(name.to_owned()));
+                let named = [base_name(command), command].map(|name| Setting::DeniedCommand(name.to_owned()));
                 let place = named.iter().find_map(|setting| origins.of(setting));
                 return self.deny_at(place, "shell", Reason::command_not_allowed(why));
             }
@@ -390,13 +387,13 @@ impl<'a> Hearing<'a> {
     }
 
     /// Whether a rule about the tool speaks about the call, and how clearly.
-    fn fit(&self, rule: &'a ApprovalRule) -> Fit {
+    pub(crate) fn fit(&self, rule: &'a ApprovalRule) -> Fit {
         rule.fits(&self.call.values, &self.known)
     }
 
     fn hear_autonomy(&mut self, agent: &Agent) -> Result<(), Reason> {
         let changes = self.call.facets.safety > SafetyClass::Read;
-        let place = self.settings.origins.of(&Setting::Autonomy(self.call.agent.clone()));
+        let place = self.settings.origin_of_autonomy(&self.call.agent, agent);
         match agent.autonomy_in_force() {
             Autonomy::Locked if changes => {
                 self.deny_at(place, "autonomy", Reason::locked("the agent is locked and changes nothing"))
@@ -506,9 +503,7 @@ impl<'a> Hearing<'a> {
         let reached = self.places.listed.iter();
         let reached =
             reached.map(|target| format!("it would reach `{target}`{}", self.with_credential(target)));
-        // Where a command goes cannot be told from its words.
-        let is_command = self.call.facets.profile == Some(Profile::Networked);
-        let others = self.places.told_of_others().filter(|_| is_command);
+        let others = self.places.told_of_others().filter(|_| self.call.facets.is_networked());
         let reached: Vec<String> = reached.chain(others).collect();
         self.asks.extend(reached);
         match &self.facts.consent {

@@ -81,6 +81,18 @@ pub struct Facets {
     pub hosts: Vec<Target>,
 }
 
+impl Facets {
+    /// Whether the call reaches out, or is a command that can.
+    pub(crate) fn reaches_out(&self) -> bool {
+        self.egress != EgressClass::None || self.is_networked()
+    }
+
+    /// Whether it is a command with a network: where it goes cannot be told from its words.
+    pub(crate) fn is_networked(&self) -> bool {
+        self.profile == Some(Profile::Networked)
+    }
+}
+
 /// One program that would be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
@@ -104,6 +116,11 @@ impl Command {
     pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
         [&self.name].into_iter().chain(&self.starts).map(String::as_str)
     }
+}
+
+/// The name of a program without the directory it is in.
+pub(crate) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// What is true at the moment of deciding.

@@ -44,7 +44,6 @@ pub use cedar::{
     ArgumentTypes, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, CedarSchema, CedarTool,
     Checked, Circumstances, Kind, Member, Named, Reads, Spend,
 };
-pub use contract::{Amount, AmountError};
 pub use decide::{accounts, after_spending, cedar_says, decide, layer_before, unspent};
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
@@ -61,7 +60,7 @@ pub use nearest::{Change, Nearest, nearest};
 pub use origins::{Dimension, Origins, Setting};
 pub use past::{
     Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
-    Simulation, Tally, Word, answer, compare, simulate,
+    Simulation, Tally, Word, answer, compare,
 };
 pub use period::{Period, day_of};
 pub use preset::Preset;

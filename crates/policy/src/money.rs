@@ -4,6 +4,7 @@
 //!
 //! # Invariants
 //! - Beyond a budget nothing runs that people were not asked about in these very words, and no earlier yes covers it.
+//! - Where nobody can tell what a call takes of a budget, it goes beyond it.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use crate::budget::{Account, Against, Charge, Over, Source, quote};
 use crate::cedar::Spend;
 use crate::decide::Hearing;
 use crate::level::Constraints;
-use crate::origins::{Dimension, Setting};
-use crate::rule::ApprovalRule;
+use crate::origins::Setting;
+use crate::rule::{ApprovalRule, Fit, RuleEffect};
 use crate::settings::Agent;
 
 const SPEND: &str = "budget:spend";
@@ -22,7 +23,11 @@ const EXCEED: &str = "budget:exceed";
 
 /// The budgets that a call counts against, and what was spent of them.
 #[derive(Default)]
-pub(crate) struct Books(Vec<Entry>);
+pub(crate) struct Books {
+    entries: Vec<Entry>,
+    /// The questions about budgets of rules of which nobody can tell what the call takes, as they were heard.
+    untold: Vec<String>,
+}
 
 #[derive(Clone)]
 struct Entry {
@@ -34,19 +39,20 @@ struct Entry {
 impl Books {
     pub(crate) fn of(accounts: Vec<Account>, tallies: &[Tally]) -> Books {
         let told = tallies.iter().copied().map(Some).chain(std::iter::repeat(None));
-        Books(accounts.into_iter().zip(told).map(|(account, tally)| Entry { account, tally }).collect())
+        let entries = accounts.into_iter().zip(told).map(|(account, tally)| Entry { account, tally });
+        Books { entries: entries.collect(), untold: Vec::new() }
     }
 
     /// What the agent has spent, if rules were to be shown that and somebody has said.
     pub(crate) fn spend(&self) -> Option<Spend> {
-        let mut shown = self.0.iter().filter(|entry| entry.account.source == Source::Shown);
+        let mut shown = self.entries.iter().filter(|entry| entry.account.source == Source::Shown);
         let mut next = || Some(Amount::of_millionths(shown.next()?.tally?.taken()));
         Some(Spend { day: next()?, week: next()?, month: next()? })
     }
 
     /// Those that a call counts against.
     fn counting(&self) -> impl Iterator<Item = &Entry> {
-        self.0.iter().filter(|entry| entry.account.source != Source::Shown)
+        self.entries.iter().filter(|entry| entry.account.source != Source::Shown)
     }
 
     /// Whether a rule, by its position, counts the call and has enough left for it.
@@ -55,17 +61,18 @@ impl Books {
     }
 
     pub(crate) fn has_exceeded(&self) -> bool {
-        self.0.iter().any(Entry::is_exceeded)
+        !self.untold.is_empty() || self.entries.iter().any(Entry::is_exceeded)
     }
 
     /// Whether a question with these words was about every budget that is exceeded.
     pub(crate) fn is_asked_in(&self, why: &[String], currency: &str) -> bool {
-        let mut exceeded = self.0.iter().filter(|entry| entry.is_exceeded());
+        let mut exceeded = self.entries.iter().filter(|entry| entry.is_exceeded());
         exceeded.all(|entry| why.iter().any(|words| words.starts_with(&entry.mark(currency))))
+            && self.untold.iter().all(|question| why.contains(question))
     }
 
     fn of_rule(&self, position: usize) -> Option<&Entry> {
-        self.0.iter().find(|entry| entry.account.source == Source::Rule(position))
+        self.entries.iter().find(|entry| entry.account.source == Source::Rule(position))
     }
 }
 
@@ -95,8 +102,11 @@ impl Hearing<'_> {
         let place = Some(rule.place.as_str());
         let currency = self.settings.prices.currency.clone();
         match self.books.of_rule(position).cloned() {
+            // ATTACK(hidden-amount-of-a-budget): what hides how much it takes is not within what is left.
             None => {
-                self.ask_at(place, "rule", format!("{what} asks: what it takes of the budget cannot be told"))
+                let question = format!("`{EXCEED}`: {what}: what it takes of the budget cannot be told");
+                self.books.untold.push(question.clone());
+                self.ask_at(place, "budget", question);
             }
             Some(entry) if entry.is_exceeded() => self.ask_at(place, "budget", entry.question(&currency)),
             Some(entry) => {
@@ -109,19 +119,23 @@ impl Hearing<'_> {
     /// The budgets that are no rules, and what is raised.
     pub(crate) fn hear_budgets(&mut self, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
         let currency = self.settings.prices.currency.clone();
-        if let Some(charge) = self.charge()
-            && (charge.cost > Amount::ZERO || !charge.arguments.is_empty())
-        {
-            if charge.cost > Amount::ZERO {
-                self.say("price", "-", format!("it costs {} {currency} at most", charge.cost));
-            }
+        let cost = quote(self.call, self.settings).unwrap_or(Amount::ZERO);
+        if cost > Amount::ZERO {
+            self.say("price", "-", format!("it costs {cost} {currency} at most"));
+        }
+        if cost > Amount::ZERO || self.has_counted_amounts() {
             self.raise(SPEND, agent, constraints)?;
         }
         if self.books.has_exceeded() {
             self.raise(EXCEED, agent, constraints)?;
         }
-        let budgets: Vec<Entry> =
-            self.books.0.iter().filter(|entry| entry.account.source == Source::Budget).cloned().collect();
+        let budgets: Vec<Entry> = self
+            .books
+            .entries
+            .iter()
+            .filter(|entry| entry.account.source == Source::Budget)
+            .cloned()
+            .collect();
         for entry in budgets {
             let account = &entry.account;
             let position = account.position(entry.tally, &currency);
@@ -144,6 +158,13 @@ impl Hearing<'_> {
         Ok(())
     }
 
+    /// Whether the call has an amount that a rule counts, or would if it could tell how much it is.
+    fn has_counted_amounts(&self) -> bool {
+        let counts =
+            |rule: &&ApprovalRule| matches!(rule.effect, RuleEffect::Budget(_)) && rule.when.amount.is_some();
+        self.rules.iter().copied().filter(counts).any(|rule| self.fit(rule) != Fit::None)
+    }
+
     /// What is said of an action that the call is besides its own.
     fn raise(&mut self, action: &str, agent: &Agent, constraints: &Constraints) -> Result<(), Reason> {
         let is_it = |listed: &Action| listed.as_str() == action;
@@ -158,7 +179,7 @@ impl Hearing<'_> {
             self.ask_at(place, "agent", format!("the agent must ask for `{action}`"));
         }
         if constraints.requires_approval.iter().any(is_it) {
-            let place = self.settings.origin_of(&self.call.agent, agent, Dimension::RequiresApproval);
+            let place = self.settings.origin_of_approval(&self.call.agent, agent, action);
             self.ask_at(place, "level", format!("the agent's level requires approval for `{action}`"));
         }
         Ok(())

@@ -12,7 +12,7 @@ use contract::{AgentName, Autonomy, Level, Reach, SafetyClass};
 use serde::Serialize;
 
 use crate::decide::decide;
-use crate::facts::{Admitted, Facts};
+use crate::facts::{Admitted, Facts, base_name};
 use crate::level::{Git, Network, Overrides, Terminal};
 use crate::origins::{Dimension, Setting};
 use crate::rule::{ApprovalRule, RuleEffect};
@@ -241,8 +241,9 @@ fn hosts<'a>(call: &'a Admitted, settings: &'a Settings, found: &mut Vec<Candida
 fn commands<'a>(call: &'a Admitted, settings: &'a Settings, found: &mut Vec<Candidate<'a>>) {
     for command in &call.facets.commands {
         for program in command.programs() {
-            let last = program.rsplit('/').next().unwrap_or(program);
-            for name in [last, program].into_iter().filter(|name| settings.shell.denied.contains(*name)) {
+            for name in
+                [base_name(program), program].into_iter().filter(|name| settings.shell.denied.contains(*name))
+            {
                 found.push(Candidate {
                     what: format!("remove `{name}` from `tools.bash.denied_commands`"),
                     place: settings.origins.of(&Setting::DeniedCommand(name.to_owned())).map(str::to_owned),

@@ -110,8 +110,70 @@ impl Origins {
 }
 
 impl Settings {
-    /// What says how far an agent goes in one dimension: its own change, else that of its level, else its level.
+    /// What says how far an agent goes in one dimension: its seniority where that holds it down, else its own change, else that
+    /// of its level, else its level.
     pub(crate) fn origin_of(&self, name: &AgentName, agent: &Agent, dimension: Dimension) -> Option<&str> {
+        let is_own = agent.seniority.is_none() || {
+            let (own, held) = (self.unheld_constraints_of(agent), self.constraints_of(agent));
+            match dimension {
+                Dimension::Categories => own.categories == held.categories,
+                Dimension::Network => own.network == held.network,
+                Dimension::Git => own.git == held.git,
+                Dimension::Terminal => own.terminal == held.terminal,
+                Dimension::Deployment => own.deployment == held.deployment,
+                Dimension::RequiresApproval => own.requires_approval == held.requires_approval,
+            }
+        };
+        match is_own {
+            true => self.origin_of_own(name, agent, dimension),
+            false => self.origin_of_seniority(name),
+        }
+    }
+
+    /// What says whether an agent's level includes a category.
+    pub(crate) fn origin_of_category(
+        &self,
+        name: &AgentName,
+        agent: &Agent,
+        category: Category,
+    ) -> Option<&str> {
+        let own = self.unheld_constraints_of(agent).categories.contains(&category);
+        let is_own = own == self.constraints_of(agent).categories.contains(&category);
+        match is_own {
+            true => self.origin_of_own(name, agent, Dimension::Categories),
+            false => self.origin_of_seniority(name),
+        }
+    }
+
+    /// What says that people must approve an action.
+    pub(crate) fn origin_of_approval(&self, name: &AgentName, agent: &Agent, action: &str) -> Option<&str> {
+        let own = self.unheld_constraints_of(agent).requires_approval;
+        let is_own = own.iter().any(|required| required.as_str() == action);
+        match is_own {
+            true => self.origin_of_own(name, agent, Dimension::RequiresApproval),
+            false => self.origin_of_seniority(name),
+        }
+    }
+
+    /// What says which level an agent is at.
+    pub(crate) fn origin_of_level(&self, name: &AgentName, agent: &Agent) -> Option<&str> {
+        let is_own = agent.level_in_force() == agent.level;
+        let setting = if is_own { Setting::Level } else { Setting::Seniority };
+        self.origins.of(&setting(name.clone()))
+    }
+
+    /// What says how often an agent has to ask.
+    pub(crate) fn origin_of_autonomy(&self, name: &AgentName, agent: &Agent) -> Option<&str> {
+        let is_own = agent.autonomy_in_force() == agent.autonomy;
+        let setting = if is_own { Setting::Autonomy } else { Setting::Seniority };
+        self.origins.of(&setting(name.clone()))
+    }
+
+    fn origin_of_seniority(&self, name: &AgentName) -> Option<&str> {
+        self.origins.of(&Setting::Seniority(name.clone()))
+    }
+
+    fn origin_of_own(&self, name: &AgentName, agent: &Agent, dimension: Dimension) -> Option<&str> {
         self.origins.first([
             Setting::Override(name.clone(), dimension),
             Setting::LevelMeans(agent.level, dimension),

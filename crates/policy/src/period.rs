@@ -40,8 +40,7 @@ impl Period {
         let today = day_of(now);
         match self {
             Period::Daily => today,
-            // 1970 began on a Thursday.
-            Period::Weekly => today - (today + 3).rem_euclid(7),
+            Period::Weekly => today - days_since_monday(today),
             Period::Monthly => today - (Date::of(today).day - 1),
         }
     }
@@ -52,7 +51,7 @@ impl Period {
         let next = match self {
             Period::Daily => began + 1,
             Period::Weekly => began + 7,
-            // No month has more than 31 days, and each has more than 4 beyond 28.
+            // A month has 28 to 31 days, so 31 after its first are one of the first four of the next.
             Period::Monthly => {
                 let within_next = began + 31;
                 within_next - (Date::of(within_next).day - 1)
@@ -71,6 +70,11 @@ impl fmt::Display for Period {
 /// The day of a moment, in days since 1970.
 pub fn day_of(milliseconds: i64) -> i64 {
     milliseconds.div_euclid(DAY_MS)
+}
+
+/// How many days a day is after the Monday of its week. 1970 began on a Thursday.
+pub(crate) fn days_since_monday(day: i64) -> i64 {
+    (day + 3).rem_euclid(7)
 }
 
 /// A day of the calendar.

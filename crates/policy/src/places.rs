@@ -5,7 +5,7 @@
 //! - A special address is refused that nobody has opted in to, and a blocked host always.
 //! - What is on no list is asked for by its name, so that a yes to one place is none to another.
 
-use contract::{Category, EgressClass, HostPattern, Profile, Reach, Reason, Target};
+use contract::{Category, EgressClass, HostPattern, Reach, Reason, Target};
 
 use crate::egress::EgressSettings;
 use crate::facts::Admitted;
@@ -116,7 +116,7 @@ pub(crate) fn places_of<'a>(
     places.granted = facets.hosts.iter().cloned().map(Reach::from).collect();
     // What a command reaches cannot be told from its words; where a reading request is led on to could be asked for
     // freely by another call.
-    let is_command = facets.profile == Some(Profile::Networked);
+    let is_command = facets.is_networked();
     if is_command || (tool.category == Category::Web && facets.egress == EgressClass::ReadOnly) {
         places.granted.extend(list.places);
     }

@@ -299,12 +299,17 @@ impl Settings {
 
     /// What an agent's level means for it.
     pub fn constraints_of(&self, agent: &Agent) -> Constraints {
-        let own = self.constraints_at(agent.level).with(&agent.overrides);
+        let own = self.unheld_constraints_of(agent);
         // ATTACK(junior-with-overrides): what an agent was given besides its level is held down as well.
         match agent.seniority {
             Some(seniority) => own.at_most(&self.constraints_at(seniority.highest_level())),
             None => own,
         }
+    }
+
+    /// What an agent's level would mean for it, were it not for its seniority.
+    pub fn unheld_constraints_of(&self, agent: &Agent) -> Constraints {
+        self.constraints_at(agent.level).with(&agent.overrides)
     }
 
     /// What a level means for whoever is at it.

@@ -6,7 +6,7 @@ use contract::{AgentName, Autonomy, Reason, RoleName, SafetyClass, ToolStatus};
 
 use crate::facts::ToolFacts;
 use crate::level::Constraints;
-use crate::origins::{Dimension, Setting};
+use crate::origins::Setting;
 use crate::settings::{Agent, Settings, ToolGlob};
 
 /// What an agent sees.
@@ -86,7 +86,7 @@ impl<'a> Sight<'a> {
                 settings.origins.of(&Setting::Allowed(name.clone(), glob.as_str().to_owned()))
             }
             Ok(Shown::InLevel) | Err(Hidden::NotInLevel) => {
-                settings.origin_of(name, self.agent, Dimension::Categories)
+                settings.origin_of_category(name, self.agent, tool.category)
             }
             Err(Hidden::Status) => None,
             Err(Hidden::Off) => settings.origin_of_off(&tool.name),

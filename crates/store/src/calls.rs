@@ -173,10 +173,7 @@ pub enum Recorded {
     /// The agent may not call so often; nothing is recorded but, if it was to be refused, that there was one more.
     UsedUp(UsedUp),
     /// Others have taken what was left of a budget; nothing is recorded.
-    OverBudget {
-        /// Which of those that were handed in.
-        which: usize,
-    },
+    OverBudget,
     /// The yes under which it was to run is no longer good; nothing is recorded.
     NotCovered,
     /// So many questions of the agent wait already that no other is asked; nothing is recorded.
@@ -334,9 +331,9 @@ impl Store {
         // INVARIANT(denied-takes-nothing)
         let charge = charge.filter(|_| matches!(call.course, Course::Run { .. } | Course::RunUnder { .. }));
         if let Some(charge) = charge
-            && let Some(which) = charge.exceeds(&mut write).await?
+            && charge.exceeds(&mut write).await?
         {
-            return Ok(Recorded::OverBudget { which });
+            return Ok(Recorded::OverBudget);
         }
         if let Some(spend) = spend
             && let Some(used_up) = count(&mut write, &call, &spend, &mut answers).await?
@@ -417,7 +414,7 @@ impl Store {
             return Ok(false);
         }
         if let Some(charge) = charge {
-            if charge.exceeds(&mut write).await?.is_some() {
+            if charge.exceeds(&mut write).await? {
                 return Ok(false);
             }
             let whose = Whose { call, agent: &row.agent, task: row.task.as_ref(), tool: &row.tool };

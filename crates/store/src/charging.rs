@@ -77,15 +77,15 @@ pub(crate) struct Whose<'a> {
 }
 
 impl Charge {
-    /// Which limit is exceeded, if one is.
-    pub(crate) async fn exceeds(&self, write: &mut Write<'_>) -> Result<Option<usize>, StoreError> {
-        for (which, within) in self.within.iter().enumerate() {
+    /// Whether one of the limits is exceeded.
+    pub(crate) async fn exceeds(&self, write: &mut Write<'_>) -> Result<bool, StoreError> {
+        for within in &self.within {
             let tally = tally(write.connection().await?, &within.pot).await?;
             if within.take > 0 && tally.taken().saturating_add(within.take) > within.most {
-                return Ok(Some(which));
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     /// Reserves it for a call that is on record.

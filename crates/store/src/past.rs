@@ -19,7 +19,7 @@ use crate::error::StoreError;
 use crate::keys::Keys;
 use crate::open::Store;
 use crate::private::{Asked, asked};
-use crate::read::{digest, parsed, parsed_if_any};
+use crate::read::{parsed, parsed_if_any};
 
 const LAST: &str = "SELECT max(planned_seq) AS last FROM calls";
 const COUNT: &str = "SELECT count(*) AS calls FROM calls WHERE planned_seq <= $1 AND asked_at >= $2 \
@@ -107,10 +107,6 @@ pub struct PastRow {
     pub task: Option<TaskName>,
     /// Which tool.
     pub tool: ToolName,
-    /// The hash of its contract then.
-    pub contract: Digest,
-    /// The hash of the policy that decided.
-    pub policy: Digest,
     /// What it was asked.
     pub arguments: Canonical,
     /// When, in milliseconds since 1970.
@@ -223,8 +219,6 @@ fn whole(row: &AnyRow, keys: &Keys) -> Result<Opened, StoreError> {
         agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
         task: parsed_if_any(row, "task", |text| TaskName::parse(text).ok())?,
         tool: parsed(row, "tool", |text| ToolName::parse(text).ok())?,
-        contract: digest(row, "contract")?,
-        policy: digest(row, "policy")?,
         arguments: Canonical::parse(&text).map_err(|_| altered())?,
         asked_at: row.try_get("asked_at")?,
         was_refused,

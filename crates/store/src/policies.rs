@@ -2,9 +2,8 @@
 //!
 //! Policies have no table: what the ledger tells of them is all there is.
 
-use contract::{AgentName, CallId, ToolName};
+use contract::{CallId, ToolName};
 use serde_json::Value;
-use sqlx::Row;
 
 use crate::error::StoreError;
 use crate::ledger::{LedgerEntry, entry_of};
@@ -15,7 +14,7 @@ const HISTORY: &str = "SELECT seq, time, kind, body, prev FROM ledger WHERE kind
     ORDER BY seq DESC LIMIT $1";
 
 /// The text is how a step of that layer begins or goes on, whatever its other keys are; the steps themselves are read after.
-const SHADOWED: &str = "SELECT id, agent, tool, asked_at, trace FROM calls WHERE asked_at >= $1 \
+const SHADOWED: &str = "SELECT id, tool, trace FROM calls WHERE asked_at >= $1 \
     AND trace LIKE '%\"layer\":\"shadow\"%' ORDER BY asked_at DESC, id DESC LIMIT $2";
 
 /// The layer of a trace that tells of a shadow.
@@ -37,12 +36,8 @@ pub enum PolicyEvent {
 pub struct Shadowed {
     /// Which call.
     pub call: CallId,
-    /// Whose.
-    pub agent: AgentName,
     /// Of which tool.
     pub tool: ToolName,
-    /// When, in milliseconds since 1970.
-    pub asked_at: i64,
     /// What the shadow had to say, as the trace has it.
     pub step: Value,
 }
@@ -79,9 +74,7 @@ impl Store {
             let Some(step) = trace.as_array().into_iter().flatten().find(is_of_it) else { continue };
             shadowed.push(Shadowed {
                 call: parsed(row, "id", |text| CallId::parse(text).ok())?,
-                agent: parsed(row, "agent", |text| AgentName::parse(text).ok())?,
                 tool: parsed(row, "tool", |text| ToolName::parse(text).ok())?,
-                asked_at: row.try_get("asked_at")?,
                 step: step.clone(),
             });
         }

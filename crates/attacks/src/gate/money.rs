@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use contract::{Amount, CallId, CallResult, CallStatus, Idempotency, SafetyClass, Scope};
+use contract::{Actions, Amount, CallId, CallResult, CallStatus, Idempotency, SafetyClass, Scope};
 use engine::{Clock, Reach, Reply};
 use policy::{
     AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, Conditions, Over, Per, Period,
@@ -43,6 +43,11 @@ pub(crate) fn cases() -> Vec<Case> {
                 for arguments in uncountable() {
                     let (call, _) = gate.waits("pay", arguments)?;
                     end(&gate, &call, Vote::Reject, "rejected")?;
+                }
+                // Whoever may not exceed a budget is not asked instead because it hides how much it takes.
+                let gate = open_wide(stand, frugal(by_amount(100.0)?)?)?;
+                for arguments in uncountable() {
+                    gate.call("pay", arguments, Ending::Refused("denied_by_list"))?;
                 }
                 Ok(Effect::through_if(payments(stand) > 0, format!("{} payments", payments(stand))))
             },
@@ -151,6 +156,13 @@ fn by_amount(most: f64) -> Try<Settings> {
     let rule =
         ApprovalRule { when, ..ApprovalRule::about(ToolGlob::parse("pay")?, effect, "toolgate.yaml:3") };
     Ok(Settings { rules: vec![rule], ..trusted() })
+}
+
+/// The same, where nobody may go beyond a budget.
+fn frugal(mut settings: Settings) -> Try<Settings> {
+    let exceed = Actions::default().parse("budget:exceed")?;
+    settings.agents.values_mut().for_each(|agent| agent.denied_actions.extend([exceed.clone()]));
+    Ok(settings)
 }
 
 /// Amounts that say something else than they seem to, or nothing; and one that is more than there is.

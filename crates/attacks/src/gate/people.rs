@@ -1,10 +1,9 @@
 //! Who decides: people who are none any more, people who want it themselves, and amounts that hide from them.
 
-use contract::{AgentName, CallStatus, Idempotency, OperatorName, SafetyClass, TaskName};
+use contract::{AgentName, Amount, CallStatus, Idempotency, OperatorName, SafetyClass, TaskName};
 use engine::{AnswerRefused, Credential, LocalOperator, Request};
 use policy::{
-    Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Conditions, RuleEffect, Settings,
-    ToolGlob,
+    Agent, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Conditions, RuleEffect, Settings, ToolGlob,
 };
 use serde_json::{Value, json};
 use store::{AnswerError, Role, Vote};

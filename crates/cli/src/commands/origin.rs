@@ -156,7 +156,7 @@ impl Origins<'_> {
                 all([of_preset, own, elsewhere])
             }
             ["constraints", dimension] => {
-                let unheld = self.settings.constraints_at(agent.level).with(&agent.overrides);
+                let unheld = self.settings.unheld_constraints_of(agent);
                 if differs(&unheld, &self.settings.constraints_of(agent), dimension) {
                     return held_down().unwrap_or_else(default);
                 }

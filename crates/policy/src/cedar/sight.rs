@@ -8,14 +8,15 @@ use cedar_policy::{
     AuthorizationError, Authorizer, Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request,
     RestrictedExpression,
 };
-use contract::{Amount, EgressClass, Profile, RoleName};
+use contract::{Amount, EgressClass, RoleName};
 
 use super::CedarSays;
 use super::carry::{Carried, arguments};
 use super::read::CedarRule;
 use super::spend::{Spend, shown};
 use super::types::ArgumentTypes;
-use crate::facts::Admitted;
+use crate::facts::{Admitted, base_name};
+use crate::period::{day_of, days_since_monday};
 use crate::role::Seniority;
 use crate::settings::Agent;
 
@@ -124,8 +125,7 @@ fn context(
     let Circumstances { now, cost, spend } = circumstances;
     let arguments = RestrictedExpression::new_record(arguments).map_err(|error| error.to_string())?;
     let hour = now.div_euclid(MILLISECONDS_OF_HOUR);
-    // The first day of 1970 was a Thursday.
-    let day = usize::try_from((hour.div_euclid(24) + 3).rem_euclid(7)).unwrap_or_default();
+    let day = usize::try_from(days_since_monday(day_of(*now))).unwrap_or_default();
     let mut pairs = vec![
         ("arguments".to_owned(), arguments),
         ("hour".to_owned(), RestrictedExpression::new_long(hour.rem_euclid(24))),
@@ -145,8 +145,7 @@ fn context(
 /// names no place.
 fn hosts(call: &Admitted) -> Option<RestrictedExpression> {
     let facets = &call.facets;
-    let is_untold = facets.profile == Some(Profile::Networked)
-        || (facets.egress != EgressClass::None && facets.hosts.is_empty());
+    let is_untold = facets.is_networked() || (facets.egress != EgressClass::None && facets.hosts.is_empty());
     let hosts = facets.hosts.iter().map(|target| text(&target.host.to_string()));
     (!is_untold).then(|| RestrictedExpression::new_set(hosts))
 }
@@ -156,7 +155,7 @@ fn commands(call: &Admitted) -> Option<RestrictedExpression> {
     let commands = &call.facets.commands;
     let is_untold = commands.iter().any(|command| command.untold.is_some());
     let programs = commands.iter().flat_map(|command| command.programs());
-    let programs = programs.map(|program| text(program.rsplit('/').next().unwrap_or(program)));
+    let programs = programs.map(|program| text(base_name(program)));
     (!is_untold).then(|| RestrictedExpression::new_set(programs))
 }
 

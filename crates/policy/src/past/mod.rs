@@ -237,13 +237,6 @@ pub fn compare(call: PastCall, today: &Side<'_>, candidate: &Side<'_>) -> Compar
     Compared { call, flip, drift, rule_failed }
 }
 
-/// Tells what changes over calls that were compared, in their order; of each group so many calls are named.
-pub fn simulate(calls: impl IntoIterator<Item = Compared>, examples: usize) -> Simulation {
-    let mut tally = Tally::naming(examples);
-    calls.into_iter().for_each(|call| tally.add(call));
-    tally.told()
-}
-
 /// What one policy says of a call, with all that led to it.
 pub fn answer(side: &Side<'_>) -> (Answer, Vec<Step>) {
     match side.ruling() {

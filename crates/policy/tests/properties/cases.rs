@@ -1,18 +1,19 @@
 //! Calls, facts and settings at random. Small alphabets, so that things meet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use contract::{
-    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass, HostPattern,
-    Level, OperatorName, Profile, Reach, Reason, SafetyClass, Target, ToolName, ToolStatus, TrustLabel,
+    Action, Actions, AgentName, Amount, ApprovalId, Autonomy, CallId, Category, Digest, EgressClass,
+    HostPattern, Level, OperatorName, Profile, Reach, Reason, RoleName, SafetyClass, Target, ToolName,
+    ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, CedarRule, Command,
-    Conditions, Consent, EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network,
-    Overrides, Pattern, RuleEffect, Settings, ShellSettings, Terminal, TextPattern, ToolFacts, ToolGlob,
-    ToolPlaces, WorkspaceAccess,
+    Admitted, Agent, AmountLimit, Amounts, ApprovalRule, ArgumentPath, CedarRule, Command, Conditions,
+    Consent, EgressSettings, Facets, Facts, FileSettings, FileSystem, Git, GrantLimits, Network, Overrides,
+    Pattern, Policy, Role, RuleEffect, Seniority, Settings, ShellSettings, Terminal, TextPattern, ToolFacts,
+    ToolGlob, ToolPlaces, Verdict, WorkspaceAccess, decide,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option::weighted;
@@ -21,6 +22,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::naive::{Condition, Plain};
+use super::spending::{Spent, as_budget, budgets, prices, resources, rule_budget, spent, task};
 
 pub(crate) const PRIVATE_HOSTS: [&str; 3] = ["169.254.169.254:80", "localhost:80", "[::ffff:10.0.0.1]:443"];
 const HOSTS: [&str; 5] =
@@ -28,7 +30,7 @@ const HOSTS: [&str; 5] =
 const REACHES: [&str; 4] = ["example.com:443", "*.example.org:443", "example.org:80", "1.1.1.0/24:443"];
 const BLOCKS: [&str; 3] = ["example.com", "*.example.org", "1.0.0.0/8"];
 
-const ACTIONS: [&str; 22] = [
+const ACTIONS: [&str; 23] = [
     "code:read",
     "code:write",
     "code:create",
@@ -51,6 +53,7 @@ const ACTIONS: [&str; 22] = [
     "memory:read",
     "mcp:call",
     "budget:spend",
+    "budget:exceed",
 ];
 const TOOLS: [&str; 8] = ["fs.read", "fs.readers", "fs.write", "f", "shell", "git.push", "mcp_x_y", "pay"];
 /// Lists name some of them, by what they begin with or not at all.
@@ -80,7 +83,22 @@ const COMMANDS: [&str; 5] = ["ls", "rm", "/bin/rm", "cargo", "x/rm"];
 pub(crate) struct Case {
     pub(crate) call: Admitted,
     pub(crate) facts: Facts,
-    pub(crate) settings: Settings,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) spent: Spent,
+}
+
+impl Case {
+    /// The same facts under another policy: what people said to the old one is said to it, and every budget brings what was
+    /// spent of it. So it is not the change as such that narrows.
+    pub(crate) fn facts_under(&self, policy: &Policy) -> Facts {
+        let mut facts = self.facts.clone();
+        facts.tallies = self.spent.known(&self.call, &facts, policy);
+        let before = self.policy.hash();
+        if let Some(consent) = facts.consent.as_mut().filter(|consent| consent.policy == before) {
+            consent.policy = policy.hash();
+        }
+        facts
+    }
 }
 
 pub(crate) fn agent_name() -> AgentName {
@@ -88,15 +106,15 @@ pub(crate) fn agent_name() -> AgentName {
 }
 
 pub(crate) fn case() -> impl Strategy<Value = Case> {
-    (asked(), settings()).prop_map(|(asked, settings)| asked.under(&settings))
+    (asked(), settings()).prop_map(|(asked, settings)| asked.under(&Arc::new(Policy::of(settings).unwrap())))
 }
 
 /// A configuration with rules in Cedar, what those are in plain facts, and some calls.
 pub(crate) fn configuration() -> impl Strategy<Value = (Vec<Case>, Vec<Plain>)> {
     (vec(asked(), 3), settings(), cedar()).prop_map(|(asked, settings, rules)| {
         let read = rules.iter().enumerate().map(|(number, (_, rule))| placed(rule, number));
-        let settings = Settings { cedar: read.collect(), ..settings };
-        let cases = asked.into_iter().map(|asked| asked.under(&settings)).collect();
+        let policy = Arc::new(Policy::of(Settings { cedar: read.collect(), ..settings }).unwrap());
+        let cases = asked.into_iter().map(|asked| asked.under(&policy)).collect();
         (cases, rules.into_iter().map(|(plain, _)| plain).collect())
     })
 }
@@ -111,7 +129,9 @@ fn placed(rule: &CedarRule, number: usize) -> CedarRule {
 /// Rules in Cedar, read once: that takes longer than a verdict.
 fn cedar() -> impl Strategy<Value = Vec<(Plain, CedarRule)>> {
     static READ: LazyLock<Vec<(Plain, CedarRule)>> = LazyLock::new(|| {
-        use Condition::{Always, AmountOver, Force, HasPath, Host, Hour, Level, PathIs};
+        use Condition::{
+            Always, AmountOver, Autonomy, Force, HasPath, Host, Hour, Level, PathIs, Role, Seniority,
+        };
         let conditions = [
             Always,
             HasPath,
@@ -119,6 +139,10 @@ fn cedar() -> impl Strategy<Value = Vec<(Plain, CedarRule)>> {
             AmountOver(100),
             Force,
             Level("elevated"),
+            Autonomy("supervised"),
+            Role("tester"),
+            Role(""),
+            Seniority("junior"),
             Hour(0),
             Hour(12),
             Host("example.com"),
@@ -162,33 +186,39 @@ pub(crate) struct Asked {
     facts: Facts,
     consent: Option<(u8, usize)>,
     covered: bool,
+    has_task: bool,
+    spent: Spent,
 }
 
 fn asked() -> impl Strategy<Value = Asked> {
     let about_it = (tool(), facets(), arguments());
-    let parts = (about_it, facts(), weighted(0.5, consent()), prop::bool::weighted(0.9));
-    parts.prop_map(|((tool, facets, values), facts, consent, covered)| Asked {
+    let chances = (prop::bool::weighted(0.9), any::<bool>());
+    let parts = (about_it, facts(), weighted(0.5, consent()), chances, spent());
+    parts.prop_map(|((tool, facets, values), facts, consent, (covered, has_task), spent)| Asked {
         tool,
         facets,
         values,
         facts,
         consent,
         covered,
+        has_task,
+        spent,
     })
 }
 
 impl Asked {
-    fn under(self, settings: &Settings) -> Case {
-        let Asked { mut tool, facets, values, facts, consent, covered } = self;
+    fn under(self, policy: &Arc<Policy>) -> Case {
+        let Asked { mut tool, facets, values, mut facts, consent, covered, has_task, spent } = self;
         // Most tools say all that their calls do.
         if covered {
             tool.safety = tool.safety.max(facets.safety);
             tool.egress = tool.egress.max(facets.egress);
+            tool.least = tool.least.min(facets.safety);
         }
         let call = Admitted {
             call: CallId::from_random([1; 16]),
             agent: agent_name(),
-            task: None,
+            task: has_task.then(task),
             tool,
             facets,
             operands: Some(Digest::of(b"files")),
@@ -196,19 +226,28 @@ impl Asked {
             values: Arc::new(values),
             asked_at: 1_000,
         };
+        facts.tallies = spent.told(&call, &facts, policy);
         // Good for this very call, but for what was made wrong about it.
-        let consent = consent.map(|(wrong, by)| Consent {
+        facts.consent = consent.map(|(wrong, by)| Consent {
             approval: ApprovalId::from_random([3; 16]),
             by: ["me", "you"].iter().take(by).map(|name| OperatorName::parse(name).unwrap()).collect(),
             agent: if wrong == 1 { AgentName::parse("other").unwrap() } else { agent_name() },
             contract: if wrong == 2 { Digest::of(b"old") } else { call.tool.hash },
             arguments: if wrong == 3 { Digest::of(b"other") } else { call.arguments },
             operands: if wrong == 6 { None } else { call.operands },
-            policy: if wrong == 4 { Digest::of(b"old") } else { settings.hash().unwrap() },
-            why: Vec::new(),
+            policy: if wrong == 4 { Digest::of(b"old") } else { policy.hash() },
+            why: if wrong == 7 { Vec::new() } else { asked_for(&call, &facts, policy) },
             expires_at: if wrong == 5 { facts.now } else { facts.now + 1 },
         });
-        Case { call, facts: Facts { consent, ..facts }, settings: settings.clone() }
+        Case { call, facts, policy: Arc::clone(policy), spent }
+    }
+}
+
+/// The words in which people would be asked about a call now.
+fn asked_for(call: &Admitted, facts: &Facts, policy: &Policy) -> Vec<String> {
+    match decide(call, facts, policy).verdict {
+        Verdict::Ask(question) => question.why,
+        Verdict::Allow(_) | Verdict::Deny(_) => Vec::new(),
     }
 }
 
@@ -216,7 +255,11 @@ impl Asked {
 fn arguments() -> impl Strategy<Value = Value> {
     let text = select(&TEXTS).prop_map(Value::from);
     let path = prop_oneof![6 => text, 1 => Just(json!(["infra/a"]))];
-    let amount = prop_oneof![6 => (0..200_u64).prop_map(Value::from), 1 => Just(json!("many"))];
+    let amount = prop_oneof![
+        4 => (0..200_u64).prop_map(Value::from),
+        2 => select(vec![0, 50, 100]).prop_map(Value::from),
+        1 => Just(json!("many")),
+    ];
     let force = any::<bool>().prop_map(Value::from);
     (weighted(0.9, path), weighted(0.8, force), weighted(0.8, amount)).prop_map(|(path, force, amount)| {
         let members = [("path", path), ("force", force), ("amount", amount)];
@@ -224,13 +267,13 @@ fn arguments() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is wrong about it, if anything (1 to 6), and how many people said yes.
+/// What is wrong about it, if anything (1 to 7), and how many people said yes.
 fn consent() -> impl Strategy<Value = (u8, usize)> {
-    (select(vec![0, 0, 0, 0, 1, 2, 3, 4, 5, 6]), 0..=2_usize)
+    (select(vec![0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7]), 0..=2_usize)
 }
 
 fn tool() -> impl Strategy<Value = ToolFacts> {
-    let classes = (safety(), egress(), category());
+    let classes = (safety(), egress(), category(), rarely(&[SafetyClass::Read], &[SafetyClass::Write]));
     let status =
         rarely(&[ToolStatus::Active, ToolStatus::Deprecated], &[ToolStatus::Disabled, ToolStatus::Suspended]);
     let trust = select(vec![
@@ -242,12 +285,12 @@ fn tool() -> impl Strategy<Value = ToolFacts> {
         TrustLabel::Untrusted,
     ]);
     (select(&TOOLS), classes, status, trust, prop::bool::weighted(0.2), 1..600_u64).prop_map(
-        |(name, (safety, egress, category), status, trust, requires_approval, seconds)| ToolFacts {
+        |(name, (safety, egress, category, least), status, trust, requires_approval, seconds)| ToolFacts {
             name: ToolName::parse(name).unwrap(),
             hash: Digest::of(name.as_bytes()),
             category,
             safety,
-            least: SafetyClass::Read,
+            least,
             egress,
             status,
             trust,
@@ -305,10 +348,14 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
     let unavailable = weighted(0.1, category());
     let shell = (weighted(0.1, commands(4)), weighted(0.1, commands(2)));
     let files = (prop::bool::weighted(0.1), prop::bool::weighted(0.9));
-    (agents, levels, rules(), weighted(0.1, globs(2)), unavailable, shell, files, reachable()).prop_map(
-        |(agent, levels, rules, disabled, unavailable, (allowed, denied), (read_only, delete), egress)| {
+    let tools = (weighted(0.1, globs(2)), unavailable, shell, files);
+    let money = (prices(), budgets(), resources());
+    (agents, roles(), levels, rules(), tools, reachable(), money).prop_map(
+        |(agent, roles, levels, rules, tools, egress, (prices, budgets, resources))| {
+            let (disabled, unavailable, (allowed, denied), (read_only, delete)) = tools;
             Settings {
                 agents: agent.into_iter().map(|agent| (agent_name(), agent)).collect(),
+                roles,
                 levels: levels.into_iter().collect(),
                 rules,
                 disabled: disabled.unwrap_or_default(),
@@ -319,6 +366,9 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
                 shell: ShellSettings { allowed, denied: denied.unwrap_or_default() },
                 files: FileSettings { read_only, delete, ..FileSettings::default() },
                 egress,
+                resources,
+                prices,
+                budgets,
                 ask_for: 300_000,
                 ..Settings::default()
             }
@@ -344,15 +394,38 @@ fn reachable() -> impl Strategy<Value = EgressSettings> {
     )
 }
 
+/// One that includes much, one that includes little; a third that agents have is none.
+fn roles() -> impl Strategy<Value = BTreeMap<RoleName, Role>> {
+    let role = |most| {
+        let parts = (btree_set(category(), 0..most), globs(1), weighted(0.2, globs(2)));
+        parts.prop_map(|(categories, tools, denied)| Role {
+            categories,
+            tools,
+            denied: denied.unwrap_or_default(),
+        })
+    };
+    (role(8), role(2))
+        .prop_map(|(much, little)| [(role_name("tester"), much), (role_name("reader"), little)].into())
+}
+
+fn role_name(text: &str) -> RoleName {
+    RoleName::parse(text).unwrap()
+}
+
 fn agent() -> impl Strategy<Value = Agent> {
-    let lists = (globs(2), weighted(0.1, globs(2)), actions(), weighted(0.3, actions()));
+    let denied_actions = weighted(0.15, actions());
+    let lists = (globs(2), weighted(0.1, globs(2)), actions(), weighted(0.3, actions()), denied_actions);
+    let role = rarely(&[role_name("tester")], &[role_name("reader"), role_name("unheard-of")]);
+    let standing = (weighted(0.15, role), weighted(0.3, select(Seniority::ALL.as_slice())));
     (
         level(),
         rarely(&[Autonomy::Full, Autonomy::Semi, Autonomy::Supervised], &[Autonomy::Locked]),
         lists,
         overrides(),
+        standing,
     )
-        .prop_map(|(level, autonomy, (allowed, denied, auto_approve, human_approval), overrides)| {
+        .prop_map(|(level, autonomy, lists, overrides, (role, seniority))| {
+            let (allowed, denied, auto_approve, human_approval, denied_actions) = lists;
             Agent {
                 level,
                 autonomy,
@@ -360,7 +433,10 @@ fn agent() -> impl Strategy<Value = Agent> {
                 denied: denied.unwrap_or_default(),
                 auto_approve,
                 human_approval: human_approval.unwrap_or_default(),
+                denied_actions: denied_actions.unwrap_or_default(),
                 overrides,
+                role,
+                seniority,
                 ..Agent::default()
             }
         })
@@ -388,12 +464,22 @@ fn overrides() -> impl Strategy<Value = Overrides> {
 }
 
 pub(crate) fn rules() -> impl Strategy<Value = Vec<ApprovalRule>> {
-    let effect = rarely(&[RuleEffect::Approve, RuleEffect::Prompt], &[RuleEffect::Deny]);
-    let rule =
-        (glob(), effect, conditions(), rarely(&[1], &[2, 3])).prop_map(|(tool, effect, when, quorum)| {
+    // No effect stands for a budget.
+    let effect = prop_oneof![
+        6 => select(vec![Some(RuleEffect::Approve), Some(RuleEffect::Prompt)]),
+        1 => Just(Some(RuleEffect::Deny)),
+        2 => Just(None),
+    ];
+    let rule = (glob(), effect, rule_budget(), conditions(), rarely(&[1], &[2, 3])).prop_map(
+        |(tool, effect, (calls, amount, period), when, quorum)| {
+            let (when, effect) = match effect {
+                Some(effect) => (when, effect),
+                None => as_budget(when, calls, amount, period),
+            };
             let quorum = if effect == RuleEffect::Prompt { quorum } else { 1 };
             ApprovalRule { when, quorum, ..rule(tool, effect) }
-        });
+        },
+    );
     weighted(0.7, vec(rule, 0..8)).prop_map(|rules| {
         let placed = |(number, rule)| ApprovalRule { place: format!("toolgate.yaml:{number}"), ..rule };
         rules.unwrap_or_default().into_iter().enumerate().map(placed).collect()
@@ -446,8 +532,10 @@ fn action() -> impl Strategy<Value = Action> {
     select(PARSED.as_slice())
 }
 
+/// Lists name what budgets raise more often than calls are it.
 fn actions() -> impl Strategy<Value = BTreeSet<Action>> {
-    btree_set(action(), 0..4)
+    let raised = ["budget:spend", "budget:exceed"].map(|text| Actions::default().parse(text).unwrap());
+    btree_set(prop_oneof![3 => action(), 1 => select(raised.to_vec())], 0..4)
 }
 
 fn level() -> impl Strategy<Value = Level> {
@@ -469,7 +557,7 @@ fn egress() -> impl Strategy<Value = EgressClass> {
 }
 
 /// Mostly the ones, and the others now and then.
-fn rarely<T: Clone + std::fmt::Debug + 'static>(
+pub(crate) fn rarely<T: Clone + std::fmt::Debug + 'static>(
     mostly: &[T],
     others: &[T],
 ) -> impl Strategy<Value = T> + use<T> {

@@ -5,17 +5,16 @@ use std::sync::LazyLock;
 
 use contract::Actions;
 use policy::{
-    Admitted, CedarSchema, CedarTool, Facts, FindingKind, Kind, Member, Policy, Settings, ToolFacts, Verdict,
-    decide, lint,
+    CedarSchema, CedarTool, FindingKind, Kind, Member, Policy, Settings, ToolFacts, Verdict, decide, lint,
 };
 use proptest::prelude::*;
 
 use super::cases::{Case, configuration};
-use super::{config, renewed};
+use super::{config, policy_of};
 
 /// The verdict, and how many people it takes.
-fn answer(call: &Admitted, facts: &Facts, settings: &Settings) -> (u8, usize) {
-    match decide(call, facts, &Policy::of(settings.clone()).unwrap()).verdict {
+fn answer(case: &Case, policy: &Policy) -> (u8, usize) {
+    match decide(&case.call, &case.facts_under(policy), policy).verdict {
         Verdict::Allow(_) => (0, 0),
         Verdict::Ask(question) => (1, question.quorum),
         Verdict::Deny(_) => (2, 0),
@@ -76,15 +75,15 @@ proptest! {
     #[test]
     fn without_a_rule_that_is_idle_every_call_is_decided_as_before((cases, _) in configuration()) {
         let cases = of_one_registry(cases);
-        let settings = &cases[0].settings;
+        let policy = &cases[0].policy;
+        let settings = policy.settings();
         let found = lint(settings, &known(&cases));
         let idle: Vec<&str> = found.iter().filter(|found| found.kind.is_idle()).map(|found| found.place.as_str()).collect();
         let each = idle.iter().map(|place| vec![*place]);
         for places in each.chain([idle.clone()]) {
-            let fewer = without(settings, &places);
-            for Case { call, facts, .. } in &cases {
-                let after = answer(call, &renewed(facts, settings, &fewer), &fewer);
-                prop_assert_eq!(answer(call, facts, settings), after, "{:?}", found);
+            let fewer = policy_of(&without(settings, &places));
+            for case in &cases {
+                prop_assert_eq!(answer(case, policy), answer(case, &fewer), "{:?}", found);
             }
         }
     }
@@ -99,7 +98,7 @@ fn every_kind_of_idle_rule_is_found_often() {
     for _ in 0..600 {
         let (cases, _) = configuration().new_tree(&mut runner).unwrap().current();
         let cases = of_one_registry(cases);
-        for found in lint(&cases[0].settings, &known(&cases)) {
+        for found in lint(cases[0].policy.settings(), &known(&cases)) {
             match found.kind {
                 FindingKind::Shadowed => counts[0] += 1,
                 FindingKind::Unreachable => counts[1] += 1,

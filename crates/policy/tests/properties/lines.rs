@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use contract::Category;
-use policy::{Admitted, Dimension, Network, Overrides, Policy, Setting, Settings, Step, decide};
+use contract::{Autonomy, Category};
+use policy::{Admitted, Agent, Dimension, Network, Overrides, Policy, Setting, Settings, Step, decide};
 use proptest::prelude::*;
 
 use super::cases::{Case, agent_name, configuration};
-use super::config;
+use super::{config, naive};
 
 /// The settings with a line of its own for everything in them, and what stands on which line.
 fn located(settings: &Settings) -> (Settings, BTreeMap<String, Setting>) {
@@ -18,7 +18,10 @@ fn located(settings: &Settings) -> (Settings, BTreeMap<String, Setting>) {
             Setting::Autonomy(name.clone()),
             Setting::AutoApprove(name.clone()),
             Setting::HumanApproval(name.clone()),
+            Setting::DeniedActions(name.clone()),
         ]);
+        all.extend(agent.seniority.map(|_| Setting::Seniority(name.clone())));
+        all.extend(agent.role.clone().map(Setting::Role));
         all.extend(agent.allowed.iter().map(|glob| Setting::Allowed(name.clone(), glob.as_str().to_owned())));
         all.extend(agent.denied.iter().map(|glob| Setting::Denied(name.clone(), glob.as_str().to_owned())));
         let given = given(&agent.overrides).into_iter();
@@ -68,7 +71,9 @@ fn given(overrides: &Overrides) -> Vec<Dimension> {
 fn is_configured(step: &Step, call: &Admitted, settings: &Settings) -> bool {
     match step.layer {
         "permission" => !step.why.contains(" is disabled") && !step.why.contains(" is suspended"),
-        "level" | "agent" | "files" | "rule" => settings.agents.contains_key(&agent_name()),
+        "level" | "agent" | "files" | "rule" | "budget" | "role" | "seniority" => {
+            settings.agents.contains_key(&agent_name())
+        }
         "autonomy" => step.says != "-",
         "cedar" => !step.why.starts_with("none of"),
         "shell" => step.why != "not listed",
@@ -88,8 +93,33 @@ fn is_configured(step: &Step, call: &Admitted, settings: &Settings) -> bool {
     }
 }
 
+/// Whether a step says what it does because the agent is held down by its seniority, and would not without.
+fn is_held_down(step: &Step, call: &Admitted, settings: &Settings) -> bool {
+    let agent = &settings.agents[&agent_name()];
+    let free = Agent { seniority: None, ..agent.clone() };
+    let (own, held) = (naive::constraints_of(&free, settings), naive::constraints_of(agent, settings));
+    let requires = |action: &str| own.requires_approval.iter().any(|required| required.as_str() == action);
+    match (step.layer, step.says) {
+        ("seniority", _) => true,
+        ("autonomy", "ask") => agent.autonomy != Autonomy::Supervised,
+        ("permission", "deny") if step.why.contains("does not include") => {
+            own.categories.contains(&call.tool.category)
+        }
+        ("level", "ask") => !requires(step.why.split('`').nth(1).unwrap()),
+        ("level", "deny") if step.why.contains("terminal") => own.terminal != held.terminal,
+        ("level", "deny") if step.why.contains("deploy") => own.deployment,
+        ("level", "deny") if step.why.contains("network") => own.network != held.network,
+        ("level", "deny") => own.git != held.git,
+        _ => false,
+    }
+}
+
 /// Whether such a step can rest on such a setting.
-fn fits(step: &Step, setting: &Setting, call: &Admitted) -> bool {
+fn fits(step: &Step, setting: &Setting, call: &Admitted, settings: &Settings) -> bool {
+    if matches!(setting, Setting::Seniority(_)) != is_held_down(step, call, settings) && step.says != "allow"
+    {
+        return false;
+    }
     let matches = |glob: &str| policy::ToolGlob::parse(glob).unwrap().matches(&call.tool.name);
     match (step.layer, setting) {
         ("permission", Setting::Allowed(_, glob)) => step.says == "allow" && matches(glob),
@@ -97,6 +127,8 @@ fn fits(step: &Step, setting: &Setting, call: &Admitted) -> bool {
             step.says == "deny" && matches(glob)
         }
         ("permission", Setting::Backend(category)) => *category == call.tool.category,
+        ("role", Setting::Role(_)) | ("seniority", Setting::Seniority(_)) => true,
+        ("permission" | "level" | "autonomy" | "hosts", Setting::Seniority(_)) => true,
         ("permission" | "level", Setting::Level(_) | Setting::Override(..) | Setting::LevelMeans(..)) => true,
         ("hosts", Setting::Hosts | Setting::Blocked(_)) => true,
         ("hosts", Setting::HostsOfCategory(category)) => *category == call.tool.category,
@@ -105,6 +137,7 @@ fn fits(step: &Step, setting: &Setting, call: &Admitted) -> bool {
         ("hosts", Setting::LevelMeans(_, Dimension::Network)) => true,
         ("shell", Setting::AllowedCommands | Setting::DeniedCommand(_)) => true,
         ("files", Setting::ReadOnly | Setting::Delete) => call.tool.category == Category::FileSystem,
+        ("agent", Setting::DeniedActions(_)) => step.says == "deny",
         ("agent", Setting::HumanApproval(_)) | ("autonomy", Setting::Autonomy(_)) => true,
         ("action", Setting::AutoApprove(_) | Setting::Autonomy(_)) => true,
         _ => false,
@@ -116,10 +149,10 @@ proptest! {
 
     #[test]
     fn a_say_that_the_configuration_is_behind_names_its_line((cases, _) in configuration()) {
-        let (settings, lines) = located(&cases[0].settings);
+        let (settings, lines) = located(cases[0].policy.settings());
         let policy = Policy::of(settings.clone()).unwrap();
         // Lines are no part of what names the settings.
-        prop_assert_eq!(policy.hash(), cases[0].settings.hash().unwrap());
+        prop_assert_eq!(policy.hash(), cases[0].policy.hash());
         for Case { call, facts, .. } in &cases {
             for step in decide(call, facts, &policy).trace {
                 match &step.place {
@@ -127,12 +160,15 @@ proptest! {
                     Some(place) if matches!(step.layer, "rule" | "cedar") => {
                         prop_assert!(step.why.starts_with(place.as_str()), "{:?}", step);
                     }
+                    Some(place) if step.layer == "budget" => {
+                        prop_assert!(step.why.contains(&format!("{place}: ")), "{:?}", step);
+                    }
                     Some(place) if step.layer == "action" && step.why.contains(" approves ") => {
                         prop_assert!(step.why.starts_with(place.as_str()), "{:?}", step);
                     }
                     Some(place) => {
                         let setting = lines.get(place);
-                        prop_assert!(setting.is_some_and(|setting| fits(&step, setting, call)), "{:?} {:?}", step, setting);
+                        prop_assert!(setting.is_some_and(|setting| fits(&step, setting, call, &settings)), "{:?} {:?}", step, setting);
                     }
                 }
             }

@@ -1,16 +1,29 @@
-//! The verdict again, written from the requirements alone (A8, B2, D2, D3, F1, F2, H1 and DESIGN's table of the first ten
-//! minutes), with no eye on how `decide` does it. Slow, and short.
+//! The verdict again, written from the requirements alone (A8, B2, D2 to D4, E2, F1, F2, G5, H1 and DESIGN's table of the first
+//! ten minutes) and from what docs/configuration.md and docs/guide/budgets.md promise, with no eye on how `decide` does it.
+//! Slow, and short.
+
+mod agent;
+mod cedar;
+mod rules;
+mod spending;
+
+use std::collections::BTreeSet;
 
 use contract::Autonomy::{Full, Locked, Supervised};
-use contract::Category::{self, Deployment, FileSystem, Mcp, VersionControl};
+use contract::Category::{self, Deployment, FileSystem, VersionControl};
 use contract::EgressClass::{None as Stays, ReadOnly};
 use contract::SafetyClass::{Financial, Privileged, Read, Write};
-use contract::{Code, HostPattern, Level, Profile, Reach, Target, ToolStatus, TrustLabel};
-use policy::{
-    Admitted, Amount, Amounts, ApprovalRule, Constraints, Facts, Git, Network, Pattern, RuleEffect, Settings,
-    Terminal, WorkspaceAccess,
-};
-use serde_json::Value;
+use contract::{Action, Code, HostPattern, Profile, Reach, Target, ToolStatus, TrustLabel};
+use policy::{Admitted, ApprovalRule, Facts, Git, Network, RuleEffect, Settings, Terminal, WorkspaceAccess};
+
+pub(crate) use self::agent::constraints_of;
+pub(crate) use self::cedar::{Condition, Plain};
+pub(crate) use self::rules::heard;
+pub(crate) use self::spending::{frees, longest, processors};
+
+use self::agent::{autonomy_of, has_in_role};
+use self::cedar::Says;
+use self::spending::Spending;
 
 /// What is decided: 0 is allow, 1 is ask, 2 is deny; why, if it is denied; and how many people it takes, if it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,16 +41,20 @@ pub(crate) fn rank(call: &Admitted, facts: &Facts, settings: &Settings) -> u8 {
 pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar: &[Plain]) -> Decided {
     use Code::{
         CannotEnforce, CommandNotAllowed, Constrained, DeniedByList, DeniedByRule, HostNotAllowed,
-        Locked as IsLocked, NoOperator, NotInLevel, RuleFailed, ToolDisabled, UnknownAgent,
+        Locked as IsLocked, NoOperator, NotInLevel, NotInRole, OverBudget, RuleFailed, ToolDisabled,
+        UnknownAgent,
     };
     let denied = |code| Decided { rank: 2, code: Some(code), quorum: None };
     let Admitted { tool, facets, .. } = call;
     let Some(agent) = settings.agents.get(&call.agent) else { return denied(UnknownAgent) };
     let named = |globs: &[policy::ToolGlob]| globs.iter().any(|glob| glob.matches(&tool.name));
-    let level = levels(agent.level).with(settings.levels.get(&agent.level).unwrap_or(&Default::default()));
-    let level = level.with(&agent.overrides);
+    let (level, autonomy) = (constraints_of(agent, settings), autonomy_of(agent));
     let rules: Vec<&ApprovalRule> = heard(call, settings).collect();
     let says = |effect: RuleEffect| rules.iter().any(|rule| rule.effect == effect);
+    let spending = Spending::of(call, facts, settings);
+    // What the call is besides its own action.
+    let raised: Vec<&str> = spending.raised().collect();
+    let is_raised = |listed: &BTreeSet<Action>| listed.iter().any(|action| raised.contains(&action.as_str()));
     let reaches_out = facets.egress > Stays || facets.profile == Some(Profile::Networked);
     let people =
         [0, 1, 2][usize::from(facets.safety >= Financial) + usize::from(facets.safety == Privileged)];
@@ -69,7 +86,9 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
         (named(&settings.disabled), ToolDisabled),
         (settings.unavailable.contains_key(&tool.category), CannotEnforce),
         (named(&agent.denied), DeniedByList),
+        (!has_in_role(agent, tool, settings), NotInRole),
         (!named(&agent.allowed) && !level.categories.contains(&tool.category), NotInLevel),
+        (autonomy == Locked && tool.least > Read, IsLocked),
         (tool.category == Category::Terminal && level.terminal == Terminal::None, Constrained),
         (tool.category == Deployment && !level.deployment, Constrained),
         (
@@ -91,8 +110,11 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
         (writes_files && settings.files.read_only, Constrained),
         (writes_files && !settings.files.delete && facets.action.as_str() == "code:delete", Constrained),
         (facts.operators < people, NoOperator),
-        (agent.autonomy == Locked && changes, IsLocked),
+        (agent.denied_actions.contains(&facets.action), DeniedByList),
+        (autonomy == Locked && changes, IsLocked),
         (says(RuleEffect::Deny), DeniedByRule),
+        (is_raised(&agent.denied_actions), DeniedByList),
+        (spending.is_denied(), OverBudget),
         (refusing.is_some(), refusing.unwrap_or(RuleFailed)),
     ];
     if let Some((_, code)) = by_layer.into_iter().find(|(is_so, _)| *is_so) {
@@ -102,7 +124,7 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
     let waived = facets.safety < Financial
         && tool.trust == TrustLabel::Internal
         && (agent.auto_approve.contains(&facets.action)
-            || (stays_inside && (agent.autonomy == Full || says(RuleEffect::Approve))));
+            || (stays_inside && (autonomy == Full || says(RuleEffect::Approve) || spending.frees())));
     let asking =
         cedar_says.iter().filter(|(says, _)| *says == Says::Matches).filter_map(|(_, rule)| rule.people);
     let prompting = rules.iter().filter(|rule| rule.effect == RuleEffect::Prompt).map(|rule| rule.quorum);
@@ -113,7 +135,10 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
         level.requires_approval.contains(&facets.action),
         agent.human_approval.contains(&facets.action),
         !(waived || is_free(facets.action.as_str()) && facets.egress <= ReadOnly),
-        agent.autonomy == Supervised && changes,
+        autonomy == Supervised && changes,
+        is_raised(&agent.human_approval),
+        is_raised(&level.requires_approval),
+        spending.is_beyond(),
         says(RuleEffect::Prompt),
         asking.count() > 0,
         tool.requires_approval && (tool.egress <= ReadOnly || facets.egress > ReadOnly),
@@ -127,110 +152,13 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
             && settings.hash().is_ok_and(|hash| hash == yes.policy)
             && yes.expires_at > facts.now
             && yes.by.len() >= quorum
+            && spending.is_asked_in(&yes.why)
     });
     match ask.contains(&true) && !answered {
         false => Decided { rank: 0, code: None, quorum: None },
         // What too few people could answer is not asked.
         true if facts.operators < quorum => denied(NoOperator),
         true => Decided { rank: 1, code: None, quorum: Some(quorum) },
-    }
-}
-
-/// A rule in Cedar as plain facts: what its scope names, and one condition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
-    pub(crate) agent: Option<&'static str>,
-    /// An action, or a category of them.
-    pub(crate) action: Option<&'static str>,
-    pub(crate) tool: Option<&'static str>,
-    pub(crate) condition: Condition,
-    /// How many are asked, if it asks.
-    pub(crate) people: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Condition {
-    Always,
-    HasPath,
-    /// Not asked for first.
-    PathIs(&'static str),
-    /// Asked for first.
-    AmountOver(i64),
-    Force,
-    Level(&'static str),
-    Hour(i64),
-    Host(&'static str),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Says {
-    Nothing,
-    Matches,
-    Fails,
-}
-
-impl Plain {
-    pub(crate) fn text(&self) -> String {
-        let named = |of: &str, word: &str, id: Option<&str>, how: &str| match id {
-            Some(id) => format!("{of} {how} {word}::\"{id}\""),
-            None => of.to_owned(),
-        };
-        let ask =
-            self.people.map(|people| format!("@effect(\"ask\") @people(\"{people}\") ")).unwrap_or_default();
-        let condition = match self.condition {
-            Condition::Always => String::new(),
-            Condition::HasPath => "context.arguments has path".to_owned(),
-            Condition::PathIs(text) => format!("context.arguments.path == \"{text}\""),
-            Condition::AmountOver(most) => {
-                format!("context.arguments has amount && context.arguments.amount > {most}")
-            }
-            Condition::Force => "context.arguments.force".to_owned(),
-            Condition::Level(level) => format!("principal.level == \"{level}\""),
-            Condition::Hour(hour) => format!("context.hour >= {hour}"),
-            Condition::Host(host) => format!("context.hosts.contains(\"{host}\")"),
-        };
-        let when = if condition.is_empty() { condition } else { format!(" when {{ {condition} }}") };
-        let how = if self.action.is_some_and(|action| action.contains(':')) { "==" } else { "in" };
-        format!(
-            "{ask}forbid ({}, {}, {}){when};",
-            named("principal", "Agent", self.agent, "=="),
-            named("action", "Action", self.action, how),
-            named("resource", "Tool", self.tool, "==")
-        )
-    }
-
-    fn says(&self, call: &Admitted, agent: &policy::Agent, facts: &Facts) -> Says {
-        let action = call.facets.action.as_str();
-        let is_about = self.agent.is_none_or(|name| name == call.agent.as_str())
-            && self.tool.is_none_or(|name| name == call.tool.name.as_str())
-            && self.action.is_none_or(|name| name == action || Some(name) == action.split(':').next());
-        if !is_about {
-            return Says::Nothing;
-        }
-        let argument = |name| call.values.get(name);
-        let held = match self.condition {
-            Condition::Always => Some(true),
-            Condition::HasPath => Some(argument("path").is_some()),
-            Condition::PathIs(text) => argument("path").map(|path| path == text),
-            Condition::AmountOver(most) => match argument("amount") {
-                None => Some(false),
-                Some(amount) => amount.as_i64().map(|amount| amount > most),
-            },
-            Condition::Force => argument("force").and_then(Value::as_bool),
-            Condition::Level(level) => Some(agent.level.as_str() == level),
-            Condition::Hour(hour) => Some((facts.now / 3_600_000) % 24 >= hour),
-            Condition::Host(host) => {
-                let untold = call.facets.profile == Some(Profile::Networked)
-                    || (call.facets.egress > Stays && call.facets.hosts.is_empty());
-                let named = call.facets.hosts.iter().any(|target| target.host.to_string() == host);
-                (!untold).then_some(named)
-            }
-        };
-        match held {
-            Some(true) => Says::Matches,
-            Some(false) => Says::Nothing,
-            None => Says::Fails,
-        }
     }
 }
 
@@ -264,53 +192,6 @@ pub(crate) fn may_be_granted(reach: &Reach, call: &Admitted, settings: &Settings
     is_named || list(call, settings, Network::Open).0.contains(reach)
 }
 
-/// The rules that speak about a call, in order: every one is asked.
-pub(crate) fn heard<'a>(
-    call: &'a Admitted,
-    settings: &'a Settings,
-) -> impl Iterator<Item = &'a ApprovalRule> {
-    settings.rules.iter().filter(|rule| rule.tool.matches(&call.tool.name) && speaks(rule, &call.values))
-}
-
-/// Whether every condition holds. One that cannot be told holds for a rule that asks or denies, and for no other.
-fn speaks(rule: &ApprovalRule, arguments: &Value) -> bool {
-    let untold = rule.effect != RuleEffect::Approve;
-    let of_arguments =
-        rule.when.arguments.iter().all(|(path, pattern)| match (pattern, arguments.get(path.to_string())) {
-            (Pattern::Text(pattern), Some(Value::String(text))) if rule.effect == RuleEffect::Approve => {
-                is_like(pattern.as_str(), text)
-            }
-            (Pattern::Text(pattern), Some(Value::String(text))) => {
-                let other = text.strip_prefix("/work/").map_or(format!("/work/{text}"), str::to_owned);
-                let readings = [format!("{text}/"), format!("{other}/"), text.clone(), other];
-                readings.iter().any(|text| is_like(&pattern.as_str().to_lowercase(), &text.to_lowercase()))
-            }
-            (Pattern::Exactly(Value::Bool(wanted)), Some(Value::Bool(found))) => wanted == found,
-            _ => untold,
-        });
-    let of_amount = rule.when.amount.as_ref().is_none_or(|limit| {
-        let amount = arguments.get(limit.argument.to_string()).and_then(Value::as_f64);
-        amount.map_or(untold, |amount| match limit.amounts {
-            Amounts::Over(most) => Amount::parse(amount).unwrap() > most,
-            Amounts::UpTo(most) => Amount::parse(amount).unwrap() <= most,
-        })
-    });
-    of_arguments && of_amount
-}
-
-/// `*` is any text, `?` any character.
-fn is_like(pattern: &str, text: &str) -> bool {
-    let (mut wanted, mut found) = (pattern.chars(), text.chars());
-    match (wanted.next(), found.next()) {
-        (None, first) => first.is_none(),
-        (Some('*'), first) => {
-            is_like(wanted.as_str(), text) || (first.is_some() && is_like(pattern, found.as_str()))
-        }
-        (Some(one), Some(other)) => (one == '?' || one == other) && is_like(wanted.as_str(), found.as_str()),
-        (Some(_), None) => false,
-    }
-}
-
 /// The table of the first ten minutes, by action.
 fn is_free(action: &str) -> bool {
     let (category, verb) = action.split_once(':').unwrap_or_default();
@@ -323,35 +204,4 @@ fn is_free(action: &str) -> bool {
         "test" | "docs" | "memory" => true,
         _ => false,
     }
-}
-
-/// D3, level by level.
-fn levels(level: Level) -> Constraints {
-    use Category::{
-        Analytics, CodeExecution, Communication, Database, Design, Memory, Terminal as Commands, Web,
-    };
-    let all = [
-        FileSystem,
-        CodeExecution,
-        VersionControl,
-        Memory,
-        Web,
-        Database,
-        Commands,
-        Analytics,
-        Design,
-        Communication,
-        Deployment,
-        Category::Other,
-    ];
-    let (count, network, git, terminal) = match level {
-        Level::Custom => (0, Network::None, Git::LocalOnly, Terminal::None),
-        Level::Sandboxed => (4, Network::None, Git::LocalOnly, Terminal::None),
-        Level::Restricted => (6, Network::AllowlistOnly, Git::ReadAndBranch, Terminal::None),
-        Level::Standard => (10, Network::AllowlistOnly, Git::Full, Terminal::RestrictedCommands),
-        Level::Elevated => (12, Network::Open, Git::Full, Terminal::Full),
-    };
-    let categories = all.into_iter().take(count).filter(|category| *category != Mcp).collect();
-    let deployment = level == Level::Elevated;
-    Constraints { categories, network, git, terminal, deployment, ..Constraints::of(Level::Custom) }
 }

@@ -58,7 +58,7 @@ async fn what_is_reserved_counts_until_it_is_known_what_it_cost() {
         assert!(is_new(&record(&gate.store, gate::running(number), &charge).await));
     }
     assert_eq!(taken(&gate.store, Measure::Cost).await, tally(0, 80));
-    assert_eq!(record(&gate.store, gate::running(3), &charge).await, Recorded::OverBudget { which: 0 });
+    assert_eq!(record(&gate.store, gate::running(3), &charge).await, Recorded::OverBudget);
     assert!(gate.store.call(&call_id(3)).await.unwrap().is_none(), "nothing is recorded");
     settle(&gate, &gate::running(1), CallStatus::Completed, cost(Some(7))).await;
     assert_eq!(taken(&gate.store, Measure::Cost).await, tally(7, 40));
@@ -202,7 +202,7 @@ async fn a_clock_that_is_set_back_opens_no_other_day() {
     assert_eq!(taken(&gate.store, Measure::Cost).await, tally(0, 80));
     assert_eq!(
         record(&gate.store, gate::running(3), &yesterday(costing(40, 100))).await,
-        Recorded::OverBudget { which: 0 }
+        Recorded::OverBudget
     );
 }
 

@@ -68,7 +68,8 @@ pub(crate) struct RuleFile {
     #[serde(alias = "toolName", alias = "tool_name")]
     #[schemars(extend("x-spellings" = ["toolName", "tool_name"]))]
     pub(crate) tool: Given<String>,
-    /// What it says. Must be given. `budget` says what `approve` does until its limit is spent, and then what `prompt` does.
+    /// What it says. Must be given. `budget` says what `approve` does until its limit is spent, and then what `prompt` does; it
+    /// asks about whatever only `prompt` would fit.
     pub(crate) action: Given<RuleActionWord>,
     /// About which of their calls: what an argument has to be, by its name or `outer.inner`. In a text `*` stands for any
     /// text. Paths and programs are meant, not their spelling: `infra/*` is also `./infra//x` and, where all that is beneath

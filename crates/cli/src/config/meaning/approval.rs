@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use contract::{OperatorName, SafetyClass, show_hidden};
+use contract::{Amount, OperatorName, SafetyClass, show_hidden};
 use policy::{
-    Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Asking, Conditions, Escalation, Pattern,
-    RuleEffect, Settings, TextPattern,
+    AmountLimit, Amounts, ApprovalRule, ArgumentPath, Asking, Conditions, Escalation, Pattern, RuleEffect,
+    Settings, TextPattern,
 };
 use serde_json::json;
 

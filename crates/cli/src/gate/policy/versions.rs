@@ -112,7 +112,7 @@ pub(super) async fn shadow(store: &Store, since: i64, json: bool) -> Result<i32,
 
 fn group(shadowed: &[Shadowed]) -> BTreeMap<Kind, Differences> {
     let mut grouped: BTreeMap<Kind, Differences> = BTreeMap::new();
-    for Shadowed { call, tool, step, .. } in shadowed {
+    for Shadowed { call, tool, step } in shadowed {
         let of = |key: &str| step.get(key).and_then(Value::as_str);
         let why = of("why").unwrap_or_default();
         let kind = Kind {
@@ -138,7 +138,7 @@ fn group(shadowed: &[Shadowed]) -> BTreeMap<Kind, Differences> {
 
 #[cfg(test)]
 mod tests {
-    use contract::{AgentName, CallId, ToolName};
+    use contract::{CallId, ToolName};
     use serde_json::json;
 
     use super::*;
@@ -146,9 +146,7 @@ mod tests {
     fn shadowed(number: u8, place: &str) -> Shadowed {
         Shadowed {
             call: CallId::from_random([number; 16]),
-            agent: AgentName::parse("default").unwrap(),
             tool: ToolName::parse("shell").unwrap(),
-            asked_at: 0,
             step: json!({ "layer": "shadow", "says": "deny", "why": format!("{place} forbids `{number}`"), "place": place, "from": "allow", "policy": "p", "by": "cedar", "code": "denied_by_rule" }),
         }
     }

@@ -1,20 +1,20 @@
 //! What calls may spend: which budgets a call counts against, and what becomes of it beyond them.
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failed test")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{
-    Actions, AgentName, ApprovalId, CallId, Category, Code, Digest, EgressClass, Measure, OfTask,
-    OperatorName, Profile, SafetyClass, Scope, Tally, TaskName, ToolName, ToolStatus, TrustLabel,
+    Actions, AgentName, Amount, ApprovalId, Category, Code, Digest, EgressClass, Measure, OfTask,
+    OperatorName, Profile, SafetyClass, Scope, Tally, TaskName,
 };
 use policy::{
-    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit,
-    CedarRule, Conditions, Consent, Facets, Facts, GrantLimits, Over, Per, Period, Policy, Price,
-    PriceSettings, RuleBudget, RuleEffect, Ruling, Settings, Standing, ToolFacts, ToolGlob, ToolPrice,
-    Verdict, WorkspaceAccess, accounts, decide,
+    Admitted, Agent, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, CedarRule,
+    Conditions, Consent, Facets, Facts, Over, Per, Period, Policy, Price, PriceSettings, RuleBudget,
+    RuleEffect, Ruling, Settings, Standing, ToolGlob, ToolPrice, Verdict, accounts, decide,
 };
 use serde_json::{Value, json};
+
+use crate::given::{self, agent};
 
 /// 2026-11-18, a Wednesday, at noon.
 const NOON: i64 = 1_795_003_200_000;
@@ -23,18 +23,13 @@ fn amount(number: f64) -> Amount {
     Amount::parse(number).unwrap()
 }
 
-fn agent() -> AgentName {
-    AgentName::parse("default").unwrap()
-}
-
 fn with(budgets: Vec<Budget>) -> Settings {
     let price = Price { call: amount(0.25), ..Price::default() };
     let prices = PriceSettings {
         currency: "USD".to_owned(),
         tools: vec![ToolPrice { tools: ToolGlob::parse("shell").unwrap(), price }],
     };
-    let agents = [(agent(), Agent::default())].into();
-    Settings { agents, prices, budgets, ..Settings::default() }
+    Settings { prices, budgets, ..given::settings(Agent::default()) }
 }
 
 fn budget(limit: BudgetLimit, over: Over) -> Budget {
@@ -65,54 +60,39 @@ fn ruled(rule: ApprovalRule) -> Settings {
 }
 
 fn facts(tallies: &[(u64, u64)]) -> Facts {
-    Facts {
-        now: NOON,
-        workspace: PathBuf::from("/work/project"),
-        operators: 2,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: Some(Digest::of(b"files")),
-        tallies: tallies
-            .iter()
-            .map(|(spent, reserved)| Tally { spent: *spent, reserved: *reserved })
-            .collect(),
-    }
+    let tallies = tallies.iter().map(|(spent, reserved)| Tally { spent: *spent, reserved: *reserved });
+    Facts { now: NOON, tallies: tallies.collect(), ..given::facts() }
 }
 
 /// A command that changes something in its sandbox: asked for by default. `free` ones are not.
 fn call(action: &str, values: Value) -> Admitted {
+    let tool = given::tool("shell", Category::Terminal, SafetyClass::Privileged);
+    let facets = Facets { profile: Some(Profile::Mutate), ..given::facets(action, SafetyClass::Write) };
     Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent(),
         task: Some(TaskName::parse("nightly").unwrap()),
-        tool: ToolFacts {
-            name: ToolName::parse("shell").unwrap(),
-            hash: Digest::of(b"shell"),
-            category: Category::Terminal,
-            safety: SafetyClass::Privileged,
-            least: SafetyClass::Privileged,
-            egress: EgressClass::None,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: Actions::default().parse(action).unwrap(),
-            safety: SafetyClass::Write,
-            egress: EgressClass::None,
-            access: WorkspaceAccess::Write,
-            profile: Some(Profile::Mutate),
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
         arguments: Digest::of(values.to_string().as_bytes()),
-        operands: None,
         values: Arc::new(values),
-        asked_at: NOON,
+        ..given::call(tool, facets)
+    }
+}
+
+/// A yes to such calls, for more than one of them.
+fn standing(call: &Admitted, settings: &Settings, why: Vec<String>) -> Standing {
+    Standing {
+        approval: ApprovalId::from_random([8; 16]),
+        scope: Scope::Type,
+        by: vec![OperatorName::parse("me").unwrap()],
+        agent: agent(),
+        task: None,
+        contract: call.tool.hash,
+        action: "exec:mutate".to_owned(),
+        profile: Some(Profile::Mutate),
+        arguments: call.arguments,
+        content: None,
+        place: Digest::of(b"/work/project"),
+        policy: settings.hash().unwrap(),
+        why,
+        expires_at: NOON + 1000,
     }
 }
 
@@ -243,6 +223,30 @@ fn a_rule_counts_the_amount_that_it_names_and_asks_where_it_cannot() {
 }
 
 #[test]
+fn an_amount_that_cannot_be_told_spends_and_exceeds() {
+    let ruled = ruled(rule(BudgetLimit::Amount(amount(100.0)), Some("amount")));
+    let hidden = call("exec:mutate", json!({ "Amount": 1 }));
+    let Verdict::Ask(question) = decided(&hidden, &facts(&[]), &ruled).verdict else {
+        panic!("it is asked");
+    };
+    assert!(question.why[0].starts_with("`exec:mutate`") && policy::asks_to_exceed(&question.why[1]));
+    // Whoever may do neither is not let off by hiding how much it is.
+    for action in ["budget:spend", "budget:exceed"] {
+        let denied_actions = [Actions::default().parse(action).unwrap()].into();
+        let agents = [(agent(), Agent { denied_actions, ..Agent::default() })].into();
+        let settings = Settings { agents, ..ruled.clone() };
+        let Verdict::Deny(reason) = decided(&hidden, &facts(&[]), &settings).verdict else {
+            panic!("{action} is denied");
+        };
+        assert_eq!(reason.code, Code::DeniedByList, "{action}");
+    }
+    // No yes that was given for more than one call covers what cannot be counted.
+    let standing = standing(&hidden, &ruled, question.why);
+    let covered = Facts { standing: vec![standing], ..facts(&[]) };
+    assert_eq!(decided(&hidden, &covered, &ruled).verdict.as_str(), "ask");
+}
+
+#[test]
 fn what_costs_something_raises_spend_and_what_exceeds_raises_exceed() {
     let listed = |action| [Actions::default().parse(action).unwrap()].into();
     let mut settings = with(vec![budget(BudgetLimit::Calls(5), Over::Ask)]);
@@ -293,22 +297,7 @@ fn a_yes_reaches_beyond_a_budget_only_if_that_was_asked() {
     let against = &grant.charge().unwrap().against[0];
     assert_eq!((against.account.take, against.most), (1, None));
 
-    let standing = Standing {
-        approval: ApprovalId::from_random([8; 16]),
-        scope: Scope::Type,
-        by: vec![OperatorName::parse("me").unwrap()],
-        agent: agent(),
-        task: None,
-        contract: asked.tool.hash,
-        action: "exec:mutate".to_owned(),
-        profile: Some(Profile::Mutate),
-        arguments: asked.arguments,
-        content: None,
-        place: Digest::of(b"/work/project"),
-        policy: settings.hash().unwrap(),
-        why: question(&[(5, 0)]),
-        expires_at: NOON + 1000,
-    };
+    let standing = standing(&asked, &settings, question(&[(5, 0)]));
     let under = |tallies: &[(u64, u64)]| {
         let facts = Facts { standing: vec![standing.clone()], ..facts(tallies) };
         decided(&asked, &facts, &settings).verdict.as_str()

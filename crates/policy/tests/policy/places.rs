@@ -2,78 +2,35 @@
 #![expect(clippy::unwrap_used, reason = "names in a table of tests are valid")]
 #![expect(clippy::panic, reason = "another verdict ends a test")]
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use contract::{
-    Actions, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, HostPattern, Level, OperatorName,
-    Private, Profile, Reach, SafetyClass, Scope, Target, ToolName, ToolStatus, TrustLabel,
+    Actions, ApprovalId, Category, Digest, EgressClass, HostPattern, Level, OperatorName, Private, Profile,
+    Reach, SafetyClass, Scope, Target, ToolName,
 };
 use policy::{
-    Admitted, Agent, Authority, Consent, Credential, CredentialForm, EgressSettings, Facets, Facts,
-    GrantLimits, Policy, SecretSource, Settings, Standing, ToolFacts, ToolGlob, ToolPlaces, Verdict,
-    WorkspaceAccess, decide,
+    Admitted, Agent, Authority, Consent, Credential, CredentialForm, EgressSettings, Facets, Facts, Policy,
+    SecretSource, Settings, Standing, ToolFacts, ToolGlob, ToolPlaces, Verdict, WorkspaceAccess, decide,
 };
 
-fn agent() -> AgentName {
-    AgentName::parse("default").unwrap()
-}
-
-fn reaches(texts: &[&str]) -> Vec<Reach> {
-    texts.iter().map(|text| Reach::parse(text).unwrap()).collect()
-}
+use crate::given::{self, agent, reaches};
 
 fn patterns(texts: &[&str]) -> Vec<HostPattern> {
     texts.iter().map(|text| HostPattern::parse(text).unwrap()).collect()
 }
 
 fn facts() -> Facts {
-    Facts {
-        now: 1_000,
-        workspace: PathBuf::from("/work"),
-        operators: 1,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: Some(Digest::of(b"")),
-        tallies: Vec::new(),
-    }
+    Facts { operators: 1, ..given::facts() }
 }
 
 /// A request of `http.request`.
 fn request(action: &str, egress: EgressClass, hosts: &[&str]) -> Admitted {
-    Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent(),
-        task: None,
-        tool: ToolFacts {
-            name: ToolName::parse("http.request").unwrap(),
-            hash: Digest::of(b"http.request"),
-            category: Category::Web,
-            safety: SafetyClass::Network,
-            least: SafetyClass::Network,
-            egress: EgressClass::Write,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: Actions::default().parse(action).unwrap(),
-            safety: SafetyClass::Network,
-            egress,
-            access: WorkspaceAccess::None,
-            profile: None,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: hosts.iter().map(|host| Target::parse(host).unwrap()).collect(),
-        },
-        arguments: Digest::of(b"arguments"),
-        operands: None,
-        values: Arc::default(),
-        asked_at: 1_000,
-    }
+    let tool = given::tool("http.request", Category::Web, SafetyClass::Network);
+    let facets = Facets {
+        egress,
+        access: WorkspaceAccess::None,
+        hosts: hosts.iter().map(|host| Target::parse(host).unwrap()).collect(),
+        ..given::facets(action, SafetyClass::Network)
+    };
+    given::call(ToolFacts { egress: EgressClass::Write, ..tool }, facets)
 }
 
 fn reading(hosts: &[&str]) -> Admitted {
@@ -90,7 +47,7 @@ fn command(hosts: &[&str]) -> Admitted {
 }
 
 fn settings(egress: EgressSettings) -> Settings {
-    Settings { agents: [(agent(), Agent::default())].into(), egress, ..Settings::default() }
+    Settings { egress, ..given::settings(Agent::default()) }
 }
 
 fn listing(texts: &[&str]) -> EgressSettings {
@@ -316,7 +273,7 @@ fn a_yes_for_later_calls_is_one_to_the_places_that_were_shown() {
         profile: None,
         arguments: asked.arguments,
         content: None,
-        place: Digest::of(b"/work"),
+        place: Digest::of(b"/work/project"),
         policy: settings.hash().unwrap(),
         why: question.why,
         expires_at: 2_000,

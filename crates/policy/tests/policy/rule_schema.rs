@@ -8,27 +8,18 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use contract::{Actions, Category, Digest, EgressClass, SafetyClass, ToolName, ToolStatus, TrustLabel};
-use policy::{CedarRule, CedarSchema, CedarTool, Checked, GrantLimits, Kind, ToolFacts};
+use contract::{Actions, Category, EgressClass, SafetyClass};
+use policy::{CedarRule, CedarSchema, CedarTool, Checked, Kind};
 use serde_json::{Value, json};
+
+use crate::given;
 
 fn tool(name: &str, category: Category, actions: &[&str], properties: Value, required: &[&str]) -> CedarTool {
     let schema = json!({
         "type": "object", "properties": properties, "required": required, "additionalProperties": false,
     });
     CedarTool {
-        facts: ToolFacts {
-            name: ToolName::parse(name).unwrap(),
-            hash: Digest::of(name.as_bytes()),
-            category,
-            safety: SafetyClass::Write,
-            least: SafetyClass::Write,
-            egress: EgressClass::None,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
+        facts: given::tool(name, category, SafetyClass::Write),
         actions: actions.iter().map(|action| (*action).to_owned()).collect(),
         kinds: vec![(SafetyClass::Write, EgressClass::None)],
         arguments: Kind::of_schema(&schema),

@@ -1,17 +1,13 @@
 //! Roles, seniority and denied actions: what each hides or holds down, and which layer says so.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "names in tests are valid")]
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use contract::{
-    Actions, AgentName, Autonomy, CallId, Category, Digest, EgressClass, Level, RoleName, SafetyClass,
-    ToolName, ToolStatus, TrustLabel,
-};
+use contract::{Actions, Autonomy, Category, Level, RoleName, SafetyClass};
 use policy::{
-    Admitted, Agent, Constraints, Facets, Facts, Git, GrantLimits, Network, Overrides, Policy, Preset, Role,
-    Ruling, Seniority, Settings, Terminal, ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide, may_see,
+    Agent, Constraints, Git, Network, Overrides, Policy, Preset, Role, Ruling, Seniority, Setting, Settings,
+    Terminal, ToolFacts, ToolGlob, Verdict, decide, may_see,
 };
+
+use crate::given;
 
 fn role(categories: &[Category], tools: &[&str], denied: &[&str]) -> Role {
     let globs = |texts: &[&str]| texts.iter().map(|text| ToolGlob::parse(text).unwrap()).collect();
@@ -21,64 +17,27 @@ fn role(categories: &[Category], tools: &[&str], denied: &[&str]) -> Role {
 fn settings(agent: Agent) -> Settings {
     let name = |text| RoleName::parse(text).unwrap();
     Settings {
-        agents: [(AgentName::parse("a").unwrap(), agent)].into(),
         roles: [
             (name("tester"), role(&[Category::FileSystem], &["git.status"], &["fs.delete"])),
             (name("nobody"), role(&[], &[], &[])),
         ]
         .into(),
-        ..Settings::default()
+        ..given::settings(agent)
     }
 }
 
+/// One whose calls are all of one class.
 fn tool(name: &str, category: Category, safety: SafetyClass) -> ToolFacts {
-    ToolFacts {
-        name: ToolName::parse(name).unwrap(),
-        hash: Digest::of(b""),
-        category,
-        safety,
-        least: safety,
-        egress: EgressClass::None,
-        status: ToolStatus::Active,
-        trust: TrustLabel::Internal,
-        requires_approval: false,
-        limits: GrantLimits::default(),
-    }
+    ToolFacts { least: safety, ..given::tool(name, category, safety) }
 }
 
 fn ruling(agent: Agent, tool: ToolFacts, action: &str) -> Ruling {
-    let call = Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: AgentName::parse("a").unwrap(),
-        task: None,
-        facets: Facets {
-            action: Actions::default().parse(action).unwrap(),
-            safety: tool.safety,
-            egress: EgressClass::None,
-            access: WorkspaceAccess::Write,
-            profile: None,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
-        tool,
-        arguments: Digest::of(b""),
-        operands: None,
-        values: Arc::default(),
-        asked_at: 0,
-    };
-    let facts = Facts {
-        now: 0,
-        workspace: PathBuf::from("/work"),
-        operators: 2,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: None,
-        tallies: Vec::new(),
-    };
-    decide(&call, &facts, &Policy::of(settings(agent)).unwrap())
+    ruling_under(settings(agent), tool, action)
+}
+
+fn ruling_under(settings: Settings, tool: ToolFacts, action: &str) -> Ruling {
+    let facets = given::facets(action, tool.safety);
+    decide(&given::call(tool, facets), &given::facts(), &Policy::of(settings).unwrap())
 }
 
 /// The layer that refuses, and the code of the reason.
@@ -160,6 +119,26 @@ fn a_junior_is_asked_about_every_change_and_the_trace_says_why() {
     assert!(matches!(asked.verdict, Verdict::Ask(_)));
     let said = asked.trace.iter().find(|step| step.layer == "seniority").unwrap();
     assert_eq!(said.why, "`junior` goes no further than level `restricted` and autonomy `supervised`");
+}
+
+#[test]
+fn what_seniority_holds_down_names_the_line_of_the_seniority() {
+    let name = given::agent();
+    let junior = Agent { seniority: Some(Seniority::Junior), ..Agent::default() };
+    let mut settings = settings(junior);
+    for (line, setting) in [Setting::Level, Setting::Autonomy, Setting::Seniority].into_iter().enumerate() {
+        settings.origins.insert(setting(name.clone()), format!("toolgate.yaml:{}", line + 1));
+    }
+    let place_of = |layer: &str, tool, action| {
+        let trace = ruling_under(settings.clone(), tool, action).trace;
+        trace.into_iter().find(|step| step.layer == layer).unwrap().place.unwrap()
+    };
+    let write = || tool("fs.write", Category::FileSystem, SafetyClass::Write);
+    let shell = || tool("shell", Category::Terminal, SafetyClass::Write);
+    assert_eq!(place_of("autonomy", write(), "code:write"), "toolgate.yaml:3");
+    assert_eq!(place_of("level", write(), "code:write"), "toolgate.yaml:3");
+    assert_eq!(place_of("permission", shell(), "exec:build"), "toolgate.yaml:3");
+    assert_eq!(place_of("permission", write(), "code:write"), "toolgate.yaml:1", "its level has that");
 }
 
 #[test]

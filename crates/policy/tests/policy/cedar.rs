@@ -6,20 +6,20 @@
     reason = "names and rules in tests are valid, and what is not is the failure"
 )]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{
-    Actions, AgentName, Autonomy, CallId, Category, Code, Digest, EgressClass, Level, Profile, SafetyClass,
-    Target, TaskName, ToolName, ToolStatus, TrustLabel,
+    AgentName, Autonomy, Category, Code, EgressClass, Level, Profile, SafetyClass, Target, TaskName,
 };
 use policy::{
-    Admitted, Agent, ArgumentTypes, CedarRule, CedarSays, Circumstances, Command, Facets, Facts, GrantLimits,
-    Named, Policy, Reads, Ruling, Settings, ToolFacts, Verdict, WorkspaceAccess, cedar_says, decide,
+    Admitted, Agent, ArgumentTypes, CedarRule, CedarSays, Circumstances, Command, Facts, Named, Policy,
+    Reads, Ruling, Settings, Verdict, cedar_says, decide,
 };
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
+
+use crate::given;
 
 fn rules(text: &str) -> Vec<CedarRule> {
     CedarRule::read(text, |line| format!("rules.cedar:{line}"))
@@ -31,37 +31,9 @@ fn agent() -> AgentName {
 }
 
 fn call(tool: &str, action: &str, arguments: Value) -> Admitted {
-    Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent(),
-        task: None,
-        tool: ToolFacts {
-            name: ToolName::parse(tool).unwrap(),
-            hash: Digest::of(tool.as_bytes()),
-            category: Category::FileSystem,
-            safety: SafetyClass::Write,
-            least: SafetyClass::Read,
-            egress: EgressClass::None,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: Actions::default().parse(action).unwrap(),
-            safety: SafetyClass::Write,
-            egress: EgressClass::None,
-            access: WorkspaceAccess::Write,
-            profile: None,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
-        arguments: Digest::of(b"arguments"),
-        operands: None,
-        values: Arc::new(arguments),
-        asked_at: 0,
-    }
+    let tool = given::tool(tool, Category::FileSystem, SafetyClass::Write);
+    let facets = given::facets(action, SafetyClass::Write);
+    Admitted { agent: agent(), values: Arc::new(arguments), ..given::call(tool, facets) }
 }
 
 fn write(arguments: Value) -> Admitted {
@@ -74,17 +46,7 @@ fn settings(text: &str) -> Settings {
 }
 
 fn ruled(text: &str, call: &Admitted) -> Ruling {
-    let facts = Facts {
-        now: 0,
-        workspace: PathBuf::from("/work"),
-        operators: 3,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: None,
-        tallies: Vec::new(),
-    };
+    let facts = Facts { now: 0, operators: 3, ..given::facts() };
     decide(call, &facts, &Policy::of(settings(text)).unwrap())
 }
 

@@ -1,55 +1,25 @@
 //! What would let a call run: one change, found by deciding again, and never one that opens what stays shut.
 #![expect(clippy::unwrap_used, reason = "names in tests are valid")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use contract::{
-    Actions, AgentName, Autonomy, CallId, Category, Digest, EgressClass, Level, SafetyClass, Target,
-    ToolName, ToolStatus, TrustLabel,
-};
+use contract::{AgentName, Autonomy, Category, EgressClass, Level, SafetyClass, Target, TrustLabel};
 use policy::{
-    Admitted, Agent, ApprovalRule, CedarRule, Change, Facets, Facts, GrantLimits, Nearest, Policy,
-    RuleEffect, Setting, Settings, ToolFacts, ToolGlob, WorkspaceAccess, nearest,
+    Admitted, Agent, ApprovalRule, CedarRule, Change, Facets, Facts, Nearest, Policy, RuleEffect, Setting,
+    Settings, ToolFacts, ToolGlob, nearest,
 };
 use serde_json::json;
+
+use crate::given;
 
 fn agent() -> AgentName {
     AgentName::parse("coder").unwrap()
 }
 
 fn call(tool: &str, category: Category, action: &str, safety: SafetyClass, egress: EgressClass) -> Admitted {
-    Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent(),
-        task: None,
-        tool: ToolFacts {
-            name: ToolName::parse(tool).unwrap(),
-            hash: Digest::of(tool.as_bytes()),
-            category,
-            safety,
-            least: safety,
-            egress,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: Actions::default().parse(action).unwrap(),
-            safety,
-            egress,
-            access: WorkspaceAccess::Write,
-            profile: None,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
-        arguments: Digest::of(b"arguments"),
-        operands: None,
-        values: Arc::new(json!({})),
-        asked_at: 0,
-    }
+    let tool = ToolFacts { least: safety, egress, ..given::tool(tool, category, safety) };
+    let facets = Facets { egress, ..given::facets(action, safety) };
+    Admitted { agent: agent(), values: Arc::new(json!({})), ..given::call(tool, facets) }
 }
 
 fn delete() -> Admitted {
@@ -68,17 +38,7 @@ fn settings(agent_settings: Agent) -> Settings {
 }
 
 fn found(call: &Admitted, settings: Settings) -> Option<Nearest> {
-    let facts = Facts {
-        now: 0,
-        workspace: PathBuf::from("/work"),
-        operators: 3,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: None,
-        tallies: Vec::new(),
-    };
+    let facts = Facts { operators: 3, ..given::facts() };
     nearest(call, &facts, &Policy::of(settings).unwrap())
 }
 

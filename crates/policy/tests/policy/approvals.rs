@@ -1,78 +1,37 @@
 //! Who must be asked, how long, how many, and which earlier yes is enough.
 #![expect(clippy::unwrap_used, reason = "names in a table of tests are valid")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{
-    Actions, AgentName, ApprovalId, CallId, Category, Code, Digest, EgressClass, OperatorName, Profile,
-    SafetyClass, Scope, TaskName, ToolName, ToolStatus, TrustLabel,
+    AgentName, Amount, ApprovalId, Category, Code, Digest, OperatorName, Profile, SafetyClass, Scope,
+    TaskName,
 };
 use policy::{
-    Admitted, Agent, Amount, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Conditions, Facets, Facts,
-    GrantLimits, Policy, RuleEffect, Ruling, Settings, Standing, ToolFacts, ToolGlob, Verdict,
-    WorkspaceAccess, decide,
+    Admitted, Agent, AmountLimit, Amounts, ApprovalRule, ArgumentPath, Conditions, Facets, Facts, Policy,
+    RuleEffect, Ruling, Settings, Standing, ToolGlob, Verdict, decide,
 };
 use serde_json::{Value, json};
 
-fn agent() -> AgentName {
-    AgentName::parse("default").unwrap()
-}
+use crate::given::{self, agent, facts};
 
 fn settings() -> Settings {
-    Settings { agents: [(agent(), Agent::default())].into(), ..Settings::default() }
+    given::settings(Agent::default())
 }
 
 fn operators(names: &[&str]) -> Vec<OperatorName> {
     names.iter().map(|name| OperatorName::parse(name).unwrap()).collect()
 }
 
-fn facts() -> Facts {
-    Facts {
-        now: 1_000,
-        workspace: PathBuf::from("/work/project"),
-        operators: 2,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: Some(Digest::of(b"files")),
-        tallies: Vec::new(),
-    }
-}
-
 /// A command that changes something: asked for by default.
 fn call(safety: SafetyClass, values: Value) -> Admitted {
+    let tool = given::tool("shell", Category::Terminal, SafetyClass::Privileged);
+    let facets = Facets { profile: Some(Profile::Mutate), ..given::facets("exec:mutate", safety) };
     Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent(),
         task: Some(TaskName::parse("t1").unwrap()),
-        tool: ToolFacts {
-            name: ToolName::parse("shell").unwrap(),
-            hash: Digest::of(b"shell"),
-            category: Category::Terminal,
-            safety: SafetyClass::Privileged,
-            least: SafetyClass::Read,
-            egress: EgressClass::None,
-            status: ToolStatus::Active,
-            trust: TrustLabel::Internal,
-            requires_approval: false,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: Actions::default().parse("exec:mutate").unwrap(),
-            safety,
-            egress: EgressClass::None,
-            access: WorkspaceAccess::Write,
-            profile: Some(Profile::Mutate),
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
         arguments: Digest::of(values.to_string().as_bytes()),
-        operands: None,
         values: Arc::new(values),
-        asked_at: 1_000,
+        ..given::call(tool, facets)
     }
 }
 
@@ -162,7 +121,7 @@ fn an_earlier_yes_ends_with_whatever_it_was_given_for() {
 fn an_earlier_yes_to_a_file_ends_when_the_file_changes() {
     let asked = call(SafetyClass::Write, json!({ "command": "sh", "args": ["deploy.sh"] }));
     for scope in [Scope::Task, Scope::Agent] {
-        let facts = |content| Facts { standing: vec![standing(&asked, scope)], content, ..crate::facts() };
+        let facts = |content| Facts { standing: vec![standing(&asked, scope)], content, ..given::facts() };
         let verdict = |content| decided(&asked, &facts(content), &settings()).verdict.as_str();
         assert_eq!(verdict(Some(Digest::of(b"files"))), "allow");
         assert_eq!(verdict(Some(Digest::of(b"changed"))), "ask");
@@ -170,7 +129,7 @@ fn an_earlier_yes_to_a_file_ends_when_the_file_changes() {
         let unknown = Facts {
             standing: vec![Standing { content: None, ..standing(&asked, scope) }],
             content: None,
-            ..crate::facts()
+            ..given::facts()
         };
         assert_eq!(decided(&asked, &unknown, &settings()).verdict.as_str(), "ask");
     }

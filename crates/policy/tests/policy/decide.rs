@@ -2,35 +2,26 @@
 #![expect(clippy::unwrap_used, reason = "names in a table of tests are valid")]
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 use contract::{
-    Action, Actions, AgentName, ApprovalId, Autonomy, CallId, Category, Code, Digest, EgressClass, Level,
-    OperatorName, Profile, Reach, Reason, SafetyClass, Target, ToolName, ToolStatus, TrustLabel,
+    Action, Actions, AgentName, ApprovalId, Autonomy, Category, Code, Digest, EgressClass, Level,
+    OperatorName, Profile, Reason, SafetyClass, Target, ToolName, ToolStatus, TrustLabel,
 };
 use policy::{
-    Admitted, Agent, ApprovalRule, Command, Consent, EgressSettings, Facets, Facts, FileSettings,
-    GrantLimits, Overrides, Policy, RuleEffect, Settings, ToolFacts, ToolGlob, Verdict, WorkspaceAccess,
-    decide,
+    Admitted, Agent, ApprovalRule, Command, Consent, EgressSettings, Facets, Facts, FileSettings, Overrides,
+    Policy, RuleEffect, Settings, ToolFacts, ToolGlob, Verdict, WorkspaceAccess, decide,
 };
+
+use crate::given::{self, agent as agent_name, reaches};
 
 fn action(text: &str) -> Action {
     Actions::default().parse(text).unwrap()
 }
 
-fn agent_name() -> AgentName {
-    AgentName::parse("default").unwrap()
-}
-
 fn settings(agent: Agent) -> Settings {
     let egress =
         EgressSettings { allow: Some(reaches(&["listed.example:443"])), ..EgressSettings::default() };
-    Settings { agents: [(agent_name(), agent)].into(), egress, ..Settings::default() }
-}
-
-fn reaches(texts: &[&str]) -> Vec<Reach> {
-    texts.iter().map(|text| Reach::parse(text).unwrap()).collect()
+    Settings { egress, ..given::settings(agent) }
 }
 
 fn policy_of(settings: Settings) -> Policy {
@@ -38,17 +29,7 @@ fn policy_of(settings: Settings) -> Policy {
 }
 
 fn facts() -> Facts {
-    Facts {
-        now: 1_000,
-        workspace: PathBuf::from("/work/project"),
-        operators: 1,
-        egress: true,
-        ask_for: 300_000,
-        consent: None,
-        standing: Vec::new(),
-        content: Some(Digest::of(b"")),
-        tallies: Vec::new(),
-    }
+    Facts { operators: 1, ..given::facts() }
 }
 
 struct Row {
@@ -70,38 +51,15 @@ const fn row(
 }
 
 fn call(row: &Row) -> Admitted {
+    let tool = ToolFacts {
+        egress: row.egress,
+        trust: if row.category == Category::Mcp { TrustLabel::Imported } else { TrustLabel::Internal },
+        requires_approval: row.egress == EgressClass::Write,
+        ..given::tool(row.tool, row.category, row.safety)
+    };
     let profile = row.action.strip_prefix("exec:").and_then(Profile::parse);
-    Admitted {
-        call: CallId::from_random([1; 16]),
-        agent: agent_name(),
-        task: None,
-        tool: ToolFacts {
-            name: ToolName::parse(row.tool).unwrap(),
-            hash: Digest::of(row.tool.as_bytes()),
-            category: row.category,
-            safety: row.safety,
-            least: SafetyClass::Read,
-            egress: row.egress,
-            status: ToolStatus::Active,
-            trust: if row.category == Category::Mcp { TrustLabel::Imported } else { TrustLabel::Internal },
-            requires_approval: row.egress == EgressClass::Write,
-            limits: GrantLimits::default(),
-        },
-        facets: Facets {
-            action: action(row.action),
-            safety: row.safety,
-            egress: row.egress,
-            access: WorkspaceAccess::Write,
-            profile,
-            commands: Vec::new(),
-            trees: Vec::new(),
-            hosts: Vec::new(),
-        },
-        arguments: Digest::of(b"arguments"),
-        operands: None,
-        values: Arc::default(),
-        asked_at: 1_000,
-    }
+    let facets = Facets { egress: row.egress, profile, ..given::facets(row.action, row.safety) };
+    given::call(tool, facets)
 }
 
 fn listed(name: &str) -> Command {
