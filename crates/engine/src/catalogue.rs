@@ -96,11 +96,6 @@ impl Catalogue {
         self.listed.get(&ToolName::parse(name).ok()?)
     }
 
-    /// The names of all tools.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &ToolName> + Clone {
-        self.listed.keys()
-    }
-
     /// The contracts that an agent may know of.
     pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<&Contract> {
         let Some(agent) = settings.agents.get(agent) else { return Vec::new() };

@@ -1,6 +1,6 @@
 //! The engine itself: what it is opened with, and what it holds.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -94,6 +94,8 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) in_force: InForce,
     pub(crate) catalogue: Catalogue,
+    /// Every tool that the store has ever had: what was spent with one that is gone is spent.
+    pub(crate) registered: BTreeSet<ToolName>,
     pub(crate) surroundings: Surroundings,
     pub(crate) workspace: PathBuf,
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
@@ -142,6 +144,7 @@ impl Engine {
             store,
             in_force: InForce::of(Snapshot::of(policy, hooks)),
             catalogue: Catalogue::new(listed)?,
+            registered: states.into_keys().collect(),
             surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,
             workspaces: options.workspaces,

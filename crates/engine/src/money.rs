@@ -86,9 +86,9 @@ impl Engine {
         Pot { tools: self.names_of(&account.tools), ..account.pot.clone() }
     }
 
-    /// The tools that a pattern means; nothing if those are all there can be.
+    /// The tools that a pattern means, and has ever meant; nothing if those are all there can be.
     fn names_of(&self, tools: &ToolGlob) -> Option<Vec<ToolName>> {
-        let named = || self.inner.catalogue.names().filter(|name| tools.matches(name)).cloned().collect();
+        let named = || self.inner.registered.iter().filter(|name| tools.matches(name)).cloned().collect();
         (tools.as_str() != "*").then(named)
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Desk {
     pub(crate) seen: Arc<Seen>,
 }
 
+const TOOLS: [&str; 2] = ["do", "do.more"];
+
 pub(crate) fn settings() -> Settings {
     let agents = ["builder", "tester"].map(|name| (AgentName::parse(name).unwrap(), Agent::default()));
     Settings { agents: agents.into(), ..Settings::default() }
@@ -47,22 +49,27 @@ impl Desk {
     pub(crate) async fn open(settings: Settings) -> Desk {
         let home = tempfile::tempdir().unwrap();
         let seen = Arc::new(Seen::default());
-        let engine = open(home.path(), settings, &seen).await;
+        let engine = open(home.path(), &TOOLS, settings, &seen).await;
         Desk { home, engine, seen }
     }
 
     /// The same home with another configuration, as after a restart.
     pub(crate) async fn again(self, settings: Settings) -> Desk {
+        self.again_with(&TOOLS, settings).await
+    }
+
+    /// The same with these tools alone.
+    pub(crate) async fn again_with(self, tools: &[&str], settings: Settings) -> Desk {
         let Desk { home, engine, seen } = self;
         engine.close().await;
         engine.store().close().await;
-        let engine = open(home.path(), settings, &seen).await;
+        let engine = open(home.path(), tools, settings, &seen).await;
         Desk { home, engine, seen }
     }
 
     /// Another gate with the same home and configuration.
     pub(crate) async fn beside(&self) -> Engine {
-        open(self.home.path(), (*self.engine.settings()).clone(), &self.seen).await
+        open(self.home.path(), &TOOLS, (*self.engine.settings()).clone(), &self.seen).await
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallResult {
@@ -102,7 +109,7 @@ fn url(home: &Path) -> String {
     format!("sqlite:{}", home.join("toolgate.db").display())
 }
 
-async fn open(home: &Path, settings: Settings, seen: &Arc<Seen>) -> Engine {
+async fn open(home: &Path, tools: &[&str], settings: Settings, seen: &Arc<Seen>) -> Engine {
     let workspace = home.join("work");
     std::fs::create_dir_all(&workspace).unwrap();
     let clock = Clock::system();
@@ -112,7 +119,7 @@ async fn open(home: &Path, settings: Settings, seen: &Arc<Seen>) -> Engine {
     let options = Options {
         home: home.to_owned(),
         store: url(home),
-        tools: vec![tool("do"), tool("do.more")],
+        tools: tools.iter().copied().map(tool).collect(),
         settings,
         workspaces: BTreeMap::new(),
         timeouts: BTreeMap::new(),

@@ -1,7 +1,10 @@
 //! How often, how much and how long.
 
 use contract::{CallStatus, Key, Rate};
-use policy::{RateSettings, Resources, Settings, ToolGlob, ToolRate, ToolResources};
+use policy::{
+    Budget, BudgetLimit, Over, Per, Period, RateSettings, Resources, Settings, ToolGlob, ToolRate,
+    ToolResources,
+};
 use serde_json::{Value, json};
 use store::verify_receipt;
 use tokio::task::JoinSet;
@@ -51,6 +54,27 @@ async fn a_limit_outlives_a_restart_and_a_new_name_for_it() {
     assert_eq!(code(&desk.call("do", json!({})).await), "rate_limited");
     assert_eq!(code(&desk.call("do.more", json!({})).await), "rate_limited");
     assert_eq!(desk.runs(), 1);
+}
+
+#[tokio::test]
+async fn what_was_spent_with_a_tool_that_is_gone_is_spent() {
+    let budget = Budget {
+        tools: ToolGlob::parse("do*").unwrap(),
+        agent: None,
+        task: None,
+        per: Per::All,
+        limit: BudgetLimit::Calls(1),
+        period: Period::Monthly,
+        over: Over::Deny,
+        place: "toolgate.yaml:9".to_owned(),
+    };
+    let budgeted = Settings { budgets: vec![budget], ..settings() };
+    for (settings, refusal) in [(limited("do*", 1), "rate_limited"), (budgeted, "over_budget")] {
+        let desk = Desk::open(settings.clone()).await;
+        assert_eq!(desk.call("do.more", json!({})).await.status, CallStatus::Completed);
+        let desk = desk.again_with(&["do"], settings).await;
+        assert_eq!(code(&desk.call("do", json!({})).await), refusal);
+    }
 }
 
 #[tokio::test]
