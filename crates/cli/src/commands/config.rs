@@ -91,10 +91,15 @@ fn check(file: Option<&Path>, json: bool) -> i32 {
         Some(file) => config::load_file(file),
         None => config::load(None),
     };
-    let loaded = match loaded {
+    let mut loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return refuse(error, json),
     };
+    let shadow = loaded.meaning.while_running.shadow.as_deref().map(config::load_shadow);
+    if let Some(Err(why)) = shadow {
+        // It harms nothing, and nothing would be decided beside the policy.
+        loaded.warnings.push(format!("the shadow cannot be used: {why}"));
+    }
     let file = source_name(&loaded.source);
     if json {
         talk::data(&pretty(&json!({ "file": file, "valid": true, "warnings": loaded.warnings })));

@@ -90,16 +90,26 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Loaded, LoadError> {
             source: Source::BuiltIn,
             meaning: Meaning::default(),
             written: Written::default(),
-            warnings: strays_beside(own),
+            warnings: strays_beside(own.clone()),
         },
     };
     if !is_missing(Path::new(FILE_NAME)) {
+        let home = own.as_deref().map_or("TOOLGATE_HOME".to_owned(), quoted);
         let warning = format!(
-            "`{FILE_NAME}` here is not read: if it is yours, move it to TOOLGATE_HOME, or out of the workspace and name it with `--config`"
+            "`{FILE_NAME}` here is not read: if it is yours, move it to {home}, or out of the workspace and name it with `--config`"
         );
         loaded.warnings.push(warning);
     }
     Ok(loaded)
+}
+
+/// Reads a configuration that is decided beside another; or says why it cannot be.
+pub(crate) fn load_shadow(file: &Path) -> Result<Loaded, String> {
+    let loaded = load_file(file).map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    match loaded.meaning.while_running.shadow {
+        None => Ok(loaded),
+        Some(_) => Err(format!("{} is a shadow, and has none itself", quoted(file))),
+    }
 }
 
 /// Where the configuration is, or would be.

@@ -23,7 +23,7 @@ pub(crate) use environment::{
     config_file, home_is_named, host, log_filter, operator_key, secret_in, state_folder, store_in, store_url,
 };
 pub(crate) use load::{
-    FILE_NAME, LoadError, Loaded, Source, load, load_file, name_of, place, read, understand_text,
+    FILE_NAME, LoadError, Loaded, Source, load, load_file, load_shadow, name_of, place, read, understand_text,
 };
 pub(crate) use look::Look;
 pub(crate) use meaning::{Meaning, Records, WhileRunning};

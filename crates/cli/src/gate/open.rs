@@ -280,7 +280,7 @@ pub(super) fn keep_apart(
                 continue;
             };
             return Err(Trouble::from(error)
-                .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store, --config and the hooks to places outside of it"));
+                .with_hint("work in a project's own directory, or set TOOLGATE_HOME, --store, --config, and where hooks, files of rules and a shadow are, to places outside of it"));
         }
     }
     Ok(())

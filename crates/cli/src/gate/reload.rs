@@ -119,7 +119,7 @@ impl Read {
     pub(super) fn once(named: Option<&Path>) -> Result<Read, Unread> {
         let loaded = config::load(named).map_err(|error| Unread::Bad(told(error.into())))?;
         let running = &loaded.meaning.while_running;
-        let shadow = running.shadow.as_deref().map(shadow);
+        let shadow = running.shadow.as_deref().map(config::load_shadow);
         let paths = config::place(named).into_iter().chain(running.files.iter().cloned()).collect();
         let mut of_shadow: Vec<PathBuf> = running.shadow.iter().cloned().collect();
         if let Some(Ok(shadow)) = &shadow {
@@ -149,14 +149,6 @@ pub(super) enum Unread {
     Changing,
     /// It cannot be used, for this.
     Bad(String),
-}
-
-fn shadow(file: &Path) -> Result<Loaded, String> {
-    let loaded = config::load_file(file).map_err(|error| told(error.into()))?;
-    match loaded.meaning.while_running.shadow {
-        None => Ok(loaded),
-        Some(_) => Err(format!("`{}` is a shadow, and has none itself", config::name_of(file))),
-    }
 }
 
 fn told(error: anyhow::Error) -> String {

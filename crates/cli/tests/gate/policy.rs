@@ -108,3 +108,35 @@ fn a_refusal_names_its_line_and_the_nearest_change_that_would_let_it_run() {
     let (_, free) = place.json(&["explain", "git.status"]);
     assert_eq!((text(&free, "/verdict").as_str(), &free["nearest"]), ("allow", &Value::Null), "{free}");
 }
+
+#[test]
+fn slips_in_names_are_told_and_not_taken_for_nothing() {
+    let Some(place) = configured("policy: { shadow: nxt.yaml }\n") else { return };
+    let file = place.home().join("tests.yaml");
+    fs::write(&file, "- { agent: defualt, tool: fs.read, arguments: { path: a }, expect: deny }\n")
+        .expect("written");
+    let tested = place.toolgate(&["policy", "test", &file.to_string_lossy()]);
+    assert!(tested.code == Some(1) && tested.stdout.contains("did you mean `default`?"), "{tested:?}");
+
+    assert_eq!(place.call("fs.read", r#"{"path":"README.md"}"#).0, Some(0));
+    let own = place.home().join("toolgate.yaml");
+    let simulate = ["policy", "simulate", "--policy", &own.to_string_lossy()].map(str::to_owned);
+    let nothing = "no recorded call fits what was asked for, so nothing was compared";
+    for (more, is_told) in [(&["--tool", "fs.raed"][..], true), (&["--agent", "defualt"], true), (&[], false)]
+    {
+        let arguments: Vec<&str> = simulate.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let told = place.toolgate(&arguments);
+        assert_eq!(told.stderr.contains(nothing), is_told, "{told:?}");
+    }
+
+    let checked = place.toolgate(&["config", "check", &own.to_string_lossy()]);
+    assert!(
+        checked.stderr.contains("the shadow cannot be used: ") && checked.stderr.contains("nxt.yaml"),
+        "{checked:?}"
+    );
+    let shadow = place.toolgate(&["policy", "shadow"]);
+    assert!(shadow.stderr.contains("the shadow cannot be used: "), "{shadow:?}");
+    fs::write(&own, "{}\n").expect("written");
+    let shadow = place.toolgate(&["policy", "shadow"]);
+    assert!(shadow.stderr.contains("`policy.shadow` names none"), "{shadow:?}");
+}

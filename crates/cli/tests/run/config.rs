@@ -131,8 +131,15 @@ fn a_configuration_that_was_planted_in_the_workspace_is_mentioned_and_not_obeyed
     let gate = Gate::new();
     fs::write(gate.work().join("toolgate.yaml"), "agents: { default: { autonomy: full } }").expect("written");
     let ended = config(&gate, &["show"]);
-    let said = "warning: `toolgate.yaml` here is not read: if it is yours, move it to TOOLGATE_HOME, or out of the workspace and name it with `--config`\n";
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), said));
+    let own = gate.state().join("toolgate.yaml");
+    let said = format!(
+        "warning: `toolgate.yaml` here is not read: if it is yours, move it to `{}`, or out of the workspace and name it with `--config`\n",
+        own.display()
+    );
+    assert_eq!((ended.code, &ended.stderr), (Some(0), &said));
+    // Nor does a test of rules pass without a word.
+    let tested = finish(start(&mut gate.command(&["policy", "test"])));
+    assert_eq!((tested.code, &tested.stderr), (Some(0), &said));
     let autonomy = ended.stdout.lines().find(|line| line.trim_start().starts_with("autonomy"));
     assert_eq!(
         autonomy.map(|line| line.split_whitespace().collect()),

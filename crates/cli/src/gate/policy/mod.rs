@@ -16,7 +16,7 @@ use contract::show_hidden;
 use self::moment::{FORMS, moment};
 use super::open::Gate;
 use super::{Trouble, run};
-use crate::config::{LoadError, Loaded};
+use crate::config::{self, LoadError, Loaded};
 use crate::talk;
 
 pub(crate) use candidate::{candidate, read_texts};
@@ -85,7 +85,20 @@ pub(crate) fn policy(arguments: PolicyArguments) -> i32 {
 async fn shadow(since: Option<String>, gate: Gate) -> Result<i32, Trouble> {
     let opened = gate.open_existing().await?;
     let since = since.map(|text| moment_of(&text, opened.engine.now())).transpose()?;
-    versions::shadow(opened.engine.store(), since.unwrap_or(i64::MIN), gate.json).await
+    let code = versions::shadow(opened.engine.store(), since.unwrap_or(i64::MIN), gate.json).await?;
+    if let Some(why) = why_no_shadow(&gate)? {
+        talk::warning(&why);
+    }
+    Ok(code)
+}
+
+/// Why nothing is decided beside the policy, if nothing is.
+fn why_no_shadow(gate: &Gate) -> Result<Option<String>, Trouble> {
+    let loaded = config::load(gate.config.as_deref())?;
+    Ok(match loaded.meaning.while_running.shadow {
+        None => Some("there is no shadow: `policy.shadow` names none".to_owned()),
+        Some(file) => config::load_shadow(&file).err().map(|why| format!("the shadow cannot be used: {why}")),
+    })
 }
 
 async fn history(last: u32, gate: Gate) -> Result<i32, Trouble> {
@@ -99,9 +112,11 @@ fn moment_of(text: &str, now: i64) -> Result<i64, Trouble> {
     moment(text, now).ok_or_else(not_one)
 }
 
-/// The configuration, or the code to end with, after saying why.
+/// The configuration, after saying what is odd about it; or the code to end with, after saying why.
 fn usable(loaded: Result<Loaded, LoadError>, json: bool) -> Result<Loaded, i32> {
-    loaded.map_err(|error| bad(&anyhow::Error::from(error), json))
+    let loaded = loaded.map_err(|error| bad(&anyhow::Error::from(error), json))?;
+    loaded.warnings.iter().for_each(|warning| talk::warning(warning));
+    Ok(loaded)
 }
 
 fn bad(error: &anyhow::Error, json: bool) -> i32 {

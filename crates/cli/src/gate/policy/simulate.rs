@@ -95,6 +95,9 @@ pub(super) async fn simulate(arguments: SimulateArguments, gate: Gate) -> Result
         let candidate = crate::config::name_of(name.as_ref());
         print(&simulated, &Names { candidate, drift: arguments.drift });
     }
+    if simulated.found.decided == 0 {
+        talk::warning("no recorded call fits what was asked for, so nothing was compared");
+    }
     let altered = simulated.found.not_decided.altered.count;
     if altered > 0 {
         talk::warning(&format!(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use contract::{AgentName, Amount, CallId, Canonical, TaskName, show_hidden};
+use contract::{AgentName, Amount, CallId, Canonical, TaskName, nearest, show_hidden};
 use policy::{Admitted, Facts, Policy, Ruling, Settings, Verdict, after_spending, decide};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -161,6 +161,11 @@ fn run(
     let settings = policy.settings();
     let tool = known.named(&test.tool).ok_or_else(|| anyhow!("there is no tool `{}`", test.tool))?;
     let agent = AgentName::parse(&test.agent)?;
+    if !settings.agents.contains_key(&agent) {
+        let near = nearest(agent.as_str(), settings.agents.keys().map(AgentName::as_str));
+        let meant = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+        bail!("there is no agent `{agent}`{meant}");
+    }
     let arguments = Canonical::of(Value::Object(test.arguments.clone()))?;
     let contract = tool.contract();
     let problems = contract.input().problems(arguments.value());
