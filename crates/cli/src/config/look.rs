@@ -23,6 +23,12 @@ enum Seen {
 }
 
 impl Look {
+    /// These files, and more.
+    pub(crate) fn and(mut self, more: Look) -> Look {
+        self.files.extend(more.files);
+        self
+    }
+
     /// Reads them, with the same checks as a configuration is read with.
     pub(crate) fn at(paths: &[PathBuf]) -> Look {
         let see = |path: &PathBuf| match load::read_with_owner(path) {

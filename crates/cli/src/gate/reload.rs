@@ -10,7 +10,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use engine::{Cause, Engine, OnBadReload, PolicySource, ReplaceError};
@@ -27,6 +27,10 @@ use crate::talk;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// For how long files may change before that is a refusal, and how often what was refused is tried again: what was wrong may
+/// stand in a file that is not known to be one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// How often, and how soon again, files are read that change while they are.
 const MOST_READS: usize = 5;
 const READ_AGAIN: Duration = Duration::from_millis(50);
@@ -42,7 +46,7 @@ pub(super) struct Read {
 }
 
 /// Files that are followed, and how they were seen.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 struct Files {
     paths: Vec<PathBuf>,
     look: Look,
@@ -54,33 +58,52 @@ impl Files {
         Files { paths, look }
     }
 
+    /// These, and more as they are now.
+    fn and(mut self, more: &[PathBuf]) -> Files {
+        self.paths.extend(more.iter().cloned());
+        self.look = self.look.and(Look::at(more));
+        self
+    }
+
     fn again(&self) -> Files {
         Files::at(self.paths.clone())
     }
 
-    async fn seen_now(&self) -> Option<Look> {
-        let paths = self.paths.clone();
-        tokio::task::spawn_blocking(move || Look::at(&paths)).await.ok()
+    async fn now(&self) -> Option<Files> {
+        let files = self.clone();
+        tokio::task::spawn_blocking(move || files.again()).await.ok()
     }
 }
 
-/// Files that a gate follows: as they are in force, and as they were seen last.
+/// Files that a gate follows.
 struct Followed {
     in_force: Files,
-    seen: Look,
+    /// What is looked at: those, or the ones of what is to come into force, as they were seen last.
+    seen: Files,
+    /// Since when they have not been the same in two looks.
+    moving_since: Option<Instant>,
 }
 
 impl Followed {
-    fn from(files: &Files) -> Followed {
-        Followed { in_force: files.clone(), seen: files.look.clone() }
+    fn from(files: Files) -> Followed {
+        Followed { seen: files.clone(), in_force: files, moving_since: None }
     }
 
-    /// How they are now, if they were so the last time, too.
-    async fn settled(&mut self) -> Option<Look> {
-        let look = self.in_force.seen_now().await?;
-        let is_still = look == self.seen;
-        self.seen = look.clone();
-        is_still.then_some(look)
+    /// Looks. Whether they are as they were the last time.
+    async fn is_still(&mut self) -> bool {
+        let Some(now) = self.seen.now().await else { return false };
+        let is_still = now == self.seen;
+        self.moving_since = if is_still { None } else { self.moving_since.or_else(|| Some(Instant::now())) };
+        self.seen = now;
+        is_still
+    }
+
+    fn has_changed(&self) -> bool {
+        self.seen != self.in_force
+    }
+
+    fn moves_for_too_long(&self) -> bool {
+        self.moving_since.is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 }
 
@@ -103,12 +126,12 @@ impl Read {
     /// Reads a configuration and all that it names, as it was at one moment.
     pub(super) fn now(named: Option<&Path>) -> Result<Read, Unread> {
         for _ in 0..MOST_READS {
-            let first = Read::once(named)?;
-            let (files, shadow_files) = (first.files.again(), first.shadow_files.again());
-            let read = Read::once(named)?;
-            if read.files == files {
-                // As they were before they were read: what has changed since is found by the next look.
-                return Ok(Read { shadow_files, ..read });
+            let (_, paths) = read(named)?;
+            let before = Files::at(paths);
+            let (loaded, paths) = read(named)?;
+            let files = Files::at(paths);
+            if files == before {
+                return Ok(Read::with_shadow(loaded, files));
             }
             std::thread::sleep(READ_AGAIN);
         }
@@ -117,23 +140,44 @@ impl Read {
 
     /// The same at once, for a gate that follows nothing.
     pub(super) fn once(named: Option<&Path>) -> Result<Read, Unread> {
-        let loaded = config::load(named).map_err(|error| Unread::Bad(told(error.into())))?;
+        let (loaded, paths) = read(named)?;
+        Ok(Read::with_shadow(loaded, Files::at(paths)))
+    }
+
+    fn with_shadow(loaded: Loaded, files: Files) -> Read {
         let running = &loaded.meaning.while_running;
+        // As it was before it was read: what has changed since is found by the next look.
+        let own = Files::at(running.shadow.iter().cloned().collect());
         let shadow = running.shadow.as_deref().map(config::load_shadow);
-        let paths = config::place(named).into_iter().chain(running.files.iter().cloned()).collect();
-        let mut of_shadow: Vec<PathBuf> = running.shadow.iter().cloned().collect();
+        let mut shadow_files = own;
         if let Some(Ok(shadow)) = &shadow {
-            of_shadow.extend(shadow.meaning.while_running.files.iter().cloned());
+            shadow_files = shadow_files.and(&shadow.meaning.while_running.files);
         }
-        // After it was read; whoever calls has looked before.
-        let (files, shadow_files) = (Files::at(paths), Files::at(of_shadow));
-        Ok(Read { loaded, shadow, files, shadow_files })
+        Read { loaded, shadow, files, shadow_files }
+    }
+
+    /// The files of the shadow that are followed.
+    ///
+    /// ATTACK(planted-rules): what an agent may write is not among them, or it would drive the gate.
+    fn followed_shadow(&self, is_apart: bool) -> Files {
+        match is_apart {
+            true => self.shadow_files.clone(),
+            false => Files::at(self.loaded.meaning.while_running.shadow.iter().cloned().collect()),
+        }
     }
 
     /// For the record.
     pub(super) fn source(&self) -> PolicySource {
         source_of(&self.loaded.source, &self.files.look)
     }
+}
+
+/// A configuration, and the files that it was read from.
+fn read(named: Option<&Path>) -> Result<(Loaded, Vec<PathBuf>), Unread> {
+    let loaded = config::load(named).map_err(|error| Unread::Bad(told(error.into())))?;
+    let own = config::place(named).into_iter();
+    let paths = own.chain(loaded.meaning.while_running.files.iter().cloned()).collect();
+    Ok((loaded, paths))
 }
 
 fn source_of(source: &Source, look: &Look) -> PolicySource {
@@ -167,8 +211,16 @@ pub(crate) struct Running {
     source: Source,
     files: Followed,
     shadow_files: Followed,
-    /// What was last refused, so that it is not said again every second.
-    refused: Option<Look>,
+    refused: Option<Refused>,
+    /// Since when nothing could be read that was the same before and after.
+    changing_since: Option<Instant>,
+}
+
+/// What was refused last, so that it is not said again every second.
+struct Refused {
+    files: Files,
+    why: String,
+    at: Instant,
 }
 
 impl Running {
@@ -181,9 +233,12 @@ impl Running {
             began: read.loaded.meaning.clone(),
             on_bad_reload: read.loaded.meaning.while_running.on_bad_reload,
             source: read.loaded.source.clone(),
-            files: Followed::from(&read.files),
-            shadow_files: Followed::from(&read.shadow_files),
+            files: Followed::from(read.files.clone()),
+            shadow_files: Followed::from(
+                read.followed_shadow(matches!(read.shadow_apart(home, here, store), Some(Ok(_)))),
+            ),
             refused: None,
+            changing_since: None,
         }
     }
 
@@ -219,13 +274,16 @@ impl Running {
 
     /// Whether there is something to be taken that was not refused already.
     async fn is_due(&mut self, engine: &Engine) -> bool {
-        let (policy, shadow) = (self.files.settled().await, self.shadow_files.settled().await);
-        if self.refused.as_ref() == Some(&self.files.seen) {
-            return false;
+        let is_still = self.files.is_still().await;
+        let is_shadow_still = self.shadow_files.is_still().await;
+        if self.files.moves_for_too_long() {
+            self.refuse(engine, "its files do not stand still", Cause::Reload).await;
         }
-        // After a refusal, what is in force is good again, too.
-        policy.is_some_and(|look| look != self.files.in_force.look || engine.is_suspended())
-            || shadow.is_some_and(|look| look != self.shadow_files.in_force.look)
+        if let Some(Refused { files, at, .. }) = &self.refused {
+            return is_still && (*files != self.files.seen || at.elapsed() >= PATIENCE);
+        }
+        // ATTACK(half-written): what is about the shadow alone is no reason to take a policy that is being written.
+        is_still && (self.files.has_changed() || (is_shadow_still && self.shadow_files.has_changed()))
     }
 
     /// Takes the configuration anew: all of it, or nothing.
@@ -234,16 +292,25 @@ impl Running {
         let read = tokio::task::spawn_blocking(move || Read::now(named.as_deref())).await;
         let read = match read {
             Ok(Ok(read)) => read,
-            // It is being written: the next look finds it. Whoever asked is told.
-            Ok(Err(Unread::Changing)) if cause == Cause::Reload => return,
             Ok(Err(Unread::Changing)) => {
+                let since = *self.changing_since.get_or_insert_with(Instant::now);
+                // It is being written: the next look finds it. Whoever asked is told.
+                if cause == Cause::Reload && since.elapsed() < PATIENCE {
+                    return;
+                }
                 return self.refuse(engine, "its files change while they are read", cause).await;
             }
             Ok(Err(Unread::Bad(why))) => return self.refuse(engine, &why, cause).await,
             Err(_) => return self.refuse(engine, "it could not be read", cause).await,
         };
+        self.changing_since = None;
         if let Err(why) = self.check(&read) {
             return self.refuse(engine, &why, cause).await;
+        }
+        // It names other files than were looked at, or has changed since: the next looks are at these.
+        if cause == Cause::Reload && read.files != self.files.seen {
+            self.files.seen = read.files;
+            return;
         }
         let (settings, warnings) = read.loaded.meaning.settings_in(&self.here);
         read.loaded.warnings.iter().chain(&warnings).for_each(|warning| talk::warning(warning));
@@ -255,6 +322,7 @@ impl Running {
             }
             None => None,
         };
+        let shadow_files = read.followed_shadow(shadow.is_some());
         match engine.replace_policy(settings, shadow, &read.source(), cause).await {
             Ok(policy) => talk::say(&format!("policy {policy} is in force ({cause})")),
             Err(error @ ReplaceError::Settings(_)) => {
@@ -264,7 +332,7 @@ impl Running {
             Err(error @ ReplaceError::Store(_)) => return talk::warning(&told(error.into())),
         }
         self.on_bad_reload = read.loaded.meaning.while_running.on_bad_reload;
-        (self.files, self.shadow_files) = (Followed::from(&read.files), Followed::from(&read.shadow_files));
+        (self.files, self.shadow_files) = (Followed::from(read.files), Followed::from(shadow_files));
         (self.source, self.refused) = (read.loaded.source, None);
     }
 
@@ -297,6 +365,14 @@ impl Running {
     }
 
     async fn refuse(&mut self, engine: &Engine, why: &str, cause: Cause) {
+        let is_new = cause == Cause::Signal || self.refused.as_ref().is_none_or(|before| before.why != why);
+        // As they were looked at before they were read: what has been mended since is something else.
+        let files = self.files.seen.clone();
+        self.files.moving_since = None;
+        self.refused = Some(Refused { files: files.clone(), why: why.to_owned(), at: Instant::now() });
+        if !is_new {
+            return;
+        }
         let calls = match self.on_bad_reload {
             OnBadReload::Refuse => "calls are refused until it can",
             OnBadReload::Keep => "the policy before stays in force",
@@ -305,12 +381,10 @@ impl Running {
             .context(format!("the configuration has changed and cannot come into force; {calls}"));
         let hint = "what is good again is taken by itself; `toolgate config check` says what is wrong, and `policy.on_bad_reload` what becomes of calls meanwhile";
         talk::error(&error, Some(hint));
-        let look = self.files.in_force.seen_now().await.unwrap_or_default();
-        let source = source_of(&self.source, &look);
+        let source = source_of(&self.source, &files.look);
         if let Err(error) = engine.reject_policy(why, &source, cause, self.on_bad_reload).await {
             talk::warning(&format!("that is not on record: {:#}", anyhow::Error::from(error)));
         }
-        (self.files.seen, self.refused) = (look.clone(), Some(look));
     }
 }
 

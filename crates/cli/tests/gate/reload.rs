@@ -215,6 +215,41 @@ fn a_shadow_that_never_stands_still_holds_off_nothing() {
     }
 }
 
+#[test]
+fn what_is_mended_in_a_file_that_was_newly_named_is_taken() {
+    let Some(gate) = Running::with(FREE) else { return };
+    let rules = gate.place.home().join("rules.cedar");
+    fs::write(&rules, "forbid (principal, action, resource").expect("a file can be written");
+    gate.write(&format!("{FREE}policy: {{ files: [rules.cedar] }}\n"));
+    gate.wait_until(Err("policy_unreadable"));
+    let rule = "forbid (principal, action, resource == Tool::\"fs.write\");";
+    fs::write(&rules, rule).expect("a file can be written");
+    gate.wait_until(Err("denied_by_rule"));
+    // Tried again and again, and told once.
+    let rejected = gate.history().iter().filter(|entry| text(entry, "/kind") == "policy.rejected").count();
+    assert_eq!(rejected, 1, "{:?}", gate.history());
+}
+
+#[test]
+fn a_change_of_the_shadow_takes_no_half_of_a_policy() {
+    let rule = "approval:\n  rules:\n    - { tool: fs.write, action: deny }\n";
+    let Some(gate) = Running::with(&format!("{FREE}policy: {{ shadow: next.yaml }}\n{rule}")) else { return };
+    let shadow = gate.place.home().join("next.yaml");
+    fs::write(&shadow, LOCKED).expect("a file can be written");
+    assert_eq!(gate.try_to_write(), Err("denied_by_rule".to_owned()));
+    let mut written = format!("{FREE}policy: {{ shadow: next.yaml }}\n");
+    fs::write(&shadow, FREE).expect("a file can be written");
+    for number in 0..12 {
+        written.push_str(&format!("# line {number}\n"));
+        gate.write(&written);
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(gate.try_to_write(), Err("denied_by_rule".to_owned()), "after line {number}");
+    }
+    gate.write(&format!("{written}{rule}"));
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(gate.try_to_write(), Err("denied_by_rule".to_owned()));
+}
+
 /// Ends the writer also when the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
