@@ -3,7 +3,10 @@
 //! It counts nothing: the store does, in the transactions that let a call run and settle it.
 
 use contract::{Amount, CallStatus, Cost, Pot, RunFacts, Tally, ToolName};
-use policy::{Account, Admitted, Facts, Grant, PriceSettings, ToolGlob, Used, accounts, budgets_of, day_of};
+use policy::{
+    Account, Admitted, Facts, Grant, PriceSettings, ToolGlob, Used, accounts, budgets_of, day_of,
+    most_processor_time,
+};
 use serde::Serialize;
 use serde_json::Value;
 use store::{Charge, StoreError, Within};
@@ -135,20 +138,14 @@ impl Engine {
 /// What the gate has measured of a call. Where it knows only a part of the processor time, all counts that there could be.
 fn used(facts: &RunFacts) -> Used {
     let sent = facts.bytes_per_host.values().map(|(sent, _)| *sent);
-    let could_be = if facts.cpu_incomplete { most_processor_time(facts) } else { 0 };
+    // As the grant names it.
+    let granted = facts.limits.get("cpu_millis").copied().unwrap_or(ONE_PROCESSOR);
+    let could_be = if facts.cpu_incomplete { most_processor_time(facts.wall_micros, granted) } else { 0 };
     Used {
         wall_micros: facts.wall_micros,
         cpu_micros: facts.cpu_micros.max(could_be),
         bytes_out: sent.fold(0, u64::saturating_add),
     }
-}
-
-/// What a run can have had of all processors that it was granted, in microseconds.
-fn most_processor_time(facts: &RunFacts) -> u64 {
-    // As the grant names it.
-    let granted = facts.limits.get("cpu_millis").copied().unwrap_or(ONE_PROCESSOR);
-    let micros = u128::from(facts.wall_micros).saturating_mul(u128::from(granted)).div_ceil(1000);
-    u64::try_from(micros).unwrap_or(u64::MAX)
 }
 
 /// What a tool says that a call cost: a number named `cost` in its answer. It is repeated, and counts for nothing.
@@ -199,8 +196,8 @@ mod tests {
         };
         let paid = |facts| used(&facts).cpu_micros;
         assert_eq!(paid(facts(7, false)), 7);
-        // Parts of a microsecond are whole ones.
-        assert_eq!(paid(facts(7, true)), 3_000_002);
-        assert_eq!(paid(facts(4_000_000, true)), 4_000_000);
+        // Part of a processor is a whole one.
+        assert_eq!(paid(facts(7, true)), 4_000_002);
+        assert_eq!(paid(facts(4_000_003, true)), 4_000_003);
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use contract::{AgentName, CanonicalError, Category, Digest};
@@ -142,21 +143,18 @@ impl Engine {
         // What is recorded meanwhile is not a part of it.
         let Some(through) = self.inner.store.last_planned().await? else { return Ok(simulated) };
         let of = self.inner.store.count_past(&past.span, through).await?;
-        let (begun, mut at_hand, mut next) = (Instant::now(), VecDeque::new(), Some(-1));
+        let (mut at_hand, mut next) = (VecDeque::new(), Some(-1));
+        let over = Over { at: past.longest.map(|longest| Instant::now() + longest), is_told: Arc::default() };
         loop {
-            let is_over = |looked_at| {
-                past.most_calls.is_some_and(|most| looked_at >= most)
-                    || past.longest.is_some_and(|longest| begun.elapsed() >= longest)
-            };
             match next.filter(|_| at_hand.len() < AT_HAND) {
                 Some(after) => {
                     let page = self.inner.store.past(&past.span, after, through, PAGE).await?;
                     next = page.next;
-                    at_hand.push_back(self.decide_page(page, past, &today, &other));
+                    at_hand.push_back(self.decide_page(page, past, &today, &other, &over));
                 }
                 None => {
-                    let Some(judged) = at_hand.pop_front() else { break };
-                    let judged: Vec<Judged> = judged.await.map_err(|_| PastError::Broken)?;
+                    let Some(page) = at_hand.pop_front() else { break };
+                    let JudgedPage { judged, is_whole } = page.await.map_err(|_| PastError::Broken)?;
                     let last = judged.iter().rev().find_map(Judged::asked_at);
                     for one in judged {
                         simulated.looked_at += 1;
@@ -164,14 +162,18 @@ impl Engine {
                     }
                     progress(simulated.looked_at, of);
                     let is_more = next.is_some() || !at_hand.is_empty();
-                    if is_more && is_over(simulated.looked_at) {
-                        simulated.stopped_at = last;
-                        break;
+                    let is_enough = past.most_calls.is_some_and(|most| simulated.looked_at >= most);
+                    simulated.stopped_at = last.or(simulated.stopped_at);
+                    if !is_whole || (is_more && (is_enough || over.is_it())) {
+                        // Nobody waits for what is being decided beyond.
+                        over.is_told.store(true, Ordering::Relaxed);
+                        simulated.found = tally.told();
+                        return Ok(simulated);
                     }
                 }
             }
         }
-        at_hand.iter().for_each(JoinHandle::abort);
+        simulated.stopped_at = None;
         simulated.found = tally.told();
         Ok(simulated)
     }
@@ -183,15 +185,42 @@ impl Engine {
         past: &Past,
         today: &Arc<Court>,
         candidate: &Arc<Court>,
-    ) -> JoinHandle<Vec<Judged>> {
-        let (engine, tool) = (self.clone(), past.tool.clone());
+        over: &Over,
+    ) -> JoinHandle<JudgedPage> {
+        let (engine, tool, over) = (self.clone(), past.tool.clone(), over.clone());
         let (today, candidate) = (Arc::clone(today), Arc::clone(candidate));
         tokio::task::spawn_blocking(move || {
             let is_wanted = |name: &_| tool.as_ref().is_none_or(|tool| tool.matches(name));
-            let opened = page.opened(engine.inner.store.keys(), is_wanted);
-            opened.map(|call| judge(call, &today, &candidate)).collect()
+            let mut page_of = JudgedPage { judged: Vec::new(), is_whole: true };
+            for call in page.opened(engine.inner.store.keys(), is_wanted) {
+                if over.is_it() {
+                    page_of.is_whole = false;
+                    break;
+                }
+                page_of.judged.push(judge(call, &today, &candidate));
+            }
+            page_of
         })
     }
+}
+
+/// When no more calls are decided.
+#[derive(Clone)]
+struct Over {
+    at: Option<Instant>,
+    is_told: Arc<AtomicBool>,
+}
+
+impl Over {
+    fn is_it(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed) || self.at.is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+/// What came of the calls of a page, or of those that there was time for.
+struct JudgedPage {
+    judged: Vec<Judged>,
+    is_whole: bool,
 }
 
 /// What came of one past call.

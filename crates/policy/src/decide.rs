@@ -40,6 +40,7 @@ pub fn decide(call: &Admitted, facts: &Facts, policy: &Policy) -> Ruling {
         books,
         trace: Vec::new(),
         asks: Vec::new(),
+        asked_by_cedar: Vec::new(),
         quorum: 1,
         places: Places::default(),
     };
@@ -115,6 +116,8 @@ pub(crate) struct Hearing<'a> {
     pub(crate) books: Books,
     trace: Vec<Step>,
     asks: Vec<String>,
+    /// Those of them that rules in Cedar ask.
+    asked_by_cedar: Vec<String>,
     quorum: usize,
     places: Places,
 }
@@ -471,7 +474,9 @@ impl<'a> Hearing<'a> {
                 (CedarSays::Matches, CedarEffect::Ask { people }) => {
                     self.quorum = self.quorum.max(people);
                     let people = if people > 1 { format!(" {people} people") } else { String::new() };
-                    self.ask_at(place, "cedar", format!("{what} (asks{people})"));
+                    let why = format!("{what} (asks{people})");
+                    self.asked_by_cedar.push(why.clone());
+                    self.ask_at(place, "cedar", why);
                 }
             }
             matching += 1;
@@ -575,6 +580,10 @@ impl<'a> Hearing<'a> {
         }
         if consent.by.len() < self.quorum {
             return Some("more people must approve");
+        }
+        // ATTACK(yes-before-the-rule-asked): what a rule asks about may be true only since.
+        if !self.asked_by_cedar.iter().all(|asked| consent.why.contains(asked)) {
+            return Some("nobody was asked what a rule asks now");
         }
         // ATTACK(yes-before-the-budget-was-spent)
         if !self.books.is_asked_in(&consent.why, &self.settings.prices.currency) {

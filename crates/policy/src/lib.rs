@@ -64,7 +64,7 @@ pub use past::{
 };
 pub use period::{Period, day_of};
 pub use preset::Preset;
-pub use price::{Price, PriceSettings, ToolPrice, Used};
+pub use price::{Price, PriceSettings, ToolPrice, Used, most_processor_time};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};
 pub use resources::{Resources, ToolResources};
 pub use role::{Role, Seniority};

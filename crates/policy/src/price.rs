@@ -94,10 +94,15 @@ impl Price {
     /// The most that a call with these limits can cost that may send so many bytes.
     pub(crate) fn at_most(self, limits: &GrantLimits, bytes_out: u64) -> Amount {
         let wall_micros = u64::try_from(limits.timeout.as_micros()).unwrap_or(u64::MAX);
-        let cpu_micros = u128::from(wall_micros).saturating_mul(u128::from(limits.cpu_millis)).div_ceil(1000);
-        let cpu_micros = u64::try_from(cpu_micros).unwrap_or(u64::MAX);
+        let cpu_micros = most_processor_time(wall_micros, limits.cpu_millis.into());
         self.for_use(Used { wall_micros, cpu_micros, bytes_out })
     }
+}
+
+/// What a run can have had of processors in so much time, in microseconds, if it was granted so many thousandths of one. Part
+/// of one counts whole: where nobody holds it to the part, it has all of it.
+pub fn most_processor_time(wall_micros: u64, granted_millis: u64) -> u64 {
+    wall_micros.saturating_mul(granted_millis.div_ceil(1000))
 }
 
 #[cfg(test)]
@@ -136,6 +141,8 @@ mod tests {
             GrantLimits { timeout: Duration::from_secs(30), cpu_millis: 2000, ..GrantLimits::default() };
         // 0.01 + 30 × 0.0002 + 60 × 0.0005 + 0.09
         assert_eq!(shell().at_most(&limits, 1_000_000_000).to_string(), "0.136");
+        let more_than_one = GrantLimits { cpu_millis: 1001, ..limits };
+        assert_eq!(shell().at_most(&more_than_one, 1_000_000_000).to_string(), "0.136");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use contract::{Actions, Amount, CallId, CallResult, CallStatus, Idempotency, SafetyClass, Scope};
 use engine::{Clock, Reach, Reply};
 use policy::{
-    AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, Conditions, Over, Per, Period,
-    Price, PriceSettings, RuleBudget, RuleEffect, Settings, ToolGlob, ToolPrice,
+    AmountLimit, Amounts, ApprovalRule, ArgumentPath, Budget, BudgetLimit, CedarRule, Conditions, Over, Per,
+    Period, Price, PriceSettings, RuleBudget, RuleEffect, Settings, ToolGlob, ToolPrice,
 };
 use serde_json::{Value, json};
 use store::Vote;
@@ -90,6 +90,13 @@ pub(crate) fn cases() -> Vec<Case> {
         )
         .without("the words of the question", |stand| late_yes(stand, SafetyClass::Financial, standard())),
         Case::new(
+            "yes-before-the-rule-asked",
+            "a yes from before a rule asked is no answer to it",
+            |stand| late_yes(stand, SafetyClass::Financial, standard()),
+            |stand| late_yes(stand, SafetyClass::Financial, asked_once_spent()?),
+        )
+        .without("the words of the question", |stand| late_yes(stand, SafetyClass::Financial, standard())),
+        Case::new(
             "standing-beyond-a-budget",
             "a yes beyond a budget is good for its one call, whatever it was given for",
             |stand| twice_beyond(stand, None),
@@ -129,6 +136,15 @@ fn budget(limit: BudgetLimit, over: Over) -> Try<Budget> {
 /// The usual settings, and so many calls.
 pub(crate) fn calls(most: u64, over: Over) -> Try<Settings> {
     Ok(Settings { budgets: vec![budget(BudgetLimit::Calls(most), over)?], ..standard() })
+}
+
+/// A price, and a rule that asks as soon as something was spent.
+fn asked_once_spent() -> Try<Settings> {
+    let text = r#"@effect("ask") forbid (principal, action, resource)
+        when { context.spend.day.greaterThan(decimal("0.0")) };"#;
+    let cedar =
+        CedarRule::read(text, |line| format!("rules.cedar:{line}")).map_err(|_| "the rule is wrong")?;
+    Ok(Settings { cedar, budgets: Vec::new(), ..money(1.0, 1.0)? })
 }
 
 /// So much money in all, at this price.

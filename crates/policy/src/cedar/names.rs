@@ -138,6 +138,10 @@ fn collect_reads(tree: &Value, names: &mut BTreeSet<String>) -> bool {
 
 /// Whether a rule asks for something of the context by its name, from the tree of its text.
 pub(super) fn reads_context(tree: &Value, wanted: &str) -> bool {
+    // The whole of it, by whatever way: it may be asked for anything.
+    if variable(tree) == Some("context") {
+        return true;
+    }
     match tree {
         Value::Object(members) => members.iter().any(|(key, value)| match access(key, value) {
             Some((left, name)) if variable(left) == Some("context") => name == wanted,

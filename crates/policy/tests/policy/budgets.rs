@@ -371,3 +371,15 @@ fn rules_see_what_a_call_can_cost_and_what_its_agent_has_spent() {
     let silent = Settings { cedar: Vec::new(), ..both };
     assert_eq!(accounts(&free(), &facts(&[]), &Policy::of(silent).unwrap()).len(), 1);
 }
+
+#[test]
+fn a_rule_that_looks_at_what_was_spent_in_a_roundabout_way_is_told_it() {
+    for condition in
+        ["(if true then context else context) has spend", "{ x: context }.x has spend", "context has spend"]
+    {
+        let text = format!("forbid (principal, action, resource) when {{ {condition} }};");
+        let cedar = CedarRule::read(&text, |line| format!("toolgate.yaml:{line}")).unwrap();
+        let settings = Settings { cedar, ..with(Vec::new()) };
+        assert_eq!(verdict(&settings, &[(0, 0); 3]), "deny", "{condition}");
+    }
+}

@@ -140,7 +140,7 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
         is_raised(&level.requires_approval),
         spending.is_beyond(),
         says(RuleEffect::Prompt),
-        asking.count() > 0,
+        asking.clone().count() > 0,
         tool.requires_approval && (tool.egress <= ReadOnly || facets.egress > ReadOnly),
         matches!(tool.trust, TrustLabel::Untrusted | TrustLabel::Imported),
     ];
@@ -153,6 +153,8 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
             && yes.expires_at > facts.now
             && yes.by.len() >= quorum
             && spending.is_asked_in(&yes.why)
+            // Each rule that asks has its words in the question.
+            && yes.why.iter().filter(|words| words.contains("(asks")).count() >= asking.clone().count()
     });
     match ask.contains(&true) && !answered {
         false => Decided { rank: 0, code: None, quorum: None },
