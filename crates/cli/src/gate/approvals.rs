@@ -190,7 +190,8 @@ fn print_operands(operands: &Operands) {
     }
     for (index, thing) in operands.not_bound.iter().enumerate() {
         let name = if index == 0 { "unbound" } else { "" };
-        talk::data(&format!("  {name:<9}{}: {}", talk::indented(&thing.what), thing.why));
+        let told = talk::indented(&format!("{}: {}", thing.what, thing.why));
+        talk::data(&format!("  {name:<9}{told}"));
     }
 }
 

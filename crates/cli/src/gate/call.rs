@@ -196,14 +196,14 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             if let Some(reason) = failed {
                 talk::say(&format!("{}: {}", result.status.as_str(), talk::indented(&reason.message)));
                 if let Some(hint) = &reason.hint {
-                    talk::say(&format!("hint: {}", talk::indented(hint)));
+                    talk::hint(hint);
                 }
             }
         }
         CallStatus::Waiting => {
             talk::say(&format!("  call     {}", result.call_id));
-            talk::say(
-                "hint: once it is approved, make the same call again: it joins this one; if it is denied, that asks anew",
+            talk::hint(
+                "once it is approved, make the same call again: it joins this one; if it is denied, that asks anew",
             );
         }
         CallStatus::Refused | CallStatus::Unknown => {
@@ -216,10 +216,10 @@ pub(crate) fn show(result: &CallResult, json: bool) {
                 talk::say(&format!("  again in {} s", wait.div_ceil(1000)));
             }
             if let Some(hint) = reason.and_then(|reason| reason.hint.as_ref()) {
-                talk::say(&format!("hint: {}", talk::indented(hint)));
+                talk::hint(hint);
             }
             if reason.is_some_and(|reason| reason.code == Code::BadArguments) {
-                talk::say(&format!("hint: `toolgate tools show {}` has it, with examples", result.tool));
+                talk::hint(&format!("`toolgate tools show {}` has it, with examples", result.tool));
             }
         }
     }

@@ -9,6 +9,9 @@ use super::open::Gate;
 use super::{CODE_DONE, CODE_REFUSED, CODE_WAITING, Trouble};
 use crate::talk;
 
+/// Where a step's reason begins, after its layer and what that says.
+pub(super) const WHY_COLUMN: usize = 20;
+
 /// Show what would be decided of a call, and why; runs nothing
 #[derive(Args)]
 pub(crate) struct ExplainArguments {
@@ -46,13 +49,13 @@ fn print(explanation: &Explanation, agent: &str) {
     let tool = talk::indented(&contract::show_hidden(&explanation.tool));
     talk::data(&format!("{}: `{tool}` for agent `{agent}`", explanation.verdict));
     for step in &explanation.trace {
-        let told = talk::indented(&contract::show_hidden(&step.told()));
+        let told = talk::indented_at(&contract::show_hidden(&step.told()), WHY_COLUMN);
         talk::data(&format!("  {:<11}{:<6} {told}", step.layer, step.says));
     }
     if let Some(reason) = &explanation.reason {
         talk::data(&format!("  code       {}", reason.code));
         if let Some(hint) = &reason.hint {
-            talk::data(&format!("hint: {hint}"));
+            talk::data(&format!("hint: {}", talk::indented(hint)));
         }
     }
     talk::data(&format!("  policy     {}", explanation.policy));
@@ -66,7 +69,8 @@ fn print_nearest(nearest: &Nearest) {
     if let Some(Change { what, place, then }) = &nearest.change {
         let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
         let then = if *then == "ask" { ", and people would be asked" } else { "" };
-        talk::data(&contract::show_hidden(&format!("nearest: {place}{what}{then}")));
+        let told = contract::show_hidden(&format!("{place}{what}{then}"));
+        talk::data(&format!("nearest: {}", talk::indented(&told)));
     }
     match nearest.people {
         Some(1) => talk::data("approve: one person can say yes to this call, with `toolgate approve`"),
