@@ -113,27 +113,32 @@ fn collect_rows(tree: &Map<String, Value>, indent: usize, rows: &mut Vec<Row>) {
 
 /// A value in as many lines as it takes: words of a list beside each other, anything else on a line of its own.
 fn lines_of(value: &Value) -> Vec<String> {
-    let Some(items) = value.as_array().filter(|items| items.len() > 1) else { return filled(&plain(value)) };
-    if items.iter().all(|item| matches!(item, Value::String(_) | Value::Number(_))) {
-        return filled(&items.iter().map(plain).collect::<Vec<_>>().join(", "));
+    match value {
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            items.iter().flat_map(lines_of).collect()
+        }
+        Value::Object(entries) if !entries.is_empty() => match rule_in_cedar(entries) {
+            Some(rule) => filled(&rule, " "),
+            None => filled(&plain(value), ", "),
+        },
+        value => filled(&plain(value), " "),
     }
-    items.iter().flat_map(|item| filled(&plain(item))).collect()
 }
 
-/// A text in lines that fit. A word that does not is not broken: it may be a path, and is to be copied whole.
-fn filled(text: &str) -> Vec<String> {
+/// A text in lines that fit, which end where it has this. What does not fit by itself is not broken: it may be a path, and
+/// is to be copied whole.
+fn filled(text: &str, between: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    for piece in text.split_inclusive(between) {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDEST_VALUE => {
-                line.push(' ');
-                line.push_str(word);
+            Some(line) if line.chars().count() + piece.trim_end().chars().count() <= WIDEST_VALUE => {
+                line.push_str(piece);
             }
-            Some(_) => lines.push(format!("  {word}")),
-            None => lines.push(word.to_owned()),
+            Some(_) => lines.push(format!("  {piece}")),
+            None => lines.push(piece.to_owned()),
         }
     }
-    lines
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn plain(value: &Value) -> String {
@@ -144,11 +149,11 @@ fn plain(value: &Value) -> String {
         Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         Value::Object(entries) if entries.is_empty() => "none".to_owned(),
-        Value::Object(entries) => rule_in_cedar(entries).unwrap_or_else(|| {
+        Value::Object(entries) => {
             let mut parts = Vec::new();
             collect_parts(entries, "", &mut parts);
             contract::show_hidden(&parts.join(", "))
-        }),
+        }
         other => contract::show_hidden(&other.to_string()),
     }
 }
