@@ -9,12 +9,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// Where somebody else's further lines begin: further in than all of ours.
 const INDENT: usize = 13;
 
-/// Prints an error, its causes, and what to do about it.
+/// Prints an error, its causes, and what to do about it. Where several things are wrong, each is a line.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
-    say(&format!("error: {error:#}"));
+    say(&errors(error));
     if let Some(hint) = hint {
         self::hint(hint);
     }
+}
+
+fn errors(error: &anyhow::Error) -> String {
+    let lines: Vec<String> = format!("{error:#}").lines().map(|line| format!("error: {line}")).collect();
+    lines.join("\n")
 }
 
 /// Prints what to do: on a terminal in lines that fit, elsewhere in one that a program finds.
@@ -55,6 +60,16 @@ pub(crate) fn say(text: &str) {
 pub(crate) fn counted(count: impl Display + PartialEq + From<u8>, what: &str) -> String {
     let plural = if count == 1.into() { "" } else { "s" };
     format!("{count} {what}{plural}")
+}
+
+/// A time as people say it, in the units that matter.
+pub(crate) fn lasting(seconds: u64) -> String {
+    match (seconds / 3600, seconds % 3600 / 60) {
+        _ if seconds < 120 => format!("{seconds} s"),
+        _ if seconds < 7200 => format!("{} min", seconds / 60),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
 }
 
 /// Somebody else's text, whose further lines cannot be taken for ours: neither those that it has, nor those that a
@@ -214,6 +229,14 @@ mod tests {
         assert_eq!(shown, lines.join(&format!("\n{begin}")));
         let long = hanging("see 0123456789abcdefghij now", 4, Some(14));
         assert_eq!(long, "see\n    0123456789\n    abcdefghij\n    now");
+    }
+
+    #[test]
+    fn each_of_several_errors_is_called_one() {
+        let error =
+            anyhow::anyhow!("toolgate.yaml:1:1: a\ntoolgate.yaml:2:1: b").context("it cannot be used");
+        let expected = "error: it cannot be used: toolgate.yaml:1:1: a\nerror: toolgate.yaml:2:1: b";
+        assert_eq!(errors(&error), expected);
     }
 
     #[test]
