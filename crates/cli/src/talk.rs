@@ -2,18 +2,29 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// What stands before somebody else's further lines.
-const INDENT: &str = "             ";
+/// Where somebody else's further lines begin: further in than all of ours.
+const INDENT: usize = 13;
 
-/// Prints an error, its causes, and what to do about it.
+/// Prints an error, its causes, and what to do about it. Where several things are wrong, each is a line.
 pub(crate) fn error(error: &anyhow::Error, hint: Option<&str>) {
-    say(&format!("error: {error:#}"));
+    say(&errors(error));
     if let Some(hint) = hint {
-        say(&format!("hint: {hint}"));
+        self::hint(hint);
     }
+}
+
+fn errors(error: &anyhow::Error) -> String {
+    let lines: Vec<String> = format!("{error:#}").lines().map(|line| format!("error: {line}")).collect();
+    lines.join("\n")
+}
+
+/// Prints what to do: on a terminal in lines that fit, elsewhere in one that a program finds.
+pub(crate) fn hint(text: &str) {
+    say(&format!("hint: {}", hanging(text, INDENT, columns(rustix::stdio::stderr()))));
 }
 
 /// Prints what is wrong with the arguments, or the help that was asked for, and ends the process.
@@ -51,36 +62,83 @@ pub(crate) fn counted(count: impl Display + PartialEq + From<u8>, what: &str) ->
     format!("{count} {what}{plural}")
 }
 
+/// A time as people say it, in the units that matter.
+pub(crate) fn lasting(seconds: u64) -> String {
+    match (seconds / 3600, seconds % 3600 / 60) {
+        _ if seconds < 120 => format!("{seconds} s"),
+        _ if seconds < 7200 => format!("{} min", seconds / 60),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// Somebody else's text, whose further lines cannot be taken for ours: neither those that it has, nor those that a
 /// terminal makes of a long one.
 pub(crate) fn indented(text: &str) -> String {
-    let width = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
-    let width = width.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    indented_within(text, width)
+    indented_at(text, INDENT)
 }
 
-fn indented_within(text: &str, width: Option<usize>) -> String {
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT.len()).max(8));
-    let mut lines: Vec<String> = Vec::new();
-    for line in text.split('\n') {
-        let (mut piece, mut used) = (String::new(), 0);
-        for character in line.chars() {
-            // Whatever is not ASCII may be two columns wide, and a tab up to eight.
-            let columns = match character {
-                '\t' => 8,
-                c if c.is_ascii() => 1,
-                _ => 2,
-            };
-            if used + columns > room {
-                lines.push(std::mem::take(&mut piece));
-                used = 0;
-            }
+/// The same where it begins in another column, and so do its further lines.
+pub(crate) fn indented_at(text: &str, column: usize) -> String {
+    hanging(text, column, columns(rustix::stdio::stdout()))
+}
+
+/// A text whose further lines begin in a column, and whose lines end before a width, if there is one.
+pub(crate) fn hanging(text: &str, column: usize, width: Option<usize>) -> String {
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(column).max(8));
+    let lines: Vec<String> = text.split('\n').flat_map(|line| wrapped(line, room)).collect();
+    lines.join(&format!("\n{:column$}", ""))
+}
+
+/// How wide a terminal is; what is no terminal has no width.
+fn columns(stream: BorrowedFd<'_>) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// A line as several that fit. They end between words where they can: such an end stands for one blank, and any other
+/// for nothing, so that no blank is lost that somebody has put there.
+fn wrapped(line: &str, room: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let (mut piece, mut used) = (String::new(), 0);
+    for character in line.chars() {
+        used += width_of_one(character);
+        if used <= room {
             piece.push(character);
-            used += columns;
+            continue;
         }
-        lines.push(piece);
+        let full = std::mem::take(&mut piece);
+        let at_a_blank = full.rsplit_once(' ').filter(|(before, word)| {
+            !before.trim().is_empty() && width_of(word) + width_of_one(character) <= room
+        });
+        match at_a_blank {
+            _ if character == ' ' => pieces.push(full),
+            Some((before, word)) => {
+                pieces.push(before.to_owned());
+                piece = format!("{word}{character}");
+            }
+            None => {
+                pieces.push(full);
+                piece.push(character);
+            }
+        }
+        used = width_of(&piece);
     }
-    lines.join(&format!("\n{INDENT}"))
+    pieces.push(piece);
+    pieces
+}
+
+fn width_of(text: &str) -> usize {
+    text.chars().map(width_of_one).sum()
+}
+
+/// Whatever is not ASCII may be two columns wide, and a tab up to eight.
+fn width_of_one(character: char) -> usize {
+    match character {
+        '\t' => 8,
+        c if c.is_ascii() => 1,
+        _ => 2,
+    }
 }
 
 /// JSON in which nothing is hidden from whoever reads it at a terminal, and which means the same.
@@ -151,15 +209,41 @@ mod tests {
     #[test]
     fn a_text_that_is_padded_to_the_end_of_a_line_does_not_begin_one_of_ours() {
         let padded = format!("clean{}why      nothing", " ".repeat(60));
-        let shown = indented_within(&padded, Some(60));
-        assert!(shown.lines().count() > 1 && shown.lines().skip(1).all(|line| line.starts_with(INDENT)));
+        let shown = hanging(&padded, INDENT, Some(60));
+        let begin = " ".repeat(INDENT);
+        assert!(shown.lines().count() > 1 && shown.lines().skip(1).all(|line| line.starts_with(&begin)));
         assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
-        let wide = indented_within(&"漢".repeat(100), Some(60));
-        assert!(
-            wide.lines().all(|line| line.trim_start().chars().count() * 2 + INDENT.len() <= 60),
-            "{wide}"
-        );
-        assert_eq!(indented_within(&padded, None), padded, "a file has no end of a line");
+        let wide = hanging(&"漢".repeat(100), INDENT, Some(60));
+        assert!(wide.lines().all(|line| line.trim_start().chars().count() * 2 + INDENT <= 60), "{wide}");
+        let tab = format!("a {}\twhy      nothing", "b".repeat(18));
+        assert!(wrapped(&tab, 20).iter().all(|line| width_of(line) <= 20), "{tab}");
+        assert_eq!(hanging(&padded, INDENT, None), padded, "a file has no end of a line");
+    }
+
+    #[test]
+    fn lines_end_between_words_and_begin_where_the_text_does() {
+        let told = "the preset `builder` of this agent lets this call reach it";
+        let shown = hanging(told, 20, Some(40));
+        let begin = " ".repeat(20);
+        let lines = ["the preset `builder`", "of this agent lets", "this call reach it"];
+        assert_eq!(shown, lines.join(&format!("\n{begin}")));
+        let long = hanging("see 0123456789abcdefghij now", 4, Some(14));
+        assert_eq!(long, "see\n    0123456789\n    abcdefghij\n    now");
+    }
+
+    #[test]
+    fn each_of_several_errors_is_called_one() {
+        let error =
+            anyhow::anyhow!("toolgate.yaml:1:1: a\ntoolgate.yaml:2:1: b").context("it cannot be used");
+        let expected = "error: it cannot be used: toolgate.yaml:1:1: a\nerror: toolgate.yaml:2:1: b";
+        assert_eq!(errors(&error), expected);
+    }
+
+    #[test]
+    fn an_end_of_a_line_hides_one_blank_at_most() {
+        assert_eq!(wrapped("abc   def", 4), ["abc ", " def"]);
+        assert_eq!(wrapped("    abcdef", 8), ["    abcd", "ef"]);
+        assert_eq!(wrapped("ab cdef gh", 7), ["ab cdef", "gh"]);
     }
 
     #[test]

@@ -362,6 +362,8 @@ fn garbled() -> HelperError {
 /// Becomes a helper if the arguments say so, and does not return then. The first line of `main`, before any thread. `own` is
 /// what sandboxes run for [`crate::Program::Own`].
 pub fn serve_if_asked(own: Own) {
+    // Whoever starts us may not want to hear of its children, and that is inherited; we have to hear of ours.
+    sys::default_signal(libc::SIGCHLD);
     own::remember(own);
     let argument = std::env::args_os().nth(1).unwrap_or_default();
     let served = if argument == HELPER_ARGUMENT {

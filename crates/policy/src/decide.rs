@@ -482,7 +482,11 @@ impl<'a> Hearing<'a> {
             matching += 1;
         }
         if matching == 0 {
-            self.say("cedar", "-", format!("none of {} rules is about the call", rules.len()));
+            let none = match rules.len() {
+                1 => "the one rule is not about the call".to_owned(),
+                count => format!("none of {count} rules is about the call"),
+            };
+            self.say("cedar", "-", none);
         }
         Ok(())
     }

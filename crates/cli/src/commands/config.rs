@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::origin::Origins;
-use super::shown::{Shown, as_text, sourced};
+use super::shown::{Shown, sourced};
+use super::table::as_text;
 use crate::config::{self, LoadError, Loaded, Meaning, Source};
 use crate::talk;
 

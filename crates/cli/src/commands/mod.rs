@@ -3,3 +3,4 @@
 pub(crate) mod config;
 mod origin;
 mod shown;
+mod table;

@@ -72,6 +72,20 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["while_running", "shadow"], &["policy.shadow"]),
 ];
 
+/// The key that gives what is shown here, if it is one and the same thing under another name.
+pub(super) fn name_in_the_file(path: &[&str]) -> Option<&'static str> {
+    if path == ["levels"] {
+        return Some("tool_access.levels");
+    }
+    let (_, keys) = KEYS.iter().find(|(shown, _)| *shown == path)?;
+    match (path, *keys) {
+        // Each category has its time, whoever gives it.
+        (["timeouts_ms"], _) => None,
+        (["cedar"] | ["egress", "by_category"], [key, ..]) | (_, [key]) => Some(key),
+        _ => None,
+    }
+}
+
 /// What is in nobody's file.
 const DEFAULT: &str = "default";
 

@@ -152,7 +152,7 @@ async fn decide(
         [row] if json => talk::json(row),
         rows if json => talk::json(&rows),
         rows if rows.iter().any(|row| row.state == ApprovalState::Approved) => {
-            talk::say("hint: it runs as soon as its caller waits for it, or makes the same call again");
+            talk::hint("it runs as soon as its caller waits for it, or makes the same call again");
         }
         _ => {}
     }

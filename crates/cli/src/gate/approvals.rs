@@ -171,12 +171,7 @@ fn print_standing(shown: &Standing, now: i64) {
 }
 
 fn lasting(milliseconds: i64) -> String {
-    let seconds = milliseconds.max(0) / 1000;
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
-    }
+    talk::lasting(u64::try_from(milliseconds).unwrap_or(0) / 1000)
 }
 
 /// What a yes is good for besides the words, and what it cannot be.
@@ -190,7 +185,8 @@ fn print_operands(operands: &Operands) {
     }
     for (index, thing) in operands.not_bound.iter().enumerate() {
         let name = if index == 0 { "unbound" } else { "" };
-        talk::data(&format!("  {name:<9}{}: {}", talk::indented(&thing.what), thing.why));
+        let told = talk::indented(&format!("{}: {}", thing.what, thing.why));
+        talk::data(&format!("  {name:<9}{told}"));
     }
 }
 
@@ -211,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_told_in_the_unit_that_matters() {
-        let told = [-5, 59_999, 300_000, 8 * 3_600_000].map(lasting);
-        assert_eq!(told, ["0 s", "59 s", "5 min", "8 h"]);
+        let told = [-5, 59_999, 300_000, 8 * 3_600_000, 8 * 3_600_000 - 1].map(lasting);
+        assert_eq!(told, ["0 s", "59 s", "5 min", "8 h", "7 h 59 min"]);
     }
 }

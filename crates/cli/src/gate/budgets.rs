@@ -35,13 +35,14 @@ fn print(budget: &ShownBudget) {
         (Some(agent), None) => format!("agent {agent}"),
         (Some(agent), Some(task)) => format!("agent {agent}, task {}", named(task)),
     };
-    let unit = match budget.currency.as_deref() {
-        Some(currency) => currency,
-        None if budget.counts == "calls" => "calls",
-        None => budget.counts.trim_start_matches("argument:"),
-    };
     let ShownBudget { place, tools, period, limit, spent, reserved, left, .. } = budget;
-    talk::data(&format!("{place}  {tools}, {of}: {limit} {unit} {period}"));
+    let most = match (budget.currency.as_deref(), budget.counts.strip_prefix("argument:")) {
+        (Some(currency), _) => format!("{limit} {currency}"),
+        (None, Some(argument)) => format!("{limit} of `{argument}`"),
+        (None, None) if limit == "1" => "1 call".to_owned(),
+        (None, None) => format!("{limit} calls"),
+    };
+    talk::data(&format!("{place}  {tools}, {of}: {most} {period}"));
     talk::data(&format!("  spent     {spent}"));
     talk::data(&format!("  reserved  {reserved}"));
     talk::data(&format!("  left      {left}"));

@@ -196,14 +196,14 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             if let Some(reason) = failed {
                 talk::say(&format!("{}: {}", result.status.as_str(), talk::indented(&reason.message)));
                 if let Some(hint) = &reason.hint {
-                    talk::say(&format!("hint: {}", talk::indented(hint)));
+                    talk::hint(hint);
                 }
             }
         }
         CallStatus::Waiting => {
             talk::say(&format!("  call     {}", result.call_id));
-            talk::say(
-                "hint: once it is approved, make the same call again: it joins this one; if it is denied, that asks anew",
+            talk::hint(
+                "once it is approved, make the same call again: it joins this one; if it is denied, that asks anew",
             );
         }
         CallStatus::Refused | CallStatus::Unknown => {
@@ -213,14 +213,13 @@ pub(crate) fn show(result: &CallResult, json: bool) {
             talk::say(&format!("  why      {}", talk::indented(&message)));
             talk::say(&format!("  code     {}", reason.map_or("", |reason| reason.code.as_str())));
             if let Some(wait) = reason.and_then(|reason| reason.retry_after_ms) {
-                talk::say(&format!("  again in {} s", wait.div_ceil(1000)));
+                talk::say(&format!("  again in {}", until_again(wait)));
             }
             if let Some(hint) = reason.and_then(|reason| reason.hint.as_ref()) {
-                talk::say(&format!("hint: {}", talk::indented(hint)));
+                talk::hint(hint);
             }
-            if reason.is_some_and(|reason| reason.code == Code::BadArguments) {
-                talk::say(&format!("hint: `toolgate tools show {}` has it, with examples", result.tool));
-            }
+            let told = reason.and_then(|reason| where_arguments_are_told(reason.code, result.tool.as_str()));
+            told.iter().for_each(|hint| talk::hint(hint));
         }
     }
     for artifact in &result.artifacts {
@@ -235,6 +234,17 @@ pub(crate) fn show(result: &CallResult, json: bool) {
     }
 }
 
+/// Where people see what a tool takes, if that was not what it got.
+pub(super) fn where_arguments_are_told(code: Code, tool: &str) -> Option<String> {
+    (code == Code::BadArguments).then(|| format!("`toolgate tools show {tool}` has it, with examples"))
+}
+
+/// Rounded up: a call that comes a moment too early is refused again.
+fn until_again(milliseconds: u64) -> String {
+    let seconds = milliseconds.div_ceil(1000);
+    talk::lasting(if seconds < 120 { seconds } else { seconds.next_multiple_of(60) })
+}
+
 pub(crate) fn code_of(result: &CallResult) -> i32 {
     match result.status {
         CallStatus::Completed if !result.is_error => CODE_DONE,
@@ -242,5 +252,16 @@ pub(crate) fn code_of(result: &CallResult) -> i32 {
         CallStatus::Refused => CODE_REFUSED,
         CallStatus::Planned | CallStatus::Waiting | CallStatus::Running => CODE_WAITING,
         CallStatus::Unknown => CODE_BROKEN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_try_again_is_told_in_hours_and_minutes_and_never_too_early() {
+        let told = [200, 59_001, 120_001, 15_148_000, 7_200_000].map(until_again);
+        assert_eq!(told, ["1 s", "60 s", "3 min", "4 h 13 min", "2 h"]);
     }
 }

@@ -83,7 +83,7 @@ pub(crate) async fn calls(arguments: CallsArguments) -> Result<i32, Trouble> {
         (false, unresolved) => {
             calls.iter().for_each(print);
             if unresolved {
-                talk::say("hint: look what happened, then `toolgate reconcile ID --happened` or `--did-not`");
+                talk::hint("look what happened, then `toolgate reconcile ID --happened` or `--did-not`");
             }
         }
     }

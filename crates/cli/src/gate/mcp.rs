@@ -1,6 +1,8 @@
 //! `toolgate mcp`: the gate as an MCP server on standard input and output.
 
 use clap::Args;
+use contract::AgentName;
+use policy::Preset;
 use tokio_util::sync::CancellationToken;
 
 use super::call::patience;
@@ -32,7 +34,7 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
     let (opened, running) = arguments.gate.open_to_stay().await?;
     if !opened.engine.settings().agents.contains_key(&agent) {
         let error = anyhow::anyhow!("there is no agent `{agent}`");
-        return Err(Trouble::from(error).with_hint("`toolgate agents list` shows who there is"));
+        return Err(Trouble::from(error).with_hint(hint_for(&agent)));
     }
     opened.engine.keep_recovering();
     let patience = patience(&opened.engine, arguments.wait, 3600);
@@ -41,4 +43,29 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
     following.abort();
     served?;
     Ok(CODE_DONE)
+}
+
+/// Who may have been meant.
+fn hint_for(agent: &AgentName) -> String {
+    if Preset::ALL.iter().any(|preset| preset.as_str() == agent.as_str()) {
+        format!(
+            "that is a preset: `agents: {{ {agent}: {{ preset: {agent} }} }}` in toolgate.yaml makes it an agent"
+        )
+    } else {
+        "`toolgate agents list` shows who there is".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_names_a_preset_is_told_how_it_becomes_an_agent() {
+        let hint = |name: &str| hint_for(&AgentName::parse(name).unwrap());
+        assert!(
+            hint("reviewer").starts_with("that is a preset: `agents: { reviewer: { preset: reviewer } }`")
+        );
+        assert_eq!(hint("revewer"), "`toolgate agents list` shows who there is");
+    }
 }

@@ -183,9 +183,7 @@ impl NewCredential {
                 talk::data(&json!({ "operator": name, "credential": credential.reveal() }).to_string());
             } else {
                 talk::data(credential.reveal());
-                talk::say(&format!(
-                    "hint: this is `{name}`'s credential; it is not kept, and not shown again"
-                ));
+                talk::hint(&format!("this is `{name}`'s credential; it is not kept, and not shown again"));
             }
             return Ok(());
         };

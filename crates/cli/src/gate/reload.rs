@@ -199,6 +199,28 @@ fn told(error: anyhow::Error) -> String {
     format!("{error:#}")
 }
 
+/// What can be done about a configuration that does not come into force.
+#[derive(Clone, Copy)]
+enum Remedy {
+    /// Something is wrong with it.
+    Mend,
+    /// It is good, and not for a gate that runs.
+    Restart,
+}
+
+impl Remedy {
+    fn hint(self) -> &'static str {
+        match self {
+            Remedy::Mend => {
+                "what is good again is taken by itself; `toolgate config check` says what is wrong, and `policy.on_bad_reload` what becomes of calls meanwhile"
+            }
+            Remedy::Restart => {
+                "restart the gate, or take the change back, which is noticed by itself; `policy.on_bad_reload` says what becomes of calls meanwhile"
+            }
+        }
+    }
+}
+
 /// What a gate was started with, and what it follows.
 pub(crate) struct Running {
     gate: Gate,
@@ -304,8 +326,8 @@ impl Running {
             Err(_) => return self.refuse(engine, "it could not be read", cause).await,
         };
         self.changing_since = None;
-        if let Err(why) = self.check(&read) {
-            return self.refuse(engine, &why, cause).await;
+        if let Err((remedy, why)) = self.check(&read) {
+            return self.refuse_until(remedy, engine, &why, cause).await;
         }
         // It names other files than were looked at, or has changed since: the next looks are at these.
         if cause == Cause::Reload && read.files != self.files.seen {
@@ -337,7 +359,22 @@ impl Running {
     }
 
     /// Whether a configuration can come into force while the gate runs.
-    fn check(&self, read: &Read) -> Result<(), String> {
+    fn check(&self, read: &Read) -> Result<(), (Remedy, String)> {
+        self.check_files(read).map_err(|why| (Remedy::Mend, why))?;
+        let mut fixed = changed_for_good(&self.began, &read.loaded.meaning);
+        let store = self.gate.store_url(&self.home, &read.loaded.meaning);
+        let store = store.map_err(|trouble| (Remedy::Mend, told(trouble.error)))?;
+        fixed.extend((store != self.store).then_some("store"));
+        if fixed.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<String> = fixed.iter().map(|key| format!("`{key}`")).collect();
+        let why = format!("the gate has to be started anew for changes to {}", keys.join(", "));
+        Err((Remedy::Restart, why))
+    }
+
+    /// Whether it is read from where it may be read from.
+    fn check_files(&self, read: &Read) -> Result<(), String> {
         let Loaded { source, meaning, .. } = &read.loaded;
         if let (Source::File(path), Source::BuiltIn) = (&self.source, source) {
             return Err(format!(
@@ -353,18 +390,14 @@ impl Running {
             Source::BuiltIn => None,
         };
         keep_apart(&self.home, Some(&self.here), meaning, &self.store, file)
-            .map_err(|trouble| told(trouble.error))?;
-        let store = self.gate.store_url(&self.home, meaning).map_err(|trouble| told(trouble.error))?;
-        let mut fixed = changed_for_good(&self.began, meaning);
-        fixed.extend((store != self.store).then_some("store"));
-        if fixed.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<String> = fixed.iter().map(|key| format!("`{key}`")).collect();
-        Err(format!("the gate has to be started anew for changes to {}", keys.join(", ")))
+            .map_err(|trouble| told(trouble.error))
     }
 
     async fn refuse(&mut self, engine: &Engine, why: &str, cause: Cause) {
+        self.refuse_until(Remedy::Mend, engine, why, cause).await;
+    }
+
+    async fn refuse_until(&mut self, remedy: Remedy, engine: &Engine, why: &str, cause: Cause) {
         let is_new = cause == Cause::Signal || self.refused.as_ref().is_none_or(|before| before.why != why);
         // As they were looked at before they were read: what has been mended since is something else.
         let files = self.files.seen.clone();
@@ -379,8 +412,7 @@ impl Running {
         };
         let error = anyhow!("{why}")
             .context(format!("the configuration has changed and cannot come into force; {calls}"));
-        let hint = "what is good again is taken by itself; `toolgate config check` says what is wrong, and `policy.on_bad_reload` what becomes of calls meanwhile";
-        talk::error(&error, Some(hint));
+        talk::error(&error, Some(remedy.hint()));
         let source = source_of(&self.source, &files.look);
         if let Err(error) = engine.reject_policy(why, &source, cause, self.on_bad_reload).await {
             talk::warning(&format!("that is not on record: {:#}", anyhow::Error::from(error)));

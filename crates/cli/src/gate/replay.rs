@@ -6,6 +6,7 @@ use clap::Args;
 use engine::{Replay, ReplayError, ToolSince};
 use policy::{Answer, Word};
 
+use super::explain::WHY_COLUMN;
 use super::ledger::time;
 use super::open::Gate;
 use super::policy::candidate;
@@ -106,7 +107,7 @@ fn print(replay: &Replay, side: &str) {
 }
 
 fn told(layer: &str, says: &str, why: &str) {
-    let why = talk::indented(&contract::show_hidden(why).replace('\n', "␊"));
+    let why = talk::indented_at(&contract::show_hidden(why).replace('\n', "␊"), WHY_COLUMN);
     let (layer, says) = (contract::show_hidden(layer), contract::show_hidden(says));
     talk::data(&format!("  {layer:<11}{says:<6} {why}"));
 }

@@ -363,8 +363,8 @@ fn remark_on(report: &Report, wanted: &OsStr) {
     match &report.outcome {
         Outcome::NotFound => {
             talk::say(&format!("error: `{}` is not in the sandbox", wanted.display()));
-            talk::say(
-                "hint: show the directory it is in with `--ro DIR`, or use `--profile build` for toolchains in your home",
+            talk::hint(
+                "show the directory it is in with `--ro DIR`, or use `--profile build` for toolchains in your home",
             );
         }
         Outcome::CannotExecute(number) => {

@@ -107,3 +107,15 @@ policy:
     let tested = place.toolgate(&["policy", "test", tests.to_str().expect("a path is text")]);
     assert_eq!(tested.code, Some(0), "{tested:?}");
 }
+
+#[test]
+fn a_budget_is_told_in_what_it_counts() {
+    let Some(place) = Place::new() else { return };
+    configure(
+        &place,
+        "budgets:\n  - { tools: 'fs.*', calls: 1, period: daily }\n  - { tools: shell, calls: 2, period: daily }\napproval:\n  rules:\n    - { tool: 'fs.*', action: budget, budget_limit: 250, budget_period: monthly, amount: { argument: amount } }\n",
+    );
+    let told = place.toolgate(&["budgets"]).stdout;
+    let expected = [": 1 call daily\n", ": 2 calls daily\n", ": 250 of `amount` monthly\n"];
+    assert!(expected.iter().all(|line| told.contains(line)), "{told}");
+}

@@ -15,6 +15,7 @@ mod crashes;
 mod hooks;
 mod http_api;
 mod ledger;
+mod lines;
 mod past;
 mod people;
 mod place;

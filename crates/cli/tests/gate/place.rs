@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use serde_json::Value;
 
@@ -68,6 +68,9 @@ pub(crate) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
+/// Where a gate with its page talks to, in its home.
+pub(crate) const TALK: &str = "up.talk";
+
 /// The gate with its page; ended when dropped.
 pub(crate) struct Up {
     child: Child,
@@ -77,7 +80,7 @@ pub(crate) struct Up {
 impl Up {
     pub(crate) fn start(place: &Place) -> Up {
         let mut command = place.command(&["up", "--listen", "127.0.0.1:0"]);
-        command.stderr(Stdio::null());
+        command.stderr(fs::File::create(place.home().join(TALK)).expect("a file can be made"));
         let mut child = start(&mut command);
         let lines = BufReader::new(child.stdout.take().expect("its output is piped")).lines();
         let mut links = lines.map_while(Result::ok).filter_map(|line| {

@@ -77,7 +77,7 @@ fn tests_of_rules_are_run_and_what_differs_is_told() {
     assert!(text(&told, "/tests/3/wrong/0").contains("it is no call"), "{told}");
     fs::write(&file, "- { tool: fs.read, expct: allow }\n").expect("written");
     assert_eq!(place.toolgate(&["policy", "test", &path]).code, Some(2));
-    assert_eq!(place.toolgate(&["policy", "test"]).stdout, "1 example of rules hold\n0 passed, 0 failed\n");
+    assert_eq!(place.toolgate(&["policy", "test"]).stdout, "1 example of rules holds\n0 passed, 0 failed\n");
 }
 
 #[test]
@@ -104,6 +104,11 @@ fn a_refusal_names_its_line_and_the_nearest_change_that_would_let_it_run() {
     let (_, private) =
         place.json(&["explain", "http.request", r#"{"method":"GET","url":"http://169.254.169.254/"}"#]);
     assert_eq!(private["nearest"], json!({}), "{private}");
+    // A hint that names a change is not contradicted.
+    let metadata =
+        place.toolgate(&["explain", "http.request", r#"{"method":"GET","url":"http://169.254.169.254/"}"#]);
+    assert!(metadata.stdout.contains("`egress.private`"), "{metadata:?}");
+    assert!(!metadata.stdout.contains("nearest:"), "{metadata:?}");
     // What is let through has nothing nearer.
     let (_, free) = place.json(&["explain", "git.status"]);
     assert_eq!((text(&free, "/verdict").as_str(), &free["nearest"]), ("allow", &Value::Null), "{free}");
@@ -139,4 +144,23 @@ fn slips_in_names_are_told_and_not_taken_for_nothing() {
     fs::write(&own, "{}\n").expect("written");
     let shadow = place.toolgate(&["policy", "shadow"]);
     assert!(shadow.stderr.contains("`policy.shadow` names none"), "{shadow:?}");
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_explained_with_where_to_look() {
+    let Some(place) = configured("{}\n") else { return };
+    let told = place.toolgate(&["explain", "fs.read", r#"{"pth":"a"}"#]).stdout;
+    assert!(told.contains("hint: the tool's input schema says what it takes\n"), "{told}");
+    assert!(told.contains("hint: `toolgate tools show fs.read` has it, with examples\n"), "{told}");
+}
+
+#[test]
+fn a_history_with_nothing_in_it_says_so() {
+    let Some(place) = configured("{}\n") else { return };
+    assert_eq!(place.toolgate(&["tools", "list"]).code, Some(0));
+    let told = place.toolgate(&["policy", "history"]);
+    assert_eq!((told.code, told.stdout.as_str()), (Some(0), ""), "{told:?}");
+    assert!(told.stderr.contains("no policy is on record yet"), "{told:?}");
+    let json = place.toolgate(&["policy", "history", "--json"]);
+    assert_eq!((json.code, json.stdout.as_str(), json.stderr.as_str()), (Some(0), "", ""), "{json:?}");
 }

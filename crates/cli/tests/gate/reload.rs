@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::place::{Place, Up, text};
+use crate::place::{Place, TALK, Up, text};
 
 const FREE: &str = "agents:\n  default:\n    autonomy: full\n";
 const LOCKED: &str = "agents:\n  default:\n    autonomy: locked\n";
@@ -80,6 +80,11 @@ impl Running {
             assert!(Instant::now() < until, "{:?} and not {ends:?}", self.try_to_write());
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// What it has said so far.
+    fn talk(&self) -> String {
+        fs::read_to_string(self.place.home().join(TALK)).expect("it talks to a file")
     }
 
     fn history(&self) -> Vec<Value> {
@@ -152,6 +157,17 @@ fn a_change_that_needs_a_restart_is_named_and_nothing_of_it_is_taken() {
     assert_eq!(why, "the gate has to be started anew for changes to `tools.filesystem`");
     assert_eq!(text(&rejected, "/body/calls"), "go on");
     assert_eq!(gate.try_to_write(), Ok(()), "the policy before is in force, as was wished");
+    // It is valid, so checking it would say nothing.
+    let talk = gate.talk();
+    assert!(talk.contains("hint: restart the gate, or take the change back"), "{talk}");
+    assert!(!talk.contains("config check"), "{talk}");
+    // What is wrong is another matter.
+    gate.write("agents:\n  default:\n    autonomy: fulll\n");
+    let until = Instant::now() + Duration::from_secs(20);
+    while !gate.talk().contains("`toolgate config check` says what is wrong") {
+        assert!(Instant::now() < until, "{}", gate.talk());
+        std::thread::sleep(Duration::from_millis(300));
+    }
 }
 
 #[test]

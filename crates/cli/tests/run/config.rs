@@ -169,6 +169,12 @@ fn show_fills_in_every_default() {
     let text = config(&gate, &["show"]);
     assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
     assert!(text.stdout.starts_with("source: built in (there is no file)\npolicy: "), "{}", text.stdout);
+    // A path is as long as it is.
+    let fits = |line: &str| line.contains('/') || line.chars().count() <= 80;
+    assert!(text.stdout.lines().all(fits), "{}", text.stdout);
+    let row = |name: &str| text.stdout.lines().find(|line| line.trim_start().starts_with(name));
+    let words: Vec<&str> = row("wait_seconds").unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words, ["wait_seconds", "45", "default"], "{}", text.stdout);
 }
 
 #[test]

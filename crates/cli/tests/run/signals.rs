@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::toolgate::{Gate, Ran, alive, finish, marker, ran, start, within_a_second};
+use crate::toolgate::{Gate, Ran, alive, binary, finish, marker, ran, start, within_a_second};
 
 #[test]
 fn a_signal_that_the_tool_traps_is_the_tools_to_answer() {
@@ -91,4 +91,14 @@ fn signalled_when_up(gate: &Gate, script: &str, signal: Signal) -> Ran {
 fn send(child: &Child, signal: Signal) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child has an id");
     kill_process(pid, signal).expect("a child can be signalled");
+}
+
+#[test]
+fn whoever_does_not_hear_of_its_children_can_start_us_all_the_same() {
+    let Some(gate) = Gate::native() else { return };
+    let mut command = std::process::Command::new("sh");
+    let run = "trap '' CHLD; exec \"$0\" run -- sh -c 'sleep 0; echo ran'";
+    command.args(["-c", run]).arg(binary());
+    gate.settle(&mut command);
+    assert_eq!(finish(start(&mut command)), ran(0, "ran\n", ""));
 }

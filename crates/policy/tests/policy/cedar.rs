@@ -74,7 +74,7 @@ fn a_forbid_that_matches_denies_and_says_where_it_stands_and_why() {
     let ruling = ruled(text, &write(json!({ "path": "src/a" })));
     assert_eq!(ruling.verdict.as_str(), "allow");
     let step = ruling.trace.iter().find(|step| step.layer == "cedar").unwrap();
-    assert_eq!((step.says, step.why.as_str()), ("-", "none of 1 rules is about the call"));
+    assert_eq!((step.says, step.why.as_str()), ("-", "the one rule is not about the call"));
     assert!(
         ruled(text, &call("fs.read", "code:read", json!({}))).trace.iter().all(|step| step.layer != "cedar")
     );

@@ -426,6 +426,9 @@ impl Reader {
     }
 
     fn warn(&mut self, place: Place, message: impl Into<String>) {
-        self.warnings.push(Problem::new(place, message));
+        let message = message.into();
+        // Whoever reads it sees the place before it anyway.
+        let bare = message.strip_prefix(&format!("{}:{}: ", self.file, place.line));
+        self.warnings.push(Problem::new(place, bare.unwrap_or(&message)));
     }
 }

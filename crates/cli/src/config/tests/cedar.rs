@@ -153,6 +153,8 @@ fn what_a_rule_reads_is_what_its_tools_take() {
         "{:?}",
         never.warnings
     );
+    let places = never.warnings.iter().map(|warning| warning.matches("toolgate.yaml:").count());
+    assert!(places.into_iter().all(|count| count == 1), "a place is told once: {:?}", never.warnings);
     assert_eq!(never.meaning.without_examples.len(), 1);
     // Letters of another alphabet that look like ours.
     let mixed = loaded(&rule(

@@ -171,26 +171,7 @@ fn listed(ids: impl Iterator<Item = String>, count: u64) -> String {
 
 /// A label and what belongs to it, in lines that end between words where they can.
 fn labelled(label: &str, text: &str, lines: &mut Vec<String>) {
-    let room = COLUMNS - INDENT;
-    let mut line = String::new();
-    let mut put = |line: &mut String, is_first: &mut bool| {
-        let label = if std::mem::take(is_first) { label } else { "" };
-        lines.push(format!("  {label:<width$}{}", std::mem::take(line), width = INDENT - 2));
-    };
-    let mut is_first = true;
-    for word in text.split(' ') {
-        let mut word: Vec<char> = word.chars().collect();
-        let used = line.chars().count();
-        if used > 0 && used + 1 + word.len() > room {
-            put(&mut line, &mut is_first);
-        } else if used > 0 {
-            line.push(' ');
-        }
-        while word.len() > room {
-            line.extend(word.drain(..room));
-            put(&mut line, &mut is_first);
-        }
-        line.extend(word);
-    }
-    put(&mut line, &mut is_first);
+    let text = talk::hanging(text, INDENT, Some(COLUMNS));
+    let labelled = format!("  {label:<width$}{text}", width = INDENT - 2);
+    lines.extend(labelled.lines().map(str::to_owned));
 }

@@ -100,7 +100,8 @@ pub(super) fn test(arguments: &TestArguments, gate: &Gate) -> i32 {
     if *json {
         talk::json(&json!({ "examples": examples, "passed": passed, "failed": failed, "tests": outcomes }));
     } else {
-        talk::data(&format!("{} of rules hold", talk::counted(examples, "example")));
+        let hold = if examples == 1 { "holds" } else { "hold" };
+        talk::data(&format!("{} of rules {hold}", talk::counted(examples, "example")));
         outcomes.iter().for_each(print);
         talk::data(&format!("{passed} passed, {failed} failed"));
     }

@@ -18,7 +18,11 @@ const MOST_CALLS: u32 = 100_000;
 const MOST_EXAMPLES: usize = 3;
 
 pub(super) async fn history(store: &Store, last: u32, json: bool) -> Result<i32, Trouble> {
-    for entry in store.policy_history(last.clamp(1, 10_000)).await? {
+    let entries = store.policy_history(last.clamp(1, 10_000)).await?;
+    if entries.is_empty() && !json {
+        talk::say("no policy is on record yet: the first is when a gate runs");
+    }
+    for entry in entries {
         if json {
             talk::line(&entry);
         } else {
