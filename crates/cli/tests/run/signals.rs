@@ -96,7 +96,7 @@ fn send(child: &Child, signal: Signal) {
 #[test]
 fn whoever_does_not_hear_of_its_children_can_start_us_all_the_same() {
     let Some(gate) = Gate::native() else { return };
-    let mut command = std::process::Command::new("sh");
+    let mut command = std::process::Command::new("bash");
     let run = "trap '' CHLD; exec \"$0\" run -- sh -c 'sleep 0; echo ran'";
     command.args(["-c", run]).arg(binary());
     gate.settle(&mut command);
