@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod fall;
 mod gate;
+mod help;
 mod log;
 mod run;
 mod scan;

@@ -4,7 +4,10 @@ use std::fmt::Display;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
+use clap::error::ErrorKind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::help;
 
 /// Where somebody else's further lines begin: further in than all of ours.
 const INDENT: usize = 13;
@@ -34,7 +37,15 @@ pub(crate) fn usage(error: &clap::Error) -> ! {
         failure("usage", error.render().to_string().trim_end(), None);
         std::process::exit(error.exit_code());
     }
-    error.exit()
+    let help = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp => data(&help::fitted(&help, columns(rustix::stdio::stdout()))),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            say(&help::fitted(&help, columns(rustix::stdio::stderr())));
+        }
+        _ => error.exit(),
+    }
+    std::process::exit(error.exit_code())
 }
 
 /// Prints a failure as data.

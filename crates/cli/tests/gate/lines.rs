@@ -75,7 +75,7 @@ fn on_terminal(place: &Place, columns: u16, arguments: &[&str]) -> String {
     let reader = thread::spawn(move || {
         let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
         while let Ok(count @ 1..) = rustix::io::read(&master, &mut buffer) {
-            seen.extend_from_slice(&buffer[..count]);
+            seen.extend(buffer.iter().take(count));
         }
         seen
     });

@@ -37,6 +37,7 @@ fn help_is_as_kept() {
         (&["demo", "--help"], include_str!("help/demo.txt")),
     ];
     for (arguments, kept) in cases {
+        assert!(kept.lines().all(|line| line.chars().count() <= 100), "{arguments:?} is too wide");
         let shown = toolgate(arguments);
         assert_eq!(shown, ran(0, kept, ""), "{arguments:?} shows\n{}", shown.stdout);
     }

@@ -20,7 +20,7 @@ const MOST_EXAMPLES: usize = 3;
 pub(super) async fn history(store: &Store, last: u32, json: bool) -> Result<i32, Trouble> {
     let entries = store.policy_history(last.clamp(1, 10_000)).await?;
     if entries.is_empty() && !json {
-        talk::say("no policy is on record yet: the first is when a gate runs");
+        talk::say("no policy is on record yet; `toolgate up` and `toolgate mcp` put theirs there");
     }
     for entry in entries {
         if json {
