@@ -15,7 +15,9 @@ mod read;
 mod schema;
 mod sight;
 mod spend;
+mod tree;
 mod types;
+mod words;
 
 pub use check::{CedarChecks, CedarSchema, Checked};
 pub use names::{Named, Reads};

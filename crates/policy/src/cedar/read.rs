@@ -223,6 +223,12 @@ impl CedarRule {
         self.policy.as_ref().loc().map_or(0, |at| at.start())
     }
 
+    /// Where something is written in it first; where that cannot be found, where it begins.
+    pub(super) fn offset_of(&self, text: &str, written: &str) -> usize {
+        let own = text.get(self.offset()..).unwrap_or_default();
+        own.find(written).map_or(self.offset(), |at| self.offset() + at)
+    }
+
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }

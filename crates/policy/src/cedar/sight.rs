@@ -21,7 +21,8 @@ use crate::role::Seniority;
 use crate::settings::Agent;
 
 const MILLISECONDS_OF_HOUR: i64 = 3_600_000;
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+pub(super) const WEEKDAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// What is true while a call is decided, as far as rules see it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,12 +10,9 @@ pub(super) fn findings(settings: &Settings, known: &CedarSchema) -> Vec<Finding>
     let found = rules.filter_map(|(place, rule)| {
         let (kind, why, advice) = unused(rule, settings, known)
             .or_else(|| {
-                let never = checks.check(rule, "").never_matches;
-                never.then(|| {
-                    let why = "its scope and conditions fit no call of a tool that is known here";
-                    let advice = "look at the names in it: arguments, categories and actions are compared as they are written";
-                    (FindingKind::NeverMatches, why.to_owned(), advice.to_owned())
-                })
+                let why = checks.check(rule, "").never_matches?;
+                let advice = "look at the names in it: arguments, categories and actions are compared as they are written";
+                Some((FindingKind::NeverMatches, why, advice.to_owned()))
             })
             .or_else(|| shadowed(place, rule, settings))?;
         let name = rule.id.as_ref().map_or_else(|| "a rule in Cedar".to_owned(), |id| format!("`{id}`"));

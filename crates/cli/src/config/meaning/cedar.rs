@@ -141,9 +141,8 @@ impl Reader {
         for remark in remarks {
             self.warn(place, format!("{}: {}", rule.place, show_hidden(&remark)));
         }
-        if never_matches {
-            let why = "the rule can be about no call of a tool that is known here";
-            self.warn(place, format!("{}: {why}", rule.place));
+        if let Some(why) = never_matches {
+            self.warn(place, format!("{}: the rule can be about no call: {}", rule.place, show_hidden(&why)));
         }
     }
 

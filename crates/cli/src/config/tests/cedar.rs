@@ -154,6 +154,29 @@ fn what_a_rule_reads_is_what_its_tools_take() {
         never.warnings
     );
     assert_eq!(never.meaning.without_examples.len(), 1);
+    let of_none = |scope: &str| {
+        let read = loaded(&rule(&format!("forbid (principal, {scope});")));
+        read.warnings
+            .iter()
+            .find(|warning| warning.contains("can be about no call"))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let pushed = of_none("action == Action::\"vcs:commit\", resource == Tool::\"git.push\"");
+    assert!(pushed.contains("`git.push` is never `vcs:commit`"), "{pushed}");
+    let deployed = of_none("action in Action::\"deploy\", resource");
+    assert!(
+        deployed.contains("no tool there is now can be `deploy`; one that is added later might"),
+        "{deployed}"
+    );
+    assert_eq!(of_none("action, resource == Tool::\"mcp_forge.push\""), "");
+    let role = "roles: { tester: {} }\n".to_owned()
+        + &rule("forbid (principal, action, resource) when { principal.role == \"testr\" };");
+    assert!(
+        refused(&role).contains("`principal.role` is never `testr`, did you mean `tester`?"),
+        "{}",
+        refused(&role)
+    );
     // Letters of another alphabet that look like ours.
     let mixed = loaded(&rule(
         "forbid (principal, action, resource == Tool::\"git.push\") when { context.arguments.branch == \"m\u{430}in\" };",
