@@ -13,14 +13,12 @@ use serde_json::{Value, json};
 
 use super::names::{Reads, reads_context};
 use super::read::{CedarProblem, CedarRule, problem_at};
+use super::say::{NO_ARGUMENT, of_validator};
 use super::schema::{CedarTool, Variant, for_editors, together};
 use super::tree::{any_node, asks_for, has_key, mentions, path_of, reads};
 use super::types::{Kind, UNSHOWN};
-use super::words::{Odd, doubtful_words, odd_words};
-
-/// What may be missing since it cannot be told. A rule that does not ask whether it is there fails, and so denies: as it
-/// should, and no reason to refuse the rule.
-const UNTOLD: [&str; 2] = ["hosts", "commands"];
+use super::untold::UNTOLD;
+use super::words::{Odd, doubtful_words, odd_words, texts_for_names};
 
 /// As many tools as are named in what is wrong with a rule.
 const MOST_NAMED: usize = 3;
@@ -94,10 +92,13 @@ impl<'a> CedarChecks<'a> {
         let tree = rule.tree();
         let conditions = tree.get("conditions").cloned().unwrap_or_default();
         let mut checked = Checked::default();
+        let nameless = texts_for_names(&conditions);
+        if !nameless.is_empty() {
+            checked.problems = placed(rule, text, nameless);
+            return checked;
+        }
         let odd = odd_words(&conditions, self.of.roles.as_ref());
-        checked.problems.extend(
-            odd.into_iter().map(|Odd { written, why }| problem_at(text, rule.offset_of(text, &written), why)),
-        );
+        checked.problems.extend(placed(rule, text, odd));
         checked.remarks.extend(doubtful_words(&conditions).into_iter().map(|odd| odd.why));
         let mut found: BTreeMap<(usize, String), Vec<&str>> = BTreeMap::new();
         let (mut can_match, mut about) = (false, 0_usize);
@@ -206,6 +207,12 @@ impl<'a> CedarChecks<'a> {
     }
 }
 
+fn placed(rule: &CedarRule, text: &str, odd: Vec<Odd>) -> Vec<CedarProblem> {
+    odd.into_iter()
+        .map(|Odd { written, why }| problem_at(text, rule.offset_of(text, &written), why))
+        .collect()
+}
+
 /// Why no tool there is can be what the scope of a rule names. Tools that are not known yet are checked by name alone, and so
 /// are actions that only tools can be that are imported later.
 fn no_tool_for(rule: &CedarRule, tools: &[CedarTool]) -> Option<String> {
@@ -247,7 +254,7 @@ impl Outcome {
         let errors = result.validation_errors().map(|error| {
             let offset =
                 error.labels().and_then(|mut labels| labels.next()).map_or(start, |label| label.offset());
-            (offset, plain(&error.to_string(), error.help().map(|help| help.to_string())))
+            (offset, of_validator(&error.to_string(), error.help().map(|help| help.to_string())))
         });
         let (mut can_match, mut remarks) = (true, Vec::new());
         for warning in result.validation_warnings() {
@@ -256,7 +263,7 @@ impl Outcome {
                     can_match = false;
                 }
                 // Letters that look like others.
-                other => remarks.push(plain(&other.to_string(), None)),
+                other => remarks.push(of_validator(&other.to_string(), None)),
             }
         }
         Outcome { errors: errors.collect(), remarks, can_match }
@@ -274,32 +281,6 @@ impl Outcome {
             }
         }
         self
-    }
-}
-
-const NO_ARGUMENT: &str = "there is no argument `";
-
-/// What Cedar says, in our words where we have some.
-fn plain(message: &str, help: Option<String>) -> String {
-    let said = message.strip_prefix("for policy `").and_then(|rest| rest.split_once("`, "));
-    let said = said.map_or(message, |(_, said)| said);
-    let named = |before: &str| {
-        let rest = said.strip_prefix(before)?;
-        rest.split('`').next().map(str::to_owned)
-    };
-    if let Some(name) = named("attribute `arguments.") {
-        return format!("{NO_ARGUMENT}{name}`");
-    }
-    if let Some(name) = named("unable to guarantee safety of access to optional attribute `") {
-        let (of, name) = match name.rsplit_once('.') {
-            Some((of, name)) => (format!("context.{of}"), name.to_owned()),
-            None => ("context".to_owned(), name),
-        };
-        return format!("`{of}.{name}` need not be there: ask first, with `{of} has {name}`");
-    }
-    match help {
-        Some(help) => format!("{said} ({help})"),
-        None => said.to_owned(),
     }
 }
 

@@ -10,14 +10,16 @@ use std::collections::BTreeSet;
 use contract::{Autonomy, Category, EgressClass, Host, Level, SafetyClass, TrustLabel, nearest, show_hidden};
 use serde_json::Value;
 
+use super::say::a_text_names_nothing;
 use super::sight::WEEKDAYS;
 use super::tree::{any_node, attribute_of, literals, path_of};
 use crate::facts::base_name;
 use crate::role::Seniority;
 
-/// What is found about a text in a rule.
+/// What is found about a part of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Odd {
-    /// As it stands in the rule, with its quotes if it has some.
+    /// As it stands in the rule, with its quotes if it has some; empty for all of it.
     pub(super) written: String,
     /// What is wrong with it.
     pub(super) why: String,
@@ -25,6 +27,34 @@ pub(super) struct Odd {
 
 /// The operators that compare with one value, or with those of a set.
 const COMPARING: [&str; 5] = ["==", "!=", "contains", "containsAny", "containsAll"];
+
+/// Texts that stand where an agent, an action or a tool is compared: none ever is a text.
+pub(super) fn texts_for_names(conditions: &Value) -> Vec<Odd> {
+    let found = RefCell::new(Vec::new());
+    any_node(conditions, &|operator, value| {
+        let is_comparing = COMPARING.contains(&operator) || operator == "in";
+        for (side, other) in [("left", "right"), ("right", "left")].into_iter().filter(|_| is_comparing) {
+            let variable = value.get(side).and_then(|tree| tree.get("Var")).and_then(Value::as_str);
+            let Some(entity_type) = variable.and_then(type_of) else { continue };
+            let texts = value.get(other).map(literals).unwrap_or_default();
+            found.borrow_mut().extend(texts.into_iter().map(|text| {
+                let why = a_text_names_nothing(entity_type, &show_hidden(&quoted(text)));
+                Odd { written: quoted(text), why }
+            }));
+        }
+        false
+    });
+    found.into_inner()
+}
+
+fn type_of(variable: &str) -> Option<&'static str> {
+    match variable {
+        "principal" => Some("Agent"),
+        "action" => Some("Action"),
+        "resource" => Some("Tool"),
+        _ => None,
+    }
+}
 
 /// Comparisons that have one answer for every call.
 pub(super) fn odd_words(conditions: &Value, roles: Option<&BTreeSet<String>>) -> Vec<Odd> {

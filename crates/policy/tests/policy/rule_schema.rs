@@ -8,8 +8,11 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use contract::{Actions, Category, EgressClass, SafetyClass};
-use policy::{CedarRule, CedarSchema, CedarTool, Checked, Kind};
+use contract::{Actions, AgentName, Category, EgressClass, SafetyClass};
+use policy::{
+    Agent, CedarRule, CedarSchema, CedarTool, Checked, FindingKind, Kind, Price, PriceSettings, Settings,
+    ToolGlob, ToolPrice, lint,
+};
 use serde_json::{Value, json};
 
 use crate::given;
@@ -331,6 +334,70 @@ fn a_word_that_nothing_ever_is_is_refused_with_its_place_and_the_nearest() {
 }
 
 #[test]
+fn mistakes_of_beginners_are_answered_with_what_to_write() {
+    let refused = |text: &str| {
+        let problems = match CedarRule::read(text, |line| line.to_string()) {
+            Ok(rules) => schema().checks().check(rules.first().unwrap(), text).problems,
+            Err(problems) => problems,
+        };
+        let told = problems.iter().map(|found| format!("{}:{}: {}", found.line, found.column, found.message));
+        told.collect::<Vec<_>>().join("\n")
+    };
+    for (text, told) in [
+        ("deny (principal, action, resource);", "1:1: a rule begins with `forbid`, not with `deny`"),
+        (
+            "forbid (principal, action == \"vcs:push\", resource);",
+            "1:30: a text alone names nothing: write `Action::\"vcs:push\"`",
+        ),
+        (
+            "forbid (principal, action,\n  resource == \"git.push\");",
+            "2:15: a text alone names nothing: write `Tool::\"git.push\"`",
+        ),
+        (
+            "forbid (principal == \"coder\", action, resource);",
+            "1:22: a text alone names nothing: write `Agent::\"coder\"`",
+        ),
+        (
+            "forbid (principal, action, resource)\nwhen { action == \"vcs:push\" };",
+            "2:18: a text alone names nothing: write `Action::\"vcs:push\"`",
+        ),
+        (
+            "forbid (principal, action, resource) when { context.cost > 0.5 };",
+            "1:62: a number with a point is a decimal: write `context.cost.greaterThan(decimal(\"0.5\"))`",
+        ),
+        (
+            "forbid (principal, action, resource) when { context.spend.day>=10.25 };",
+            "1:67: a number with a point is a decimal: write `context.spend.day.greaterThanOrEqual(decimal(\"10.25\"))`",
+        ),
+        (
+            "forbid (principal, action, resource) when { context.cost > 5 };",
+            "1:45: for `git.push`, `shell`, `pay`: unexpected type: expected Long but saw decimal (decimals are compared like this: `.greaterThan(decimal(\"0.5\"))`)",
+        ),
+        (
+            "forbid (principal, action, resource) when { context.hour.contains(3) };",
+            "1:45: for `git.push`, `shell`, `pay`: unexpected type: expected a set but saw Long",
+        ),
+        (
+            "forbid (principal, action, resource) when { context.spend.year.lessThan(decimal(\"1.0\")) };",
+            "1:45: for `git.push`, `shell`, `pay`: there is no `context.spend.year` (did you mean `day`?)",
+        ),
+        (
+            "forbid (principal, action, resource) when { context.weekday = \"monday\" };",
+            "1:45: `=` compares nothing: write `==`",
+        ),
+        (
+            "forbid (principal, action, resource)\nwhen { true &&\n  context.weekdy == \"monday\" };",
+            "3:3: `context` has no attribute `weekdy`; there is `arguments`, `task`, `hosts`, `commands`, `hour`, `weekday`, `cost`, `spend`, did you mean `weekday`?",
+        ),
+    ] {
+        assert_eq!(refused(text), told, "{text}");
+    }
+    let inner = refused("forbid (principal, action, resource) when { [3, \"a\"].contains(context.hour) };");
+    assert!(inner.contains("elements of a set must have compatible types"), "{inner}");
+    assert!(!inner.contains("policy") && !inner.contains("__cedar"), "{inner}");
+}
+
+#[test]
 fn a_pattern_or_a_whole_command_in_a_plain_comparison_is_remarked_on() {
     for (scope, condition, remark) in [
         (
@@ -348,6 +415,28 @@ fn a_pattern_or_a_whole_command_in_a_plain_comparison_is_remarked_on() {
         assert_eq!(when(scope, condition), expected, "{condition}");
     }
     assert_eq!(when(PUSH, "context.arguments.branch like \"release/*\""), Checked::default());
+}
+
+#[test]
+fn a_rule_that_lets_by_what_cannot_be_told_or_looks_at_money_that_nothing_costs_is_found() {
+    let kinds = |text: &str, settings: Settings| -> Vec<FindingKind> {
+        let cedar = CedarRule::read(text, |line| format!("rules.cedar:{line}")).unwrap();
+        let agent = AgentName::parse("coder").unwrap();
+        let settings = Settings { cedar, agents: [(agent, Agent::default())].into(), ..settings };
+        lint(&settings, &schema()).iter().map(|found| found.kind).collect()
+    };
+    let by = "forbid (principal, action, resource) when { context has commands && context.commands.contains(\"rm\") };";
+    assert_eq!(kinds(by, Settings::default()), [FindingKind::LetsUntoldBy]);
+    let strict = "forbid (principal, action, resource) when { context.commands.contains(\"rm\") };";
+    assert_eq!(kinds(strict, Settings::default()), []);
+    let dear = "forbid (principal, action, resource) when { context.cost.greaterThan(decimal(\"0.5\")) };";
+    assert_eq!(kinds(dear, Settings::default()), [FindingKind::NoPrices]);
+    let spent =
+        "forbid (principal, action, resource) when { context.spend.day.greaterThan(decimal(\"0.5\")) };";
+    assert_eq!(kinds(spent, Settings::default()), [FindingKind::NoPrices]);
+    let price = ToolPrice { tools: ToolGlob::parse("*").unwrap(), price: Price::default() };
+    let prices = PriceSettings { currency: "EUR".to_owned(), tools: vec![price] };
+    assert_eq!(kinds(dear, Settings { prices, ..Settings::default() }), []);
 }
 
 #[test]
