@@ -464,8 +464,14 @@ impl<'a> Hearing<'a> {
                 (CedarSays::Nothing, _) => continue,
                 // INVARIANT(cedar-error-denies)
                 (CedarSays::Fails(why), _) => {
+                    let hint = shown.as_ref().ok().and_then(|shown| shown.hint_for(rule, &why));
                     let why = format!("{what} (cannot be evaluated for this call, so it denies: {why})");
-                    return self.deny_at(place, "cedar", Reason::rule_failed(why));
+                    let reason = Reason::rule_failed(why);
+                    let reason = match hint {
+                        Some(hint) => reason.with_hint(hint),
+                        None => reason,
+                    };
+                    return self.deny_at(place, "cedar", reason);
                 }
                 (CedarSays::Matches, CedarEffect::Forbid) => {
                     let reason = Reason::denied_by_rule(format!("{what} (forbids)"));

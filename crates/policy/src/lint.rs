@@ -43,8 +43,14 @@ pub enum FindingKind {
     NeverMatches,
     /// It is about more calls than its author seems to think.
     AlwaysApplies,
+    /// It says nothing about calls of which cannot be told what it looks for.
+    LetsUntoldBy,
+    /// It looks at money where nothing costs any.
+    NoPrices,
     /// Nothing shows what it is meant to do.
     NoExamples,
+    /// Nothing shows a call that it is about.
+    NoPositiveExample,
 }
 
 impl FindingKind {
@@ -55,7 +61,10 @@ impl FindingKind {
             FindingKind::Unreachable => "unreachable",
             FindingKind::NeverMatches => "never_matches",
             FindingKind::AlwaysApplies => "always_applies",
+            FindingKind::LetsUntoldBy => "lets_untold_by",
+            FindingKind::NoPrices => "no_prices",
             FindingKind::NoExamples => "no_examples",
+            FindingKind::NoPositiveExample => "no_positive_example",
         }
     }
 

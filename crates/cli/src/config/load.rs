@@ -170,7 +170,7 @@ fn understood(tree: &File, text: &str, path: &Path) -> Result<Loaded, LoadError>
         problems.truncate(MOST_PROBLEMS);
         LoadError::Invalid { file: file.clone(), problems }
     };
-    let (meaning, warnings) = Meaning::of(tree, path).map_err(invalid)?;
+    let (meaning, warnings) = Meaning::of(tree, text, path).map_err(invalid)?;
     let written = parse_as(text).map_err(|problem| invalid(vec![problem]))?;
     let written = Written::of(&written);
     let warnings = warnings.iter().map(|warning| format!("{file}:{warning}")).collect();

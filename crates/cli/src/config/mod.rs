@@ -26,7 +26,7 @@ pub(crate) use load::{
     FILE_NAME, LoadError, Loaded, Source, load, load_file, load_shadow, name_of, place, read, understand_text,
 };
 pub(crate) use look::Look;
-pub(crate) use meaning::{Meaning, Records, WhileRunning};
+pub(crate) use meaning::{LacksExamples, Meaning, Records, WhileRunning};
 pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;
 pub(crate) use way::way_through;

@@ -26,7 +26,8 @@ impl KnownTools {
             kinds: kinds_of(&**tool),
             arguments: Kind::of_schema(tool.contract().input().definition()),
         });
-        let schema = CedarSchema::of(known.collect(), every_action(custom_actions));
+        let roles = settings.roles.keys().map(ToString::to_string).collect();
+        let schema = CedarSchema::of(known.collect(), every_action(custom_actions)).with_roles(roles);
         KnownTools { tools, schema }
     }
 

@@ -46,6 +46,10 @@ fn rules_that_do_nothing_are_told_with_their_lines_and_what_to_do() {
         findings.iter().all(|found| !text(found, "/why").is_empty() && !text(found, "/advice").is_empty())
     );
     assert_eq!(code, Some(1));
+    let idle = CONFIGURATION.replace("branch: main }, expect: forbid", "branch: fix }, expect: nothing");
+    fs::write(place.home().join("toolgate.yaml"), idle).expect("written");
+    let (_, told) = place.json(&["policy", "lint"]);
+    assert_eq!(text(&told, "/findings/2/kind"), "no_positive_example", "{told}");
     fs::write(place.home().join("toolgate.yaml"), "{}\n").expect("written");
     let clean = place.toolgate(&["policy", "lint"]);
     assert_eq!((clean.code, clean.stdout.as_str()), (Some(0), "0 findings in 0 rules\n"));

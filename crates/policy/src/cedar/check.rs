@@ -8,26 +8,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cedar_policy::{ActionConstraint, Policy, PolicySet, ValidationMode, ValidationWarning, Validator};
-use contract::Host;
 use miette::Diagnostic;
 use serde_json::{Value, json};
 
 use super::names::{Reads, reads_context};
 use super::read::{CedarProblem, CedarRule, problem_at};
+use super::say::{NO_ARGUMENT, of_validator};
 use super::schema::{CedarTool, Variant, for_editors, together};
+use super::tree::{any_node, asks_for, has_key, mentions, path_of, reads};
 use super::types::{Kind, UNSHOWN};
-
-/// What may be missing since it cannot be told. A rule that does not ask whether it is there fails, and so denies: as it
-/// should, and no reason to refuse the rule.
-const UNTOLD: [&str; 2] = ["hosts", "commands"];
+use super::untold::UNTOLD;
+use super::words::{Odd, doubtful_words, odd_words, texts_for_names};
 
 /// As many tools as are named in what is wrong with a rule.
 const MOST_NAMED: usize = 3;
+
+/// The category of the actions of tools that are imported.
+const IMPORTED: &str = "mcp";
 
 /// The tools that rules are checked against.
 pub struct CedarSchema {
     tools: Vec<CedarTool>,
     actions: BTreeSet<String>,
+    /// The roles that agents can have, if that is known.
+    roles: Option<BTreeSet<String>>,
 }
 
 /// What was found about a rule.
@@ -37,8 +41,8 @@ pub struct Checked {
     pub problems: Vec<CedarProblem>,
     /// What somebody should look at, though it is right.
     pub remarks: Vec<String>,
-    /// Whether it can be about no call of a tool that is known.
-    pub never_matches: bool,
+    /// Why it can be about no call of a tool that is known, if it cannot.
+    pub never_matches: Option<String>,
 }
 
 /// Validators by what they were made for: to make one takes longer than to use it.
@@ -50,7 +54,12 @@ pub struct CedarChecks<'a> {
 impl CedarSchema {
     /// The schema of these tools; `actions` are all there are.
     pub fn of(tools: Vec<CedarTool>, actions: BTreeSet<String>) -> CedarSchema {
-        CedarSchema { tools, actions }
+        CedarSchema { tools, actions, roles: None }
+    }
+
+    /// The same where agents can have these roles and no others.
+    pub fn with_roles(self, roles: BTreeSet<String>) -> CedarSchema {
+        CedarSchema { roles: Some(roles), ..self }
     }
 
     /// Begins to check rules.
@@ -83,9 +92,14 @@ impl<'a> CedarChecks<'a> {
         let tree = rule.tree();
         let conditions = tree.get("conditions").cloned().unwrap_or_default();
         let mut checked = Checked::default();
-        checked
-            .problems
-            .extend(odd_hosts(&conditions).into_iter().map(|why| problem_at(text, rule.offset(), why)));
+        let nameless = texts_for_names(&conditions);
+        if !nameless.is_empty() {
+            checked.problems = placed(rule, text, nameless);
+            return checked;
+        }
+        let odd = odd_words(&conditions, self.of.roles.as_ref());
+        checked.problems.extend(placed(rule, text, odd));
+        checked.remarks.extend(doubtful_words(&conditions).into_iter().map(|odd| odd.why));
         let mut found: BTreeMap<(usize, String), Vec<&str>> = BTreeMap::new();
         let (mut can_match, mut about) = (false, 0_usize);
         let mut seen: BTreeMap<(Variant<'a>, Option<String>), Outcome> = BTreeMap::new();
@@ -116,7 +130,12 @@ impl<'a> CedarChecks<'a> {
         }));
         checked.remarks.sort();
         checked.remarks.dedup();
-        checked.never_matches = about > 0 && !can_match && checked.problems.is_empty();
+        if checked.problems.is_empty() && !can_match {
+            checked.never_matches = match about {
+                0 => no_tool_for(rule, &self.of.tools),
+                _ => Some("its scope and conditions fit no call of a tool that is known here".to_owned()),
+            };
+        }
         checked
     }
 
@@ -188,6 +207,39 @@ impl<'a> CedarChecks<'a> {
     }
 }
 
+fn placed(rule: &CedarRule, text: &str, odd: Vec<Odd>) -> Vec<CedarProblem> {
+    odd.into_iter()
+        .map(|Odd { written, why }| problem_at(text, rule.offset_of(text, &written), why))
+        .collect()
+}
+
+/// Why no tool there is can be what the scope of a rule names. Tools that are not known yet are checked by name alone, and so
+/// are actions that only tools can be that are imported later.
+fn no_tool_for(rule: &CedarRule, tools: &[CedarTool]) -> Option<String> {
+    let actions = rule.actions()?;
+    let named = quoted(&actions);
+    if let (ActionConstraint::Eq(_), Some(category)) =
+        (rule.policy().action_constraint(), actions.first().filter(|action| !action.contains(':')))
+    {
+        return Some(format!(
+            "no call is `{category}`, which is many actions: write `action in Action::\"{category}\"`"
+        ));
+    }
+    match rule.tool() {
+        Some(name) => {
+            let tool = tools.iter().find(|tool| tool.facts.name.as_str() == name)?;
+            Some(format!("`{name}` is never {named}: it can be {}", quoted(&tool.actions)))
+        }
+        None if actions.iter().all(|action| action.split(':').next() == Some(IMPORTED)) => None,
+        None => Some(format!("no tool there is now can be {named}; one that is added later might")),
+    }
+}
+
+fn quoted<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    names.join(" or ")
+}
+
 /// What a validator says about a rule and a tool.
 #[derive(Clone)]
 struct Outcome {
@@ -202,7 +254,7 @@ impl Outcome {
         let errors = result.validation_errors().map(|error| {
             let offset =
                 error.labels().and_then(|mut labels| labels.next()).map_or(start, |label| label.offset());
-            (offset, plain(&error.to_string(), error.help().map(|help| help.to_string())))
+            (offset, of_validator(&error.to_string(), error.help().map(|help| help.to_string())))
         });
         let (mut can_match, mut remarks) = (true, Vec::new());
         for warning in result.validation_warnings() {
@@ -211,7 +263,7 @@ impl Outcome {
                     can_match = false;
                 }
                 // Letters that look like others.
-                other => remarks.push(plain(&other.to_string(), None)),
+                other => remarks.push(of_validator(&other.to_string(), None)),
             }
         }
         Outcome { errors: errors.collect(), remarks, can_match }
@@ -229,32 +281,6 @@ impl Outcome {
             }
         }
         self
-    }
-}
-
-const NO_ARGUMENT: &str = "there is no argument `";
-
-/// What Cedar says, in our words where we have some.
-fn plain(message: &str, help: Option<String>) -> String {
-    let said = message.strip_prefix("for policy `").and_then(|rest| rest.split_once("`, "));
-    let said = said.map_or(message, |(_, said)| said);
-    let named = |before: &str| {
-        let rest = said.strip_prefix(before)?;
-        rest.split('`').next().map(str::to_owned)
-    };
-    if let Some(name) = named("attribute `arguments.") {
-        return format!("{NO_ARGUMENT}{name}`");
-    }
-    if let Some(name) = named("unable to guarantee safety of access to optional attribute `") {
-        let (of, name) = match name.rsplit_once('.') {
-            Some((of, name)) => (format!("context.{of}"), name.to_owned()),
-            None => ("context".to_owned(), name),
-        };
-        return format!("`{of}.{name}` need not be there: ask first, with `{of} has {name}`");
-    }
-    match help {
-        Some(help) => format!("{said} ({help})"),
-        None => said.to_owned(),
     }
 }
 
@@ -309,51 +335,6 @@ fn is_always_carried(kind: &Kind) -> bool {
     }
 }
 
-fn any_node(tree: &Value, is_it: &dyn Fn(&str, &Value) -> bool) -> bool {
-    match tree {
-        Value::Object(members) => {
-            members.iter().any(|(key, value)| is_it(key, value) || any_node(value, is_it))
-        }
-        Value::Array(items) => items.iter().any(|item| any_node(item, is_it)),
-        _ => false,
-    }
-}
-
-fn has_key(tree: &Value, wanted: &str) -> bool {
-    any_node(tree, &|key, _| key == wanted)
-}
-
-fn mentions(tree: &Value, variable: &str) -> bool {
-    any_node(tree, &|key, value| key == "Var" && value == variable)
-}
-
-fn is_context(tree: Option<&Value>) -> bool {
-    tree.and_then(|tree| tree.get("Var")) == Some(&json!("context"))
-}
-
-/// Whether it asks with `has` for something of the context.
-fn asks_for(tree: &Value, name: &str) -> bool {
-    any_node(tree, &|key, value| {
-        key == "has" && is_context(value.get("left")) && value.get("attr") == Some(&json!(name))
-    })
-}
-
-fn reads(tree: &Value, name: &str) -> bool {
-    any_node(tree, &|key, value| matches!(key, "." | "has") && path_of(value) == Some(vec![name]))
-}
-
-/// The way to what is asked for, from `context.arguments` on.
-fn path_of(access: &Value) -> Option<Vec<&str>> {
-    let (left, name) = (access.get("left")?, access.get("attr")?.as_str()?);
-    let before = left.get(".")?;
-    if is_context(before.get("left")) {
-        return (before.get("attr")? == "arguments").then(|| vec![name]);
-    }
-    let mut path = path_of(before)?;
-    path.push(name);
-    Some(path)
-}
-
 /// Why something is asked of what rules cannot be shown: to the validator it would merely not be there.
 fn unshown_below(tree: &Value, arguments: &Kind) -> Option<String> {
     let found = std::cell::RefCell::new(None);
@@ -369,53 +350,6 @@ fn unshown_below(tree: &Value, arguments: &Kind) -> Option<String> {
         found.borrow().is_some()
     });
     found.into_inner()
-}
-
-/// Hosts that no call names, since they are spelt otherwise.
-///
-/// ATTACK(cedar-look-alikes): calls have one spelling of each, and a rule with another would be a rule about nothing.
-fn odd_hosts(tree: &Value) -> Vec<String> {
-    let found = std::cell::RefCell::new(Vec::new());
-    any_node(tree, &|key, value| {
-        let of_hosts = |side: &str| {
-            let access = value.get(side).and_then(|tree| tree.get("."));
-            access.is_some_and(|access| {
-                is_context(access.get("left")) && access.get("attr") == Some(&json!("hosts"))
-            })
-        };
-        let others = match key {
-            "contains" if of_hosts("left") => value.get("right"),
-            "containsAny" | "containsAll" if of_hosts("left") => value.get("right"),
-            "containsAny" if of_hosts("right") => value.get("left"),
-            _ => None,
-        };
-        for text in others.into_iter().flat_map(literals) {
-            match Host::parse(text).map(|host| host.to_string()) {
-                Ok(host) if host == text => {}
-                Ok(host) => found.borrow_mut().push(format!(
-                    "no call names the host `{}`: hosts have one spelling, did you mean `{host}`?",
-                    contract::show_hidden(text)
-                )),
-                Err(_) => found.borrow_mut().push(format!(
-                    "`{}` is no host, and no call names it; hosts stand there without a port or a pattern",
-                    contract::show_hidden(text)
-                )),
-            }
-        }
-        false
-    });
-    found.into_inner()
-}
-
-fn literals(tree: &Value) -> Vec<&str> {
-    match tree {
-        Value::Object(members) => match (members.get("Value"), members.get("Set")) {
-            (Some(Value::String(text)), _) => vec![text],
-            (_, Some(Value::Array(items))) => items.iter().flat_map(literals).collect(),
-            _ => Vec::new(),
-        },
-        _ => Vec::new(),
-    }
 }
 
 /// The conditions with what is known of the tool in the place of `resource`.

@@ -12,10 +12,14 @@ mod check;
 mod index;
 mod names;
 mod read;
+mod say;
 mod schema;
 mod sight;
 mod spend;
+mod tree;
 mod types;
+mod untold;
+mod words;
 
 pub use check::{CedarChecks, CedarSchema, Checked};
 pub use names::{Named, Reads};
@@ -27,6 +31,7 @@ pub use types::{ArgumentTypes, Kind, Member};
 
 pub(crate) use index::CedarIndex;
 pub(crate) use sight::Shown;
+pub(crate) use untold::lets_by;
 
 /// What one rule says about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use cedar_policy::Policy;
 use serde_json::Value;
 
+use super::words::Odd;
+
 /// What a rule can ask of each thing that it sees. docs/guide/policies.md says what they mean.
 const ATTRIBUTES: [(&str, &[&str]); 3] = [
     ("principal", &["level", "autonomy", "role", "seniority"]),
@@ -60,18 +62,18 @@ pub(super) fn entities_of(policy: &Policy) -> Vec<Named> {
 }
 
 /// What a rule names that there is not, from the tree of its text.
-pub(super) fn check(tree: &Value) -> Vec<String> {
+pub(super) fn check(tree: &Value) -> Vec<Odd> {
     let mut problems = BTreeSet::new();
     check_below(tree, &mut problems);
     problems.into_iter().collect()
 }
 
-fn check_below(tree: &Value, problems: &mut BTreeSet<String>) {
+fn check_below(tree: &Value, problems: &mut BTreeSet<Odd>) {
     match tree {
         Value::Object(members) => {
             for (key, value) in members {
                 match key.as_str() {
-                    "." | "has" => check_attribute(value, problems),
+                    "." | "has" => check_attribute(key, value, problems),
                     "type" | "entity_type" => check_type(value, problems),
                     _ => {}
                 }
@@ -83,26 +85,32 @@ fn check_below(tree: &Value, problems: &mut BTreeSet<String>) {
     }
 }
 
-fn check_attribute(access: &Value, problems: &mut BTreeSet<String>) {
+fn check_attribute(operator: &str, access: &Value, problems: &mut BTreeSet<Odd>) {
     let of = access.get("left").and_then(variable);
     let attribute = access.get("attr").and_then(Value::as_str);
     let (Some(of), Some(attribute)) = (of, attribute) else { return };
     let known = ATTRIBUTES.iter().find(|(name, _)| *name == of).map_or(&[][..], |(_, known)| *known);
     if !known.contains(&attribute) {
-        problems.insert(unknown(&format!("`{of}` has no attribute"), attribute, known));
+        let written =
+            if operator == "has" { format!("{of} has {attribute}") } else { format!("{of}.{attribute}") };
+        let why = unknown(&format!("`{of}` has no attribute"), attribute, known);
+        problems.insert(Odd { written, why });
     }
 }
 
-fn check_type(name: &Value, problems: &mut BTreeSet<String>) {
+fn check_type(name: &Value, problems: &mut BTreeSet<Odd>) {
     if let Some(name) = name.as_str().filter(|name| !TYPES.contains(name)) {
-        problems.insert(unknown("there is no entity type", name, &TYPES));
+        problems
+            .insert(Odd { written: name.to_owned(), why: unknown("there is no entity type", name, &TYPES) });
     }
 }
 
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let listed: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
     let listed = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
-    format!("{what} `{}`; there is {listed}", name.escape_debug())
+    let near = contract::nearest(name, known.iter().copied());
+    let near = near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default();
+    format!("{what} `{}`; there is {listed}{near}", name.escape_debug())
 }
 
 /// Which arguments a rule reads, from the tree of its text. What is not plainly one of them is all of them.

@@ -10,6 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::names::{Named, Reads, check, entities_of, reads_context, reads_of};
+use super::say::of_parser;
+use super::words::Odd;
 
 /// More people than any house has for one call.
 const MOST_PEOPLE: usize = 20;
@@ -73,7 +75,10 @@ impl CedarRule {
         let set = PolicySet::from_str(text).map_err(|errors| {
             errors
                 .iter()
-                .map(|error| problem_at(text, offset_of(error), error.to_string()))
+                .map(|error| {
+                    let offset = offset_of(error);
+                    problem_at(text, offset, of_parser(&error.to_string(), text, offset))
+                })
                 .collect::<Vec<_>>()
         })?;
         if set.num_of_templates() > 0 {
@@ -88,26 +93,29 @@ impl CedarRule {
             let line = problem_at(text, offset, String::new()).line;
             match CedarRule::of(policy, place_of(line)) {
                 Ok(rule) => rules.push(rule),
-                Err(whys) => problems.extend(whys.into_iter().map(|why| problem_at(text, offset, why))),
+                Err(odd) => problems.extend(odd.into_iter().map(|Odd { written, why }| {
+                    problem_at(text, offset_within(policy, text, &written), why)
+                })),
             }
         }
         if problems.is_empty() { Ok(rules) } else { Err(problems) }
     }
 
-    fn of(policy: &Policy, place: String) -> Result<CedarRule, Vec<String>> {
+    fn of(policy: &Policy, place: String) -> Result<CedarRule, Vec<Odd>> {
+        let whole = |why: String| vec![Odd { written: String::new(), why }];
         if policy.effect() == Effect::Permit {
             let why =
                 "`permit` changes nothing here: levels, lists and people permit, a rule only forbids or asks";
-            return Err(vec![why.to_owned()]);
+            return Err(whole(why.to_owned()));
         }
-        let annotations = Annotations::of(policy).map_err(|why| vec![why])?;
-        let tree = policy.to_json().map_err(|error| vec![error.to_string()])?;
+        let annotations = Annotations::of(policy).map_err(whole)?;
+        let tree = policy.to_json().map_err(|error| whole(error.to_string()))?;
         let problems = check(&tree);
         if !problems.is_empty() {
             return Err(problems);
         }
-        let set = PolicySet::from_policies([policy.clone()]).map_err(|error| vec![error.to_string()])?;
-        let scope = scope_of(&tree).map_err(|why| vec![why])?;
+        let set = PolicySet::from_policies([policy.clone()]).map_err(|error| whole(error.to_string()))?;
+        let scope = scope_of(&tree).map_err(whole)?;
         let Annotations { id, effect, why } = annotations;
         let text = policy.to_cedar().unwrap_or_else(|| policy.to_string());
         Ok(CedarRule {
@@ -213,6 +221,11 @@ impl CedarRule {
         self.reads_spend
     }
 
+    /// Whether it looks at something of the context.
+    pub(crate) fn looks_at(&self, name: &str) -> bool {
+        reads_context(&self.tree(), name)
+    }
+
     /// The tree of its text.
     pub(super) fn tree(&self) -> Value {
         self.policy.to_json().unwrap_or_default()
@@ -221,6 +234,20 @@ impl CedarRule {
     /// Where it begins in the text that it was read from.
     pub(super) fn offset(&self) -> usize {
         self.policy.as_ref().loc().map_or(0, |at| at.start())
+    }
+
+    /// Where something is written in it first; where that cannot be found, where it begins.
+    pub(super) fn offset_of(&self, text: &str, written: &str) -> usize {
+        offset_within(&self.policy, text, written)
+    }
+
+    /// In which line and column of the text that it was read from one of these is written, both from 1: the first that is,
+    /// and where the rule begins if none is.
+    pub fn place_of(&self, text: &str, written: &[&str]) -> (usize, usize) {
+        let mut offsets = written.iter().map(|written| self.offset_of(text, written));
+        let offset = offsets.find(|offset| *offset != self.offset()).unwrap_or(self.offset());
+        let CedarProblem { line, column, .. } = problem_at(text, offset, String::new());
+        (line, column)
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -316,6 +343,12 @@ fn people(text: &str) -> Result<usize, String> {
     read.ok_or_else(|| {
         format!("`@people` is a number from 1 to {MOST_PEOPLE}, not `{}`", text.escape_debug())
     })
+}
+
+fn offset_within(policy: &Policy, text: &str, written: &str) -> usize {
+    let Some(at) = policy.as_ref().loc() else { return 0 };
+    let own = text.get(at.start()..at.end()).unwrap_or_default();
+    own.find(written).map_or(at.start(), |found| at.start() + found)
 }
 
 fn offset_of(error: &dyn Diagnostic) -> usize {

@@ -15,13 +15,15 @@ use super::carry::{Carried, arguments};
 use super::read::CedarRule;
 use super::spend::{Spend, shown};
 use super::types::ArgumentTypes;
+use super::untold::{UNTOLD, hint};
 use crate::facts::{Admitted, base_name};
 use crate::period::{day_of, days_since_monday};
 use crate::role::Seniority;
 use crate::settings::Agent;
 
 const MILLISECONDS_OF_HOUR: i64 = 3_600_000;
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+pub(super) const WEEKDAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 /// What is true while a call is decided, as far as rules see it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +42,8 @@ pub(crate) struct Shown {
     entities: Entities,
     /// Arguments that rules cannot be shown.
     left_out: Vec<String>,
+    /// What of the context cannot be told.
+    untold: Vec<&'static str>,
 }
 
 impl Shown {
@@ -80,9 +84,10 @@ impl Shown {
         let entities = Entities::from_entities(described, None).map_err(|error| error.to_string())?;
         let Carried { values, left_out } = arguments(&call.values, arguments_of.get(&call.tool.name));
         let context = context(call, values, circumstances)?;
+        let untold = UNTOLD.into_iter().filter(|name| context.get(name).is_none()).collect();
         let request =
             Request::new(principal, action, resource, context, None).map_err(|error| error.to_string())?;
-        Ok(Shown { request, entities, left_out })
+        Ok(Shown { request, entities, left_out, untold })
     }
 
     /// What a rule says about the call.
@@ -103,6 +108,12 @@ impl Shown {
             }
             _ => CedarSays::Nothing,
         }
+    }
+
+    /// What can be done about a rule that failed in this way, if it failed since something cannot be told of the call.
+    pub(crate) fn hint_for(&self, rule: &CedarRule, why: &str) -> Option<String> {
+        let is_missed = |name: &&&str| rule.looks_at(name) && why.contains(&format!("`{name}`"));
+        self.untold.iter().find(is_missed).map(|name| hint(name))
     }
 
     fn is_in_scope(&self, rule: &CedarRule) -> bool {

@@ -1,25 +1,30 @@
 //! Rules in Cedar.
 
 use super::{Finding, FindingKind, is_used, why_unused};
-use crate::cedar::{CedarEffect, CedarRule, CedarSchema};
+use crate::cedar::{CedarEffect, CedarRule, CedarSchema, lets_by};
 use crate::settings::Settings;
 
 pub(super) fn findings(settings: &Settings, known: &CedarSchema) -> Vec<Finding> {
     let mut checks = known.checks();
     let rules = settings.cedar.iter().enumerate();
-    let found = rules.filter_map(|(place, rule)| {
-        let (kind, why, advice) = unused(rule, settings, known)
+    let found = rules.flat_map(|(place, rule)| {
+        let idle = unused(rule, settings, known)
             .or_else(|| {
-                let never = checks.check(rule, "").never_matches;
-                never.then(|| {
-                    let why = "its scope and conditions fit no call of a tool that is known here";
-                    let advice = "look at the names in it: arguments, categories and actions are compared as they are written";
-                    (FindingKind::NeverMatches, why.to_owned(), advice.to_owned())
-                })
+                let why = checks.check(rule, "").never_matches?;
+                let advice = "look at the names in it: arguments, categories and actions are compared as they are written";
+                Some((FindingKind::NeverMatches, why, advice.to_owned()))
             })
-            .or_else(|| shadowed(place, rule, settings))?;
+            .or_else(|| shadowed(place, rule, settings));
+        let found = [idle, silent_where_untold(rule), without_prices(rule, settings)];
         let name = rule.id.as_ref().map_or_else(|| "a rule in Cedar".to_owned(), |id| format!("`{id}`"));
-        Some(Finding { kind, place: rule.place.clone(), rule: name, why, advice })
+        let finding = move |(kind, why, advice): Found| Finding {
+            kind,
+            place: rule.place.clone(),
+            rule: name.clone(),
+            why,
+            advice,
+        };
+        found.into_iter().flatten().map(finding)
     });
     found.collect()
 }
@@ -43,6 +48,26 @@ fn unused(rule: &CedarRule, settings: &Settings, known: &CedarSchema) -> Option<
     };
     let why = format!("{who}, and calls of it are refused before rules are heard");
     Some((FindingKind::Unreachable, why, "remove the rule, or let an agent use the tool".to_owned()))
+}
+
+/// Who hides what a call does would be past the rule.
+fn silent_where_untold(rule: &CedarRule) -> Option<Found> {
+    let name = lets_by(&rule.conditions())?;
+    let why = format!(
+        "it says nothing about calls of which `context.{name}` cannot be told, since `context has {name}` is false for them"
+    );
+    let advice = format!(
+        "leave `context has {name}` out, and what cannot be told is denied; or write `!(context has {name}) || …`"
+    );
+    Some((FindingKind::LetsUntoldBy, why, advice))
+}
+
+fn without_prices(rule: &CedarRule, settings: &Settings) -> Option<Found> {
+    let name = ["cost", "spend"].into_iter().find(|name| rule.looks_at(name))?;
+    settings.prices.tools.is_empty().then(|| {
+        let why = format!("it looks at `context.{name}`, and without `prices` every call costs nothing");
+        (FindingKind::NoPrices, why, "say under `prices` what calls cost, or remove the rule".to_owned())
+    })
 }
 
 fn shadowed(place: usize, rule: &CedarRule, settings: &Settings) -> Option<Found> {

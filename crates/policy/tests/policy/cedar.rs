@@ -177,6 +177,25 @@ fn what_cannot_be_told_of_a_call_is_not_there_and_a_rule_that_needs_it_fails() {
 }
 
 #[test]
+fn the_hint_about_what_cannot_be_told_does_not_advise_to_let_it_by() {
+    let hint_of = |text: &str, call: &Admitted| match ruled(text, call).verdict {
+        Verdict::Deny(reason) => reason.hint.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut untold = write(json!({}));
+    untold.facets.commands = vec![Command { untold: Some("starts a shell"), ..Command::named("sh") }];
+    let commands = "forbid (principal, action, resource) when { context.commands.contains(\"rm\") };";
+    let hint = hint_of(commands, &untold);
+    assert!(hint.contains("write `!(context has commands) || …`"), "{hint}");
+    assert!(!hint.contains("asks whether there is something to look at"), "{hint}");
+    // An argument of the same name is another thing, and there `has` is right.
+    let argument = "forbid (principal, action, resource) when { context.arguments.commands == \"rm\" };";
+    assert!(hint_of(argument, &untold).contains("`has` asks whether"), "{}", hint_of(argument, &untold));
+    let strict = "forbid (principal, action, resource) when { !(context has commands) || context.commands.contains(\"rm\") };";
+    assert_eq!(denied(strict, &untold).0, Code::DeniedByRule);
+}
+
+#[test]
 fn what_there_is_not_is_refused_with_its_place() {
     let refused = |text: &str| -> Vec<String> {
         let problems = CedarRule::read(text, |line| line.to_string()).unwrap_err();
@@ -189,9 +208,11 @@ fn what_there_is_not_is_refused_with_its_place() {
         |condition: &str| refused(&format!("\nforbid (principal, action, resource) when {{ {condition} }};"));
     assert_eq!(
         when("principal.levl == \"x\""),
-        ["2:1: `principal` has no attribute `levl`; there is `level`, `autonomy`, `role`, `seniority`"]
+        [
+            "2:45: `principal` has no attribute `levl`; there is `level`, `autonomy`, `role`, `seniority`, did you mean `level`?"
+        ]
     );
-    assert!(when("context has argumnts")[0].starts_with("2:1: `context` has no attribute `argumnts`"));
+    assert!(when("context has argumnts")[0].starts_with("2:45: `context` has no attribute `argumnts`"));
     assert!(when("action.x == 1")[0].contains("`action` has no attribute `x`; there is none"));
     assert!(when("principal is User")[0].contains("there is no entity type `User`"));
     assert!(when("principal == User::\"x\"")[0].contains("there is no entity type `User`"));

@@ -29,6 +29,10 @@ pub(crate) struct RuleExampleFile {
     pub(crate) tool: Given<String>,
     /// With which arguments. Default: none.
     pub(crate) arguments: Given<Map<String, Value>>,
+    /// The task that the call belongs to. Default: none.
+    pub(crate) task: Given<String>,
+    /// When, such as `2026-01-31T18:30:00Z`. Default: noon of a Monday.
+    pub(crate) at: Given<String>,
     /// What the agent has spent already: today, this week and this month. Default: 0.
     pub(crate) spent: Given<f64>,
     /// What the rule says. Must be given.

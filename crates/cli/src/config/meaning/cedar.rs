@@ -1,28 +1,24 @@
 //! Rules in Cedar: their texts, the names in them, and the examples that they carry.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use contract::{AgentName, Amount, CallId, Canonical, RoleName, nearest, show_hidden};
+use contract::{ActionError, AgentName, show_hidden};
 use policy::{
-    Admitted, Agent, CedarChecks, CedarEffect, CedarProblem, CedarRule, CedarSays, Checked, Circumstances,
-    Named, Reads, Settings, Spend, cedar_says, quote,
+    CedarChecks, CedarProblem, CedarRule, CedarTool, Checked, FindingKind, Named, Reads, Settings, ToolGlob,
 };
 use serde_json::Value;
-use tools::Tool;
 
-use super::{DEFAULT_AGENT, Reader};
+use super::rule_text::{RuleText, Within};
+use super::{LacksExamples, Reader};
 use crate::config::at::{At, Place};
 use crate::config::file::{CedarRuleFile, File, RuleExampleFile};
 use crate::config::load;
 use crate::config::problem::{Problem, shown};
-use crate::config::rule_schema::{KnownTools, facts_of};
+use crate::config::rule_schema::KnownTools;
 use crate::config::tool_names;
 use crate::config::word::Expect;
-
-/// Noon of a Monday: when examples happen.
-const EXAMPLES_AT: i64 = (4 * 24 + 12) * 3_600_000;
 
 impl Reader {
     pub(super) fn cedar(&mut self, tree: &File, settings: &mut Settings, custom_actions: &[String]) {
@@ -33,48 +29,52 @@ impl Reader {
         let known = KnownTools::of(settings, custom_actions);
         settings.argument_types = known.argument_types();
         let mut checks = known.schema.checks();
-        let mut read = Vec::new();
+        let mut read: Vec<(CedarRule, Place)> = Vec::new();
+        let source = self.source.clone();
         for rule in policy.rules.get().into_iter().flatten() {
-            read.extend(self.cedar_rule(rule, settings, &known, &mut checks));
+            read.extend(self.cedar_rule(rule, &source, settings, &known, &mut checks));
         }
         for file in policy.files.get().into_iter().flatten() {
-            read.extend(self.cedar_file(file, settings, &known, &mut checks));
+            let rules = self.cedar_file(file, settings, &known, &mut checks);
+            read.extend(rules.into_iter().map(|rule| (rule, file.place)));
         }
-        let mut named: Vec<&CedarRule> = read.iter().filter(|rule| rule.id.is_some()).collect();
-        named.sort_by(|a, b| a.id.cmp(&b.id));
-        for (rule, next) in named.iter().zip(named.iter().skip(1)).filter(|(rule, next)| rule.id == next.id) {
+        self.check_ids(&read);
+        settings.cedar = read.into_iter().map(|(rule, _)| rule).collect();
+    }
+
+    /// No two rules have one name.
+    fn check_ids(&mut self, read: &[(CedarRule, Place)]) {
+        let mut named: Vec<&(CedarRule, Place)> = read.iter().filter(|(rule, _)| rule.id.is_some()).collect();
+        named.sort_by(|(a, _), (b, _)| a.id.cmp(&b.id));
+        let pairs = named.iter().zip(named.iter().skip(1));
+        for ((rule, _), (next, place)) in pairs.filter(|((rule, _), (next, _))| rule.id == next.id) {
             let id = rule.id.as_deref().unwrap_or_default();
-            self.problems.push(Problem::new(
-                Place::START,
-                format!("two rules have the name `{id}`: {} and {}", rule.place, next.place),
-            ));
+            self.refuse(*place, format!("two rules have the name `{id}`: {} and {}", rule.place, next.place));
         }
-        settings.cedar = read;
     }
 
     fn cedar_rule(
         &mut self,
         rule: &At<CedarRuleFile>,
+        source: &str,
         settings: &Settings,
         known: &KnownTools,
         checks: &mut CedarChecks<'_>,
-    ) -> Option<CedarRule> {
+    ) -> Option<(CedarRule, Place)> {
         let CedarRuleFile { cedar, id, examples } = &rule.value;
-        let Some(text) = cedar.at() else {
+        let Some(cedar) = cedar.at() else {
             self.refuse(rule.place, "`cedar` is missing in this rule");
             return None;
         };
-        let place = format!("{}:{}", self.file, text.place.line);
-        let read = CedarRule::read(&text.value, |_| place.clone());
-        let in_rule =
-            |problem: &CedarProblem| format!("line {}, column {} of the rule", problem.line, problem.column);
-        let rules = self.understood(read, text.place, in_rule)?;
+        let text = RuleText { text: &cedar.value, place: cedar.place, within: Within::Configuration(source) };
+        let rules = self.understood(&text)?;
         let [read] = <[CedarRule; 1]>::try_from(rules)
             .map_err(|rules| {
-                self.refuse(
-                    text.place,
-                    format!("one rule stands here, not {}; `files` take more", rules.len()),
-                );
+                let why = match rules.len() {
+                    0 => "the rule is empty".to_owned(),
+                    many => format!("one rule stands here, not {many}; `files` take more"),
+                };
+                self.refuse(cedar.place, why);
             })
             .ok()?;
         let read = match id.at() {
@@ -84,17 +84,28 @@ impl Reader {
                 named.map_err(|why| self.refuse(id.place, why)).ok()?
             }
         };
-        if self.check_names(&read, text.place, "", settings, known) {
-            self.check_types(&read, &text.value, text.place, in_rule, checks);
-        }
-        for example in examples.get().into_iter().flatten() {
+        let is_right =
+            self.check_names(&read, &text, settings, known) && self.check_types(&read, &text, checks);
+        let given = examples.get().map_or(&[][..], Vec::as_slice);
+        // What the examples of a rule come to that is wrong itself says nothing.
+        for example in given.iter().filter(|_| is_right) {
             self.check_example(&read, example, settings, known);
             self.examples += 1;
         }
-        if examples.get().is_none_or(Vec::is_empty) {
-            self.without_examples.push((read.place.clone(), read.id.clone()));
-        }
-        Some(read)
+        let is_positive = |example: &At<RuleExampleFile>| {
+            example.value.expect.get().is_some_and(|expect| expect.0 != Expect::Nothing)
+        };
+        let lacking = match given {
+            [] => Some(FindingKind::NoExamples),
+            given => (!given.iter().any(is_positive)).then_some(FindingKind::NoPositiveExample),
+        };
+        self.without_examples.extend(lacking.map(|kind| LacksExamples {
+            place: read.place.clone(),
+            name: read.id.clone(),
+            kind,
+        }));
+        let place = id.at().map_or(cedar.place, |id| id.place);
+        Some((read, place))
     }
 
     fn cedar_file(
@@ -113,81 +124,73 @@ impl Reader {
                 return Vec::new();
             }
         };
-        let read = CedarRule::read(&text, |line| format!("{name}:{line}"));
-        let at = |problem: &CedarProblem| format!("{name}:{}:{}", problem.line, problem.column);
-        let rules = self.understood(read, file.place, at).unwrap_or_default();
+        let text = RuleText { text: &text, place: file.place, within: Within::File(name) };
+        let rules = self.understood(&text).unwrap_or_default();
         for rule in &rules {
-            if self.check_names(rule, file.place, &format!("{}: ", rule.place), settings, known) {
-                self.check_types(rule, &text, file.place, at, checks);
+            if self.check_names(rule, &text, settings, known) {
+                self.check_types(rule, &text, checks);
             }
         }
         rules
     }
 
     /// What a rule reads is there, and of the kind that it takes it for, in every tool that it can be about.
-    fn check_types(
-        &mut self,
-        rule: &CedarRule,
-        text: &str,
-        place: Place,
-        at: impl Fn(&CedarProblem) -> String,
-        checks: &mut CedarChecks<'_>,
-    ) {
-        let Checked { problems, remarks, never_matches } = checks.check(rule, text);
-        for problem in &problems {
-            let message = show_hidden(&problem.message).replace('\n', " ");
-            self.refuse(place, format!("{}: {message}", at(problem)));
+    fn check_types(&mut self, rule: &CedarRule, text: &RuleText<'_>, checks: &mut CedarChecks<'_>) -> bool {
+        let Checked { problems, remarks, never_matches } = checks.check(rule, text.text);
+        self.refuse_in(text, &problems);
+        let never = never_matches.map(|why| format!("the rule can be about no call: {why}"));
+        let start = rule.place_of(text.text, &[]);
+        for remark in remarks.into_iter().chain(never) {
+            self.warnings.push(text.placed(start, Problem::new(text.place, show_hidden(&remark))));
         }
-        for remark in remarks {
-            self.warn(place, format!("{}: {}", rule.place, show_hidden(&remark)));
-        }
-        if never_matches {
-            let why = "the rule can be about no call of a tool that is known here";
-            self.warn(place, format!("{}: {why}", rule.place));
-        }
+        problems.is_empty()
     }
 
-    fn understood(
-        &mut self,
-        read: Result<Vec<CedarRule>, Vec<CedarProblem>>,
-        place: Place,
-        at: impl Fn(&CedarProblem) -> String,
-    ) -> Option<Vec<CedarRule>> {
-        let problems = read.map_err(|problems| {
-            for problem in &problems {
-                let message = show_hidden(&problem.message).replace('\n', " ");
-                self.refuse(place, format!("{}: {message}", at(problem)));
-            }
-        });
-        problems.ok()
+    fn understood(&mut self, text: &RuleText<'_>) -> Option<Vec<CedarRule>> {
+        let read = CedarRule::read(text.text, |line| text.line_in(&self.file, line));
+        read.map_err(|problems| self.refuse_in(text, &problems)).ok()
+    }
+
+    fn refuse_in(&mut self, text: &RuleText<'_>, problems: &[CedarProblem]) {
+        for CedarProblem { line, column, message } in problems {
+            let message = show_hidden(message).replace('\n', " ");
+            self.problems.push(text.placed((*line, *column), Problem::new(text.place, message)));
+        }
     }
 
     /// Every name in a rule is one of something: a rule about `git.psuh` would guard nothing.
     fn check_names(
         &mut self,
         rule: &CedarRule,
-        place: Place,
-        before: &str,
+        text: &RuleText<'_>,
         settings: &Settings,
         known_tools: &KnownTools,
     ) -> bool {
         let wrong_before = self.problems.len();
         for name in rule.names() {
+            let (of_type, id) = match &name {
+                Named::Agent(id) => ("Agent", id),
+                Named::Action(id) => ("Action", id),
+                Named::Tool(id) => ("Tool", id),
+            };
+            let mut warnings = Vec::new();
             let checked = match &name {
                 Named::Agent(agent) => {
                     let known = settings.agents.keys().map(AgentName::as_str);
                     match known.clone().any(|known| known == agent) {
                         true => Ok(()),
-                        false => Err(Problem::unknown(place, "there is no agent", agent, known)),
+                        false => Err(Problem::unknown(text.place, "there is no agent", agent, known)),
                     }
                 }
-                Named::Action(action) => self.check_action(action, place),
-                Named::Tool(tool) => tool_names::check(tool, place, &mut self.warnings),
+                Named::Action(action) => self.check_action(action, text.place),
+                Named::Tool(tool) if tool.contains('*') => {
+                    Err(Problem::new(text.place, no_pattern(tool, known_tools)))
+                }
+                Named::Tool(tool) => tool_names::check(tool, text.place, &mut warnings),
             };
-            if let Err(problem) = checked {
-                let message = format!("{before}{}", problem.message);
-                self.problems.push(Problem { message, ..problem });
-            }
+            let spot = rule.place_of(text.text, &[&format!("{of_type}::\"{id}\"")]);
+            self.problems.extend(checked.err().map(|problem| text.placed(spot, problem)));
+            self.warnings.extend(warnings.into_iter().map(|warning| text.placed(spot, warning)));
         }
         let read = match rule.reads() {
             Reads::Names(names) => names,
@@ -199,8 +202,11 @@ impl Reader {
         let properties = tool.contract().definition().input.get("properties").and_then(Value::as_object);
         let known: Vec<&str> = properties.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         for name in read.iter().filter(|name| !known.contains(&name.as_str())) {
-            let what = format!("{before}`{}` has no argument", tool.contract().name());
-            self.problems.push(Problem::unknown(place, &what, name, known.iter().copied()));
+            let what = format!("`{}` has no argument", tool.contract().name());
+            let problem = Problem::unknown(text.place, &what, name, known.iter().copied());
+            let written = [format!("context.arguments.{name}"), format!("context.arguments has {name}")];
+            let spot = rule.place_of(text.text, &written.each_ref().map(String::as_str));
+            self.problems.push(text.placed(spot, problem));
         }
         self.problems.len() == wrong_before
     }
@@ -212,69 +218,22 @@ impl Reader {
         match expanded {
             Ok(actions) if actions.iter().all(is_known) => Ok(()),
             Ok(_) => Err(Problem::new(place, format!("there is no action `{}`", shown(text)))),
+            Err(ActionError::Unknown { text, nearest }) => {
+                let nearest = nearest.or_else(|| self.action_ending_like(&text));
+                let message = format!("there is no action `{}`", shown(&text));
+                Err(Problem { nearest, ..Problem::new(place, message) })
+            }
             Err(error) => Err(Problem::new(place, show_hidden(&error.to_string()))),
         }
     }
 
-    fn check_example(
-        &mut self,
-        rule: &CedarRule,
-        example: &At<RuleExampleFile>,
-        settings: &Settings,
-        known: &KnownTools,
-    ) {
-        let RuleExampleFile { tool, expect, .. } = &example.value;
-        let (Some(tool), Some(expect)) = (tool.at(), expect.at()) else {
-            let missing = if tool.at().is_none() { "tool" } else { "expect" };
-            self.refuse(example.place, format!("`{missing}` is missing in this example"));
-            return;
-        };
-        let Some(found) = known.named(&tool.value) else {
-            let why = format!("there is no tool `{}` here to check an example with", shown(&tool.value));
-            self.refuse(tool.place, why);
-            return;
-        };
-        let (call, agent) = match example_call(&**found, &example.value, settings) {
-            Ok(made) => made,
-            Err(why) => {
-                self.refuse(example.place, format!("the example is no call: {}", show_hidden(&why)));
-                return;
-            }
-        };
-        let spent = match example.value.spent.at() {
-            Some(_) => self.money(&example.value.spent),
-            None => Some(Amount::ZERO),
-        };
-        let Some(spent) = spent else { return };
-        let circumstances = Circumstances {
-            now: EXAMPLES_AT,
-            cost: quote(&call, settings).unwrap_or(Amount::ZERO),
-            spend: Some(Spend { day: spent, week: spent, month: spent }),
-        };
-        let says = match cedar_says(rule, &call, &agent, &circumstances, &settings.argument_types) {
-            CedarSays::Nothing => Ok(Expect::Nothing),
-            CedarSays::Matches if rule.effect == CedarEffect::Forbid => Ok(Expect::Forbid),
-            CedarSays::Matches => Ok(Expect::Ask),
-            CedarSays::Fails(why) => Err(why),
-        };
-        let expected = expect.value.as_str();
-        match says {
-            Ok(says) if says == expect.value.0 => {}
-            Ok(says) => {
-                let says = crate::config::word::ExpectWord(says).as_str();
-                self.refuse(
-                    expect.place,
-                    format!("the example expects `{expected}`, and the rule says `{says}`"),
-                );
-            }
-            Err(why) => {
-                let why = show_hidden(&why).replace('\n', " ");
-                let message = format!(
-                    "the example expects `{expected}`, and the rule cannot be evaluated, which denies: {why}"
-                );
-                self.refuse(expect.place, message);
-            }
-        }
+    /// The one action that does the same in another category: `vcs:push` for `git:push`.
+    fn action_ending_like(&self, text: &str) -> Option<String> {
+        let (_, what) = text.split_once(':')?;
+        let mut alike =
+            self.actions.iter().filter(|known| known.split_once(':').is_some_and(|(_, own)| own == what));
+        let first = alike.next()?;
+        alike.next().is_none().then(|| first.to_owned())
     }
 }
 
@@ -286,49 +245,29 @@ fn text_of(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("`{}` is not UTF-8", load::name_of(&PathBuf::from(path))))
 }
 
-/// The call of an example, and who calls.
-fn example_call(
-    tool: &dyn Tool,
-    example: &RuleExampleFile,
-    settings: &Settings,
-) -> Result<(Admitted, Agent), String> {
-    let told = example.agent.get();
-    let name = told.and_then(|agent| agent.name.get()).map_or(DEFAULT_AGENT, String::as_str);
-    let name = AgentName::parse(name).map_err(|error| error.to_string())?;
-    let unsaid = Agent::default();
-    let agent = Agent {
-        level: told.and_then(|agent| agent.level.get()).map_or(unsaid.level, |word| word.0),
-        autonomy: told.and_then(|agent| agent.autonomy.get()).map_or(unsaid.autonomy, |word| word.0),
-        role: told.and_then(|agent| agent.role.get()).map(|role| role_named(role, settings)).transpose()?,
-        seniority: told.and_then(|agent| agent.seniority.get()).map(|word| word.0),
-        ..unsaid
+/// What to write in the place of a pattern over tools.
+fn no_pattern(pattern: &str, known: &KnownTools) -> String {
+    let glob = ToolGlob::parse(pattern).ok();
+    let meant: Vec<&CedarTool> = known
+        .schema
+        .tools()
+        .iter()
+        .filter(|tool| glob.as_ref().is_some_and(|glob| glob.matches(&tool.facts.name)))
+        .collect();
+    let only =
+        |words: BTreeSet<&str>| words.first().filter(|_| words.len() == 1).map(|word| (*word).to_owned());
+    let category = only(meant.iter().map(|tool| tool.facts.category.as_str()).collect());
+    let action = only(
+        meant.iter().flat_map(|tool| &tool.actions).filter_map(|action| action.split(':').next()).collect(),
+    );
+    let ways = [
+        action.map(|action| format!("`action in Action::\"{action}\"`")),
+        category.map(|category| format!("`resource.category == \"{category}\"`")),
+    ];
+    let ways: Vec<String> = ways.into_iter().flatten().collect();
+    let advice = match ways.as_slice() {
+        [] => "for several leave it out, and look at `action` or `resource.category`".to_owned(),
+        ways => format!("for all of these write {}", ways.join(" or ")),
     };
-    let arguments = Value::Object(example.arguments.get().cloned().unwrap_or_default());
-    let arguments = Canonical::of(arguments).map_err(|error| error.to_string())?;
-    let contract = tool.contract();
-    let problems = contract.input().problems(arguments.value());
-    if !problems.is_empty() {
-        return Err(problems.join("; "));
-    }
-    let facets = tool.facets(arguments.value(), settings).map_err(|reason| reason.message)?;
-    let call = Admitted {
-        call: CallId::from_random([0; 16]),
-        agent: name,
-        task: None,
-        tool: facts_of(tool),
-        facets,
-        arguments: arguments.digest(),
-        operands: None,
-        values: Arc::new(arguments.value().clone()),
-        asked_at: EXAMPLES_AT,
-    };
-    Ok((call, agent))
-}
-
-fn role_named(name: &str, settings: &Settings) -> Result<RoleName, String> {
-    let found = settings.roles.keys().find(|role| role.as_str() == name);
-    found.cloned().ok_or_else(|| match nearest(name, settings.roles.keys().map(RoleName::as_str)) {
-        Some(near) => format!("there is no role `{}`, did you mean `{near}`?", shown(name)),
-        None => format!("there is no role `{}`", shown(name)),
-    })
+    format!("a rule names one tool, and `{}` is a pattern: {advice}", shown(pattern))
 }

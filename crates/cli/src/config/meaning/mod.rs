@@ -19,6 +19,8 @@ mod limits;
 mod money;
 mod origins;
 mod rates;
+mod rule_example;
+mod rule_text;
 mod running;
 mod trust;
 
@@ -28,7 +30,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest, show_hidden};
-use policy::{Agent, ArgumentTypes, Overrides, Preset, Setting, Settings, ToolGlob};
+use policy::{Agent, ArgumentTypes, FindingKind, Overrides, Preset, Setting, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 use tools::Lifecycle;
@@ -75,8 +77,19 @@ pub(crate) struct Meaning {
     pub(crate) while_running: WhileRunning,
     /// How many examples of rules hold.
     pub(crate) examples: usize,
-    /// Where rules stand that have none, and their names.
-    pub(crate) without_examples: Vec<(String, Option<String>)>,
+    /// Rules that have none, or none of a call that they are about.
+    pub(crate) without_examples: Vec<LacksExamples>,
+}
+
+/// A rule of which examples do not show what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LacksExamples {
+    /// Where it stands.
+    pub(crate) place: String,
+    /// Its name, if it has one.
+    pub(crate) name: Option<String>,
+    /// Whether there are none, or none of a call that it is about.
+    pub(crate) kind: FindingKind,
 }
 
 /// What keeps the records.
@@ -125,9 +138,9 @@ impl Default for Meaning {
 }
 
 impl Meaning {
-    /// What a tree means that was read from a file, and what a person should know; or all that is wrong with it.
-    pub(crate) fn of(tree: &File, path: &Path) -> Result<(Meaning, Vec<Problem>), Vec<Problem>> {
-        let mut reader = Reader::new(path);
+    /// What a tree means that was read from the text of a file, and what a person should know; or all that is wrong with it.
+    pub(crate) fn of(tree: &File, text: &str, path: &Path) -> Result<(Meaning, Vec<Problem>), Vec<Problem>> {
+        let mut reader = Reader::new(text, path);
         let meaning = reader.read(tree);
         // Decisions name the settings by their hash, so they must have one.
         if let Err(error) = meaning.settings.hash() {
@@ -204,21 +217,24 @@ fn real(path: &Path) -> PathBuf {
 struct Reader {
     /// The file's own name, for people who read a decision.
     file: String,
+    /// Its text.
+    source: String,
     /// Where relative paths begin.
     folder: PathBuf,
     actions: Actions,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
     examples: usize,
-    without_examples: Vec<(String, Option<String>)>,
+    without_examples: Vec<LacksExamples>,
 }
 
 impl Reader {
-    fn new(path: &Path) -> Reader {
+    fn new(text: &str, path: &Path) -> Reader {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         Reader {
             file: show_hidden(&file),
+            source: text.to_owned(),
             folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
             actions: Actions::default(),
             problems: Vec::new(),

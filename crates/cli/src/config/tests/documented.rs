@@ -118,6 +118,14 @@ const EXAMPLES: &[(&str, &str)] = &[
         "policy: {rules: [{cedar: 'forbid(principal, action, resource == Tool::\"fs.delete\");', examples: [{tool: fs.stat, arguments: {path: a}, expect: nothing}]}]}",
     ),
     (
+        "policy.rules[].examples[].task",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource) when { context has task && context.task == \"nightly\" };', examples: [{tool: fs.read, arguments: {path: a}, task: nightly, expect: forbid}]}]}",
+    ),
+    (
+        "policy.rules[].examples[].at",
+        "policy: {rules: [{cedar: 'forbid(principal, action, resource) when { context.weekday == \"sunday\" };', examples: [{tool: fs.read, arguments: {path: a}, at: \"2026-02-01T09:30:00Z\", expect: forbid}]}]}",
+    ),
+    (
         "policy.rules[].examples[].spent",
         "policy: {rules: [{cedar: 'forbid(principal, action, resource) when { context.spend.day.greaterThan(decimal(\"5.0\")) };', examples: [{tool: fs.read, arguments: {path: a}, spent: 7.5, expect: forbid}]}]}",
     ),

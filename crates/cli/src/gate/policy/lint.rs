@@ -8,7 +8,7 @@ use policy::{Finding, FindingKind};
 use serde_json::json;
 
 use super::{CODE_FOUND, usable};
-use crate::config::{self, KnownTools, Meaning};
+use crate::config::{self, KnownTools, LacksExamples, Meaning};
 use crate::gate::open::Gate;
 use crate::talk;
 
@@ -40,12 +40,24 @@ pub(super) fn lint(arguments: &LintArguments, gate: &Gate) -> i32 {
 pub(crate) fn findings(meaning: &Meaning) -> Vec<Finding> {
     let known = KnownTools::of(&meaning.settings, &meaning.custom_actions);
     let mut found = policy::lint(&meaning.settings, &known.schema);
-    found.extend(meaning.without_examples.iter().map(|(place, name)| Finding {
-        kind: FindingKind::NoExamples,
-        place: place.clone(),
-        rule: name.as_ref().map_or_else(|| "a rule in Cedar".to_owned(), |name| format!("`{name}`")),
-        why: "nothing shows which calls it is meant for, and which not".to_owned(),
-        advice: "give it `examples`, one that it is about and one that it is not".to_owned(),
+    found.extend(meaning.without_examples.iter().map(|LacksExamples { place, name, kind }| {
+        let (why, advice) = match kind {
+            FindingKind::NoPositiveExample => (
+                "all its examples expect `nothing`: a rule that is about no call would pass them, too",
+                "give it an example that it is about, with `expect: forbid` or `expect: ask`",
+            ),
+            _ => (
+                "nothing shows which calls it is meant for, and which not",
+                "give it `examples`, one that it is about and one that it is not",
+            ),
+        };
+        Finding {
+            kind: *kind,
+            place: place.clone(),
+            rule: name.as_ref().map_or_else(|| "a rule in Cedar".to_owned(), |name| format!("`{name}`")),
+            why: why.to_owned(),
+            advice: advice.to_owned(),
+        }
     }));
     found
 }
