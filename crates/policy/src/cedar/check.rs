@@ -99,7 +99,7 @@ impl<'a> CedarChecks<'a> {
         }
         let odd = odd_words(&conditions, self.of.roles.as_ref());
         checked.problems.extend(placed(rule, text, odd));
-        checked.remarks.extend(doubtful_words(&conditions).into_iter().map(|odd| odd.why));
+        checked.remarks.extend(doubtful_words(&conditions));
         let mut found: BTreeMap<(usize, String), Vec<&str>> = BTreeMap::new();
         let (mut can_match, mut about) = (false, 0_usize);
         let mut seen: BTreeMap<(Variant<'a>, Option<String>), Outcome> = BTreeMap::new();

@@ -42,8 +42,6 @@ pub(crate) struct Shown {
     entities: Entities,
     /// Arguments that rules cannot be shown.
     left_out: Vec<String>,
-    /// What of the context cannot be told.
-    untold: Vec<&'static str>,
 }
 
 impl Shown {
@@ -84,10 +82,9 @@ impl Shown {
         let entities = Entities::from_entities(described, None).map_err(|error| error.to_string())?;
         let Carried { values, left_out } = arguments(&call.values, arguments_of.get(&call.tool.name));
         let context = context(call, values, circumstances)?;
-        let untold = UNTOLD.into_iter().filter(|name| context.get(name).is_none()).collect();
         let request =
             Request::new(principal, action, resource, context, None).map_err(|error| error.to_string())?;
-        Ok(Shown { request, entities, left_out, untold })
+        Ok(Shown { request, entities, left_out })
     }
 
     /// What a rule says about the call.
@@ -112,8 +109,11 @@ impl Shown {
 
     /// What can be done about a rule that failed in this way, if it failed since something cannot be told of the call.
     pub(crate) fn hint_for(&self, rule: &CedarRule, why: &str) -> Option<String> {
-        let is_missed = |name: &&&str| rule.looks_at(name) && why.contains(&format!("`{name}`"));
-        self.untold.iter().find(is_missed).map(|name| hint(name))
+        let context = self.request.context()?;
+        let is_missed = |name: &&str| {
+            context.get(name).is_none() && rule.looks_at(name) && why.contains(&format!("`{name}`"))
+        };
+        UNTOLD.into_iter().find(is_missed).map(hint)
     }
 
     fn is_in_scope(&self, rule: &CedarRule) -> bool {

@@ -75,32 +75,33 @@ pub(super) fn odd_words(conditions: &Value, roles: Option<&BTreeSet<String>>) ->
     found.into_inner()
 }
 
-/// What is right, and probably not meant.
-pub(super) fn doubtful_words(conditions: &Value) -> Vec<Odd> {
+/// What is right, and probably not meant: patterns and whole commands that are compared as they are.
+pub(super) fn doubtful_words(conditions: &Value) -> Vec<String> {
     let found = RefCell::new(Vec::new());
     any_node(conditions, &|operator, value| {
-        for (side, other) in [("left", "right"), ("right", "left")] {
+        let is_comparing = COMPARING.contains(&operator);
+        for (side, other) in [("left", "right"), ("right", "left")].into_iter().filter(|_| is_comparing) {
             let Some(access) = value.get(side).and_then(|tree| tree.get(".")) else { continue };
-            let is_comparing = COMPARING.contains(&operator);
-            let texts = value.get(other).filter(|_| is_comparing).map(literals).unwrap_or_default();
-            let is_commands = attribute_of(access) == Some(("context", "commands"));
-            for text in texts {
-                let shown = show_hidden(text);
-                let why = if text.contains('*') && (path_of(access).is_some() || is_commands) {
-                    format!("`*` in `{shown}` is a plain `*` under `{operator}`: `like` makes it a pattern")
-                } else if is_commands && text.contains(char::is_whitespace) {
-                    format!(
-                        "`{shown}` has a space, and `context.commands` holds programs without their arguments"
-                    )
-                } else {
-                    continue;
-                };
-                found.borrow_mut().push(Odd { written: quoted(text), why });
-            }
+            let is_set = side == "left" && operator.starts_with("contains");
+            let texts = value.get(other).map(literals).unwrap_or_default();
+            let whys = texts.into_iter().filter_map(|text| doubtful_word(access, operator, is_set, text));
+            found.borrow_mut().extend(whys);
         }
         false
     });
     found.into_inner()
+}
+
+fn doubtful_word(access: &Value, operator: &str, is_set: bool, text: &str) -> Option<String> {
+    let shown = show_hidden(text);
+    let is_commands = attribute_of(access) == Some(("context", "commands"));
+    if text.contains('*') && (path_of(access).is_some() || is_commands) {
+        let way = if is_set { "there is no pattern over a set" } else { "`like` makes it a pattern" };
+        return Some(format!("`*` in `{shown}` is a plain `*` under `{operator}`: {way}"));
+    }
+    (is_commands && text.contains(char::is_whitespace)).then(|| {
+        format!("`{shown}` has a space, and `context.commands` holds programs without their arguments")
+    })
 }
 
 /// What is compared with what: an attribute of something that rules see, and the other side.

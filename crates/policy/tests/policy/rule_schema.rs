@@ -406,6 +406,11 @@ fn a_pattern_or_a_whole_command_in_a_plain_comparison_is_remarked_on() {
             "`*` in `release/*` is a plain `*` under `==`: `like` makes it a pattern",
         ),
         (
+            SHELL,
+            "context.arguments has args && context.arguments.args.contains(\"*.rs\")",
+            "`*` in `*.rs` is a plain `*` under `contains`: there is no pattern over a set",
+        ),
+        (
             ANY,
             "context.commands.contains(\"git push\")",
             "`git push` has a space, and `context.commands` holds programs without their arguments",

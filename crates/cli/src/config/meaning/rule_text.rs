@@ -55,13 +55,12 @@ fn place_in(source: &str, text: &str, place: Place, (line, column): Spot) -> Opt
     // A block begins in the line after its `|`, whichever of the two the place names, or sooner if it begins with empty lines.
     let empty = text.lines().take_while(|line| line.trim().is_empty()).count();
     let starts = [Some(first), first.checked_sub(empty), Some(first + 1)];
-    let start = starts.into_iter().flatten().find(|start| {
-        let lines = source.lines().skip(*start);
-        text.lines().take(line).zip(lines).all(|(own, of_file)| of_file.contains(own.trim_end()))
-            && source.lines().count() >= start + line
+    let (start, own, of_file) = starts.into_iter().flatten().find_map(|start| {
+        let pairs: Vec<(&str, &str)> =
+            text.lines().map(str::trim_end).zip(source.lines().skip(start)).take(line).collect();
+        let (own, of_file) = *pairs.last().filter(|_| pairs.len() == line)?;
+        pairs.iter().all(|(own, of_file)| of_file.contains(own)).then_some((start, own, of_file))
     })?;
-    let own = text.lines().nth(line - 1).unwrap_or_default().trim_end();
-    let of_file = source.lines().nth(start + line - 1)?;
     // In the line that has its key, too, the text begins no sooner than its place.
     let skipped =
         if start == first && line == 1 { usize::try_from(place.column).ok()?.checked_sub(1)? } else { 0 };
