@@ -75,7 +75,7 @@ fn is_configured(step: &Step, call: &Admitted, settings: &Settings) -> bool {
             settings.agents.contains_key(&agent_name())
         }
         "autonomy" => step.says != "-",
-        "cedar" => !step.why.starts_with("none of"),
+        "cedar" => step.says != "-",
         "shell" => step.why != "not listed",
         "action" => step.says == "allow" && !step.why.contains("free by default"),
         "hosts" => {
