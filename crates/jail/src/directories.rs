@@ -16,6 +16,7 @@ use crate::identity::Identity;
 use crate::launch::StartError;
 use crate::mounts::{copy_of, translate_owners};
 use crate::names::Names;
+use crate::nursery::Nursery;
 use crate::orders::{OrderedDirectory, Source, Step};
 use crate::plan::{Access, ChangeReport, Content, Directory, Draft, Plan};
 use crate::system::is_public;
@@ -147,33 +148,12 @@ fn between(directory: &Opened, all: &[Opened]) -> Result<Vec<Guarded>, StartErro
     ways.into_iter().map(guard).collect()
 }
 
-/// User namespaces made for owners seen so far.
-#[derive(Default)]
-pub(crate) struct Translations(Vec<((u32, u32), OwnedFd)>);
-
-impl Translations {
-    pub(crate) fn from(&mut self, identity: &Identity, owner: (u32, u32)) -> io::Result<&OwnedFd> {
-        let known = self.0.iter().position(|(seen, _)| *seen == owner);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                self.0.push((owner, identity.translation_from(owner.0, owner.1)?));
-                self.0.len() - 1
-            }
-        };
-        self.0
-            .get(index)
-            .map(|(_, namespace)| namespace)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-    }
-}
-
 /// Root's directories are mounted by root itself: only it may translate owners, so that the sandbox, which is not root,
 /// can use the files of the directory's owner, and what it makes belongs to that owner.
 pub(crate) fn detached_for_root(
     directory: &Opened,
     identity: &Identity,
-    translations: &mut Translations,
+    nursery: &Nursery,
 ) -> Result<OwnedFd, StartError> {
     let path = || directory.path.clone();
     let failed = |source: io::Error| StartError::Directory { path: path(), source };
@@ -182,8 +162,8 @@ pub(crate) fn detached_for_root(
     if identity.is_host_root() || needs_no_translation(directory, status.st_mode) {
         return Ok(tree);
     }
-    let namespace = translations.from(identity, (status.st_uid, status.st_gid)).map_err(failed)?;
-    match (translate_owners(&tree, namespace), directory.access) {
+    let namespace = nursery.translation(identity, (status.st_uid, status.st_gid)).map_err(failed)?;
+    match (translate_owners(&tree, &namespace), directory.access) {
         (Ok(()), _) => Ok(tree),
         // Without translation a stranger's eyes remain: less is seen, never more.
         (Err(_), Access::Read) => {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::vec;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, mkdirat};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, recv, send,
@@ -43,6 +43,11 @@ const BUNDLES: [&str; 3] = [
 ];
 /// The same and the plan's own authority, for programs that are told by a variable.
 pub const CERTIFICATES: &str = "/etc/toolgate-ca.crt";
+
+/// Settings whose place is there for whoever has some of their own to put there.
+pub(crate) const TOLD_SETTINGS: [&str; 2] = ["etc/resolv.conf", "etc/toolgate-ca.crt"];
+/// Where those are written.
+const TOLD: &str = ".told";
 
 /// Where programs find the guard's unix socket, if their plan has one.
 pub const LOCAL_DOOR: &str = "/run/toolgate.sock";
@@ -111,15 +116,24 @@ impl Doors {
 
 /// Tells programs whom to ask for names, and whom to trust.
 pub(crate) fn tell_programs(root: &OwnedFd, guarded: &Guarded) -> io::Result<()> {
-    write_file(root, Path::new("etc/resolv.conf"), b"nameserver 127.0.0.1\noptions attempts:1\n")?;
+    mkdirat(root, TOLD, Mode::from_raw_mode(0o755))?;
+    tell(root, "etc/resolv.conf", b"nameserver 127.0.0.1\noptions attempts:1\n")?;
     let Some(authority) = &guarded.authority else { return Ok(()) };
     let found = BUNDLES.iter().find_map(|path| Some((path, read_bundle(root, path).ok()?)));
     let (place, mut bundle) = found.map_or((None, Vec::new()), |(path, bundle)| (Some(path), bundle));
     bundle.extend_from_slice(b"\n");
     bundle.extend_from_slice(authority.as_bytes());
-    write_file(root, Path::new(CERTIFICATES), &bundle)?;
+    let own = CERTIFICATES.trim_start_matches('/');
+    tell(root, own, &bundle)?;
     let Some(place) = place else { return Ok(()) };
-    let copy = copy_of(root, Path::new(CERTIFICATES.trim_start_matches('/')))?;
+    Ok(attach_at(copy_of(root, Path::new(own))?, root, Path::new(place), Kind::File)?)
+}
+
+/// Puts a file of this sandbox's own in its place among settings that it may share with others.
+fn tell(root: &OwnedFd, place: &str, content: &[u8]) -> io::Result<()> {
+    let name = Path::new(TOLD).join(Path::new(place).file_name().unwrap_or_default());
+    write_file(root, &name, content)?;
+    let copy = copy_of(root, &name)?;
     restrict(&copy, Use::ReadOnly)?;
     Ok(attach_at(&copy, root, Path::new(place), Kind::File)?)
 }

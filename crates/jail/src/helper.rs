@@ -7,7 +7,7 @@
 //!
 //! Messages are frames: a length and that many bytes. An empty one says that a helper which waits is ready.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -23,8 +23,10 @@ use thiserror::Error;
 
 use crate::control::Enforcement;
 use crate::doors::Doors;
+use crate::keeper::{self, ZYGOTE_ARGUMENT};
 use crate::launch::{Prepared, StartError};
-use crate::orders::{Manner, Step, receive_with, send_with};
+use crate::nursery::Nursery;
+use crate::orders::{Step, receive_with, send_with};
 use crate::own::{self, Own};
 use crate::plan::{Plan, PlanError, Program};
 use crate::report::Report;
@@ -32,7 +34,6 @@ use crate::seal::MAX_SEALED_BYTES;
 use crate::stream::{Feed, Streams};
 use crate::supervise::News;
 use crate::sys;
-use crate::zygote::{self, ZYGOTE_ARGUMENT};
 
 /// The argument that makes our binary a helper.
 pub const HELPER_ARGUMENT: &str = "__jail";
@@ -62,6 +63,8 @@ impl Errand {
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 /// As much of a frame as is gathered before it is sent, and reserved before it has come.
 const FRAME_AT_ONCE: usize = 16 * 1024;
+/// As much as is gathered before it is sent: what is short is sent in one piece.
+const GATHERED: usize = 64 * 1024;
 /// How long a helper that was hung up on may take to clean up.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
@@ -146,7 +149,7 @@ impl Helper {
     /// A helper that was started for one errand.
     pub(crate) fn call(&self) -> Result<Line, HelperError> {
         let (child, channel) = self.spawn(HELPER_ARGUMENT)?;
-        Ok(Line { channel, child: Some(child) })
+        Ok(Line { channel, child: Some(child), next: None })
     }
 
     #[expect(clippy::disallowed_methods, reason = "the helper is our own binary, and raises the walls")]
@@ -174,12 +177,14 @@ pub(crate) struct Line {
     pub(crate) channel: UnixStream,
     /// The helper, if it was started for this errand.
     pub(crate) child: Option<Child>,
+    /// Where a helper that goes on waits for the errand after this one; goes with the first bytes.
+    pub(crate) next: Option<UnixStream>,
 }
 
 impl Line {
     pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
         let plan = request.plan.encode()?;
-        let running = Running { line: self, has_answered: false, early: None };
+        let mut running = Running { line: self, has_answered: false, early: None };
         match running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input]) {
             // It has answered before it had read everything: what it said is there to be read.
             Err(HelperError::Silent(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(running),
@@ -189,7 +194,7 @@ impl Line {
 
     /// The same without the input, which [`Running::give`] brings. `plan` is encoded.
     pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
-        let running = Running { line: self, has_answered: false, early: None };
+        let mut running = Running { line: self, has_answered: false, early: None };
         running.line.send(&[Errand::Run.as_bytes(), plan, &[]])?;
         Ok(running)
     }
@@ -226,11 +231,19 @@ impl Line {
         }
     }
 
-    fn send(&self, frames: &[&[u8]]) -> Result<(), HelperError> {
+    fn send(&mut self, frames: &[&[u8]]) -> Result<(), HelperError> {
         // What is short goes at once: each piece would wake the other side.
-        let mut gathered = BufWriter::with_capacity(64 * 1024, &self.channel);
-        let sent = frames.iter().try_for_each(|frame| write_frame(&mut gathered, frame));
-        sent.and_then(|()| gathered.flush()).map_err(HelperError::Silent)
+        let mut gathered = Vec::with_capacity(4096);
+        let mut rest = frames.iter();
+        while gathered.len() < GATHERED
+            && let Some(frame) = rest.next()
+        {
+            write_frame(&mut gathered, frame).map_err(HelperError::Silent)?;
+        }
+        let next = self.next.take();
+        let beside: Vec<BorrowedFd<'_>> = next.iter().map(AsFd::as_fd).collect();
+        send_with(&self.channel, &gathered, &beside).map_err(HelperError::Silent)?;
+        rest.try_for_each(|frame| write_frame(&self.channel, frame)).map_err(HelperError::Silent)
     }
 }
 
@@ -255,7 +268,7 @@ impl Running {
 
     /// Gives its input to a run that was begun without.
     pub fn give(&self, input: &[u8]) -> Result<(), HelperError> {
-        self.line.send(&[input])
+        write_frame(&self.line.channel, input).map_err(HelperError::Silent)
     }
 
     /// What leads out of its network, if that is guarded: waits until it is there. Nothing if the run is over before, or was
@@ -367,9 +380,9 @@ pub fn serve_if_asked(own: Own) {
     own::remember(own);
     let argument = std::env::args_os().nth(1).unwrap_or_default();
     let served = if argument == HELPER_ARGUMENT {
-        serve(Manner::AtOnce)
+        serve()
     } else if argument == ZYGOTE_ARGUMENT {
-        zygote::serve()
+        keeper::serve()
     } else {
         return;
     };
@@ -377,19 +390,25 @@ pub fn serve_if_asked(own: Own) {
 }
 
 /// Does one errand for whoever is at the other end of standard input.
-pub(crate) fn serve(manner: Manner) -> io::Result<()> {
+fn serve() -> io::Result<()> {
     let channel = UnixStream::from(rustix::io::dup(rustix::stdio::stdin())?);
-    let ready = || drop(write_frame(&channel, &[]));
-    let prepared = match manner {
-        Manner::AtOnce => Prepared::new(),
-        Manner::Waiting => Prepared::after_waiting(channel.as_fd(), ready),
-    };
-    let errand = read_frame(&channel, MAX_INPUT)?;
+    do_errand(Prepared::new(), &channel).map(drop)
+}
+
+/// Builds a sandbox ahead of time, says so, and does the one errand that comes. Returns where the next one may come.
+pub(crate) fn serve_waiting(nursery: Nursery, channel: &UnixStream) -> io::Result<Option<UnixStream>> {
+    let ready = || drop(write_frame(channel, &[]));
+    do_errand(Prepared::after_waiting(nursery, channel.as_fd(), ready), channel)
+}
+
+fn do_errand(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<Option<UnixStream>> {
+    let (errand, beside) = read_with_descriptors(channel)?;
     match Errand::from_bytes(&errand) {
-        Some(Errand::Run) => serve_run(prepared, &channel),
-        Some(Errand::Keep) => serve_kept(prepared, &channel),
-        None => Err(io::ErrorKind::InvalidData.into()),
+        Some(Errand::Run) => serve_run(prepared, channel)?,
+        Some(Errand::Keep) => serve_kept(prepared, channel)?,
+        None => return Err(io::ErrorKind::InvalidData.into()),
     }
+    Ok(beside.into_iter().next().map(UnixStream::from))
 }
 
 fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<()> {

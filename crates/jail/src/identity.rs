@@ -11,6 +11,9 @@ use rustix::process::{
     Pid, Signal, getegid, geteuid, getppid, pidfd_send_signal, set_parent_process_death_signal,
 };
 
+use rustix::thread::UnshareFlags;
+use serde::{Deserialize, Serialize};
+
 use crate::sys::{self, Cloned, NEW_USER};
 
 /// First of the 65,536 host ids for sandboxes that root starts: above what distributions and containers use.
@@ -21,7 +24,7 @@ const HOST_IDS: u32 = 65_536;
 const ORDINARY: u32 = 1000;
 
 /// Who starts the sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Caller {
     /// Root of this user namespace: may map any id, and may translate owners where the kernel lets it.
     Root,
@@ -37,7 +40,7 @@ impl Caller {
 }
 
 /// The one id inside and the one host id behind it, for users and for groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) caller: Caller,
     pub(crate) inside_uid: u32,
@@ -94,6 +97,12 @@ impl Identity {
         )
     }
 
+    /// Becomes root of a user namespace in which this process is who it was. Nobody but an ordinary user has to.
+    pub(crate) fn be_root_of_a_namespace(&self) -> io::Result<()> {
+        sys::enter_new_namespaces(UnshareFlags::NEWUSER)?;
+        self.write_maps(rustix::process::getpid())
+    }
+
     /// A user namespace that translates files of this owner and group to the sandbox's host id and back.
     pub(crate) fn translation_from(&self, owner: u32, group: u32) -> io::Result<OwnedFd> {
         let launcher = rustix::process::getpid();
@@ -137,10 +146,11 @@ fn write_maps(pid: Pid, caller: Caller, uids: &str, gids: &str) -> io::Result<()
     write("gid_map", gids)
 }
 
-/// A host id that is not root's. In a container only some ids exist: then the highest of those.
+/// A host id that is not root's, nor that of what another thread launches meanwhile. In a container only some ids exist:
+/// then the highest of those.
 fn host_id_for_root() -> u32 {
-    let pid = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
-    let wanted = FIRST_HOST_ID + pid % HOST_IDS;
+    let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    let wanted = FIRST_HOST_ID + thread % HOST_IDS;
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let ranges: Vec<(u32, u32)> = map.lines().filter_map(range_of).collect();
     if ranges.iter().any(|(first, last)| (*first..=*last).contains(&wanted)) {

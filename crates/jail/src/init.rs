@@ -23,7 +23,8 @@ use crate::doors::Doors;
 use crate::identity::Identity;
 use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::own;
-use crate::plan::Network;
+use crate::plan;
+use crate::readied;
 use crate::stage_one::{self, Failure, HalfBuilt};
 use crate::stage_two::{self, BROUGHT};
 use crate::sys::{self, Executable, Used};
@@ -41,13 +42,26 @@ pub(crate) struct Inherited {
     pub(crate) stderr: OwnedFd,
     pub(crate) identity: Identity,
     pub(crate) without: Controls,
+    pub(crate) network: Network,
+}
+
+/// Whose the network is that an init is born in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// The launcher's: it makes one of its own.
+    Own,
+    /// One for sandboxes alone, over which it has no power.
+    Lent,
 }
 
 /// Runs as process 1 until the tool ends. Never returns to the launcher's code.
 pub(crate) fn live(inherited: Inherited) -> ! {
     let socket = &inherited.socket;
     let code = match build_and_start(socket, &inherited) {
-        Ok(Started::Tool(tool)) => reap_until(tool, socket, inherited.without),
+        Ok(Started::Tool { pid, holds_outputs }) => {
+            sys::close_standard_streams(if holds_outputs { sys::Closed::Input } else { sys::Closed::All });
+            reap_until(pid, socket, inherited.without)
+        }
         Ok(Started::Nothing(why)) => report(socket, &Said::NotStarted(why)),
         Ok(Started::Abandoned) => 1,
         Err(Failure { step, error }) => report(socket, &Said::Failed { step, error }),
@@ -56,7 +70,10 @@ pub(crate) fn live(inherited: Inherited) -> ! {
 }
 
 enum Started {
-    Tool(Pid),
+    Tool {
+        pid: Pid,
+        holds_outputs: bool,
+    },
     Nothing(NotStarted),
     /// The launcher is gone.
     Abandoned,
@@ -82,7 +99,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         sys::blank_arguments(std::env::args_os());
     }
     stage_one::bind_life_to_parent()?;
-    stage_one::enter_namespaces(without)?;
+    stage_one::enter_namespaces(without, inherited.network)?;
     // The maps are written, and the cgroup is there.
     let Ok((manner, doors)) = receive::<Manner>(socket) else { return Ok(Started::Abandoned) };
     for door in doors {
@@ -95,11 +112,12 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         return Ok(Started::Abandoned);
     }
     let keeps_root = without.contains(Control::Filesystem);
-    let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without)?) };
-    stage_one::raise_first_walls(without)?;
+    let readied = readied::readied();
+    let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without, readied)?) };
+    stage_one::raise_first_walls(without, readied)?;
     if manner == Manner::Waiting {
         sys::touch_memory();
-        say_ready(socket).map_err(Failure::at(Step::Channel))?;
+        say_ready(socket, inherited.network).map_err(Failure::at(Step::Channel))?;
     }
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
     let mut sent = sent.into_iter();
@@ -107,7 +125,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
         enter_cgroup(&door)?;
     }
-    let doors = guard_network(&orders, built.as_ref())?;
+    let doors = guard_network(&orders, inherited.network, built.as_ref())?;
     let landlock = match built {
         Some(built) => {
             stage_two::enter(&built, &orders, sent)?;
@@ -128,11 +146,19 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
 }
 
 /// The ways out of the sandbox's network, if the plan has any.
-fn guard_network(orders: &Orders, built: Option<&HalfBuilt>) -> Result<Option<Doors>, Failure> {
-    let Network::Guarded(guarded) = &orders.network else { return Ok(None) };
+fn guard_network(
+    orders: &Orders,
+    network: Network,
+    built: Option<&HalfBuilt>,
+) -> Result<Option<Doors>, Failure> {
+    let plan::Network::Guarded(guarded) = &orders.network else { return Ok(None) };
     if !orders.keeps(Control::Network) {
         // It would be the host's network that everything is led away from.
         return Err(Failure { step: Step::Network, error: libc::EPERM });
+    }
+    if network == Network::Lent {
+        // What guards it is made in it, which takes power over it.
+        stage_one::make_network()?;
     }
     let root = built.map(|built| &built.root);
     Doors::make(guarded, root).map(Some).map_err(Failure::at(Step::Network))
@@ -140,11 +166,12 @@ fn guard_network(orders: &Orders, built: Option<&HalfBuilt>) -> Result<Option<Do
 
 /// Says that stage one is built, and hands over the mount and network namespaces: held by the launcher, they are taken down
 /// after the report.
-fn say_ready(socket: &OwnedFd) -> io::Result<()> {
+fn say_ready(socket: &OwnedFd, network: Network) -> io::Result<()> {
     let open = |path| openat(rustix::fs::CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     // Where they cannot be opened, taking them down is waited for.
+    let own = ["/proc/self/ns/mnt", "/proc/self/ns/net"].into_iter();
     let namespaces: Vec<OwnedFd> =
-        ["/proc/self/ns/mnt", "/proc/self/ns/net"].into_iter().flat_map(open).collect();
+        own.take(if network == Network::Own { 2 } else { 1 }).flat_map(open).collect();
     send(socket, &Said::Ready, &namespaces.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 
@@ -176,7 +203,7 @@ fn start(
     let mut descriptors = vec![tool.as_fd()];
     descriptors.extend(terminal.as_ref().map(AsFd::as_fd));
     send(socket, &Said::Started(enforcement), &descriptors).map_err(Failure::at(Step::Channel))?;
-    Ok(Started::Tool(pid))
+    Ok(Started::Tool { pid, holds_outputs: orders.holds_outputs })
 }
 
 fn execute(path: PathBuf, name: OsString, orders: &Orders) -> io::Result<Pid> {
@@ -211,7 +238,6 @@ fn own_environment() -> Vec<(OsString, OsString)> {
 
 /// Waits for everyone, until the tool itself is gone, and ends whoever it has left behind.
 fn reap_until(tool: Pid, socket: &OwnedFd, without: Controls) -> i32 {
-    sys::close_standard_streams();
     loop {
         match sys::wait_for(None) {
             Ok((pid, ended)) if pid == tool => {

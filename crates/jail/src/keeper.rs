@@ -1,46 +1,102 @@
-//! A small process with one thread that forks launchers, so that none of them has to be executed.
+//! The process that has sandboxes waiting for a gate, runs them, and cleans up after them, and the zygotes beside it.
 //!
-//! It is our own binary under another argument. On its standard input it gets one end of a socket for each launcher that
-//! is wanted; the launcher builds a sandbox as far as that goes without a plan, and waits at that socket. The zygote sees
-//! no plan, so nothing of a run can be left in what the next launcher is a copy of. It ends when the gate hangs up; each
-//! launcher ends when its own socket does.
+//! It is our own binary under another argument. On its standard input it gets one end of a socket for each sandbox that is
+//! to wait; a thread of its own builds one as far as that goes without a plan, and waits at that socket for a plan and for the
+//! socket of the next. Threads cannot clone a sandbox's init, so that zygotes do it for them ([`crate::nursery`]).
+//!
+//! # Invariants
+//! - Each sandbox is used once. What goes on from one run to the next is the thread, which nothing inside is a copy of.
+//! - A zygote sees no plan, so nothing of a run can be left in what the next init is a copy of.
+//! - All of it ends with the keeper, whichever way that ends. When the gate hangs up the keeper ends, but not before every
+//!   thread has cleaned up.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::helper;
-use crate::orders::{Manner, receive};
+use crate::launch::MountEvents;
+use crate::nursery::{self, Kind, Nursery, Zygotes};
+use crate::orders::receive;
 use crate::own;
 use crate::seccomp::{self, Part};
 use crate::sys::{self, Cloned};
 
-/// The argument that makes our binary a zygote.
+/// The argument that makes our binary a keeper with a zygote.
 pub const ZYGOTE_ARGUMENT: &str = "__zygote";
 
-/// Forks launchers until the gate hangs up.
+/// As much as a survey of a directory needs, several times over.
+const STACK: usize = 1 << 20;
+
+/// Has sandboxes wait, as many as it is told to, until the gate hangs up.
 pub(crate) fn serve() -> io::Result<()> {
     let control = rustix::io::dup(rustix::stdio::stdin())?;
-    // Nobody waits for launchers: whoever wants to know hears it from their socket.
-    sys::ignore_signal(libc::SIGCHLD);
     // Once, for all that are copied from here.
     let _ = [Part::Most, Part::Rest].map(seccomp::filter);
     own::prepare();
-    loop {
-        let Ok(((), descriptors)) = receive::<()>(&control) else { return Ok(()) };
-        for channel in descriptors {
-            // One that cannot be forked is noticed by the gate: the socket ends with this turn.
-            if let Ok(Cloned::Child) = sys::clone_process(0, None) {
-                drop(control);
-                sys::exit_now(i32::from(become_launcher(channel).is_err()));
-            }
+    let mounts = MountEvents::begin()?;
+    let zygotes = Zygotes::new(begin_zygote(Kind::Plain)?, begin_zygote(Kind::Readied)?, mounts);
+    allow_many_descriptors();
+    let zygotes = Arc::new(zygotes);
+    let nursery = Nursery::of_zygotes(zygotes.clone());
+    let mut waiting: Vec<JoinHandle<()>> = Vec::new();
+    while let Ok(((), channels)) = receive::<()>(&control) {
+        waiting.retain(|thread| !thread.is_finished());
+        for channel in channels {
+            let (nursery, zygotes, control) = (nursery.clone(), zygotes.clone(), control.try_clone()?);
+            let serve = move || serve_line(&nursery, &zygotes, UnixStream::from(channel), &control);
+            // One that cannot be started is noticed by the gate: its socket is closed.
+            waiting.extend(thread::Builder::new().stack_size(STACK).spawn(serve).ok());
         }
+    }
+    for thread in waiting {
+        // One that panicked has hung up on its gate.
+        let _ = thread.join();
+    }
+    Ok(())
+}
+
+/// Begins a process that inits will be copies of; where it is to be asked for them.
+fn begin_zygote(kind: Kind) -> io::Result<OwnedFd> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // By the first thread, which is there until the end: those whom the zygote clones end with their parent's thread.
+    match sys::clone_process(0, None)? {
+        Cloned::Child => {
+            drop(ours);
+            sys::exit_now(i32::from(be_zygote(&theirs, kind).is_err()))
+        }
+        Cloned::Parent { .. } => Ok(ours),
     }
 }
 
-fn become_launcher(channel: OwnedFd) -> io::Result<()> {
-    sys::default_signal(libc::SIGCHLD);
-    rustix::stdio::dup2_stdin(&channel)?;
-    rustix::stdio::dup2_stdout(&channel)?;
-    drop(channel);
-    helper::serve(Manner::Waiting)
+fn be_zygote(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
+    // Nothing of the gate's: it would not hear when the keeper has ended.
+    rustix::stdio::dup2_stdin(keeper)?;
+    rustix::stdio::dup2_stdout(keeper)?;
+    sys::close_all_but(keeper)?;
+    nursery::serve(keeper, kind)
+}
+
+/// One sandbox after the other, as long as the gate says where the next is to wait.
+fn serve_line(nursery: &Nursery, zygotes: &Zygotes, mut channel: UnixStream, control: &OwnedFd) {
+    while let Ok(Some(next)) = helper::serve_waiting(nursery.clone(), &channel)
+        && !zygotes.are_stale()
+    {
+        channel = next;
+    }
+    if zygotes.are_stale() {
+        // The gate hears that with its next order, and starts another keeper. What waits here may still be used.
+        let _ = shutdown(control.as_fd(), Shutdown::Both);
+    }
+}
+
+/// Each sandbox takes a dozen of them. Where they end, sandboxes are made elsewhere.
+fn allow_many_descriptors() {
+    let most = getrlimit(Resource::Nofile).maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
 }

@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Serialize;
 use thiserror::Error;
@@ -21,19 +19,19 @@ use thiserror::Error;
 use crate::cgroup::{Cgroup, Wanted};
 use crate::changes;
 use crate::control::{Control, Controls, Enforcement, Level};
-use crate::directories::{Opened, Translations, detached_for_root, open_directories, order_for};
+use crate::directories::{Opened, detached_for_root, open_directories, order_for};
 use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
-use crate::init::{self, Inherited};
 use crate::limits::Limits;
 use crate::mounts::copy_of;
+use crate::nursery::{Born, Lent, Nursery};
 use crate::orders::{Manner, OrderedProgram, Orders, Rlimits, Said, Source, Step, receive, send};
-use crate::plan::{Access, Plan, Program, Strictness};
+use crate::plan::{Access, Directory, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::seal;
 use crate::stream::Streams;
 use crate::supervise::{News, Told, supervise};
-use crate::sys::{self, Cloned, NEW_PID, NEW_USER, Used};
+use crate::sys::{self, Used};
 use crate::tree::End;
 use crate::windows::{self, Window};
 
@@ -126,20 +124,23 @@ pub enum StartError {
 
 /// A sandbox after stage one, waiting for a plan. It is good for one run, and ends when dropped.
 pub struct Prepared {
+    nursery: Nursery,
     init: Init,
     identity: Identity,
     without: Controls,
+    shares_settings: bool,
     cgroup: Cgroup,
     socket: OwnedFd,
     pipes: Pipes,
     waited: Waited,
+    /// After the init: nobody of it is alive when its network is given back.
+    network: Option<Lent>,
 }
 
 /// What was made and heard while there was no plan yet.
 #[derive(Default)]
 struct Waited {
     namespaces: Vec<OwnedFd>,
-    translations: Translations,
     /// The host's windows, as long as no mount has changed.
     windows: Vec<Window>,
     mounts: Option<MountEvents>,
@@ -164,16 +165,20 @@ pub(crate) struct Pipes {
 impl Prepared {
     /// Begins a sandbox before its plan is known: the kernel makes namespaces while the caller makes up its mind.
     pub fn new() -> Result<Prepared, StartError> {
-        Prepared::without(Controls::NONE, Manner::AtOnce)
+        Prepared::without(Nursery::here(), Controls::NONE, Manner::AtOnce)
     }
 
     /// The same ahead of time: returns when there is something to be read from `channel`, or its end. `ready` is told when
     /// that may come. Whatever is wrong with what was built ahead, another is made then, as if nobody had waited.
-    pub(crate) fn after_waiting(channel: BorrowedFd<'_>, ready: impl Fn()) -> Result<Prepared, StartError> {
+    pub(crate) fn after_waiting(
+        nursery: Nursery,
+        channel: BorrowedFd<'_>,
+        ready: impl Fn(),
+    ) -> Result<Prepared, StartError> {
         // Before anything is built: what is built sees the mounts of this moment.
         let mounts = MountEvents::begin();
-        let waited =
-            Prepared::without(Controls::NONE, Manner::Waiting).and_then(|built| built.wait(channel, &ready));
+        let waited = Prepared::without(nursery.clone(), Controls::NONE, Manner::Waiting)
+            .and_then(|built| built.wait(channel, &ready));
         if let (Ok(mut prepared), Ok(mounts)) = (waited, mounts)
             && mounts.since() == Mounts::AsBefore
         {
@@ -182,57 +187,35 @@ impl Prepared {
         }
         ready();
         poll_again(&mut [PollFd::from_borrowed_fd(channel, PollFlags::IN)])?;
-        Prepared::new()
+        Prepared::without(nursery, Controls::NONE, Manner::AtOnce)
     }
 
-    fn without(without: Controls, manner: Manner) -> Result<Prepared, StartError> {
-        if !sys::is_single_threaded() {
-            return Err(StartError::Threads);
-        }
-        let channel = |error: Errno| StartError::Wall { step: Step::Channel, source: error.into() };
+    fn without(nursery: Nursery, without: Controls, manner: Manner) -> Result<Prepared, StartError> {
         let identity = Identity::choose(without.contains(Control::Identity));
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .map_err(channel)?;
-        let (stdin_read, stdin_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
-        let (stdout_read, stdout_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
-        let (stderr_read, stderr_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
-        let namespaces = if without.contains(Control::Processes) { NEW_USER } else { NEW_USER | NEW_PID };
         let is_birthplace = Cgroup::is_birthplace();
         let mut cgroup = if is_birthplace { Cgroup::begin() } else { Cgroup::none() };
-        let cloned = match sys::clone_process(namespaces, cgroup.birthplace()) {
-            // A cgroup that we may make but not put anyone into is of no use.
-            Err(_) if cgroup.birthplace().is_some() => {
-                cgroup = Cgroup::none();
-                sys::clone_process(namespaces, None)
-            }
-            other => other,
-        };
-        let cloned = cloned.map_err(|source| StartError::Wall { step: Step::Clone, source })?;
-        let init = match cloned {
-            Cloned::Child => init::live(Inherited {
-                socket: theirs,
-                stdin: stdin_read,
-                stdout: stdout_write,
-                stderr: stderr_write,
-                identity,
-                without,
-            }),
-            Cloned::Parent { pid, pidfd } => Init { pid, pidfd, is_over: Cell::new(false) },
-        };
-        identity.write_maps(init.pid).map_err(|source| StartError::Wall { step: Step::IdMap, source })?;
+        let born = nursery.bear(identity, without, cgroup.birthplace())?;
+        if is_birthplace && !born.is_in_cgroup {
+            cgroup = Cgroup::none();
+        }
         if !is_birthplace {
             cgroup = Cgroup::begin();
         }
         let door: Vec<BorrowedFd<'_>> = cgroup.door().into_iter().map(AsFd::as_fd).collect();
-        tell(&ours, &manner, &door)?;
+        tell(&born.socket, &manner, &door)?;
+        let Born { init, socket, pipes, network, shares_settings, .. } = born;
+        let waited = Waited::default();
         Ok(Prepared {
+            nursery,
             init,
             identity,
             without,
+            shares_settings,
             cgroup,
-            socket: ours,
-            pipes: Pipes { stdin: stdin_write, stdout: stdout_read, stderr: stderr_read },
-            waited: Waited::default(),
+            socket,
+            pipes,
+            waited,
+            network,
         })
     }
 
@@ -264,9 +247,8 @@ impl Prepared {
     fn foresee(&mut self) {
         self.waited.windows = windows::of_the_host().unwrap_or_default();
         self.cgroup.foresee(&Limits::default());
-        sys::touch_memory();
         if self.identity.caller == Caller::Root && !self.identity.is_host_root() {
-            let _ = self.waited.translations.from(&self.identity, (0, 0));
+            let _ = self.nursery.translation(&self.identity, (0, 0));
         }
     }
 
@@ -314,16 +296,24 @@ impl Prepared {
         lifeline: Option<BorrowedFd<'_>>,
         told: Told<'_>,
     ) -> Result<(Report, Running), StartError> {
-        if self.without != plan.without() {
-            drop(self);
-            let fitting = Prepared::without(plan.without(), Manner::AtOnce)?;
-            return fitting.run_to_end(plan, sealed, streams, lifeline, told);
-        }
+        let fitting = self.fit(plan)?;
         let begun = Instant::now();
-        let (running, pipes) = self.order(plan, sealed, &streams, begun)?;
+        let (running, pipes) = fitting.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
         let aftermath = changes::after(plan, &running.opened);
         Ok((supervised.into_report(&running, aftermath), running))
+    }
+
+    /// Another one, if a plan leaves out walls, or has directories for which there is no place here.
+    fn fit(self, plan: &Plan) -> Result<Prepared, StartError> {
+        let is_setting = |directory: &Directory| directory.path.starts_with("/etc");
+        let has_places = !self.shares_settings || !plan.draft().directories.iter().any(is_setting);
+        if has_places && self.without == plan.without() {
+            return Ok(self);
+        }
+        let nursery = self.nursery.for_own_settings();
+        drop(self);
+        Prepared::without(nursery, plan.without(), Manner::AtOnce)
     }
 
     /// Runs one plan for whoever is at the other end of `lifeline`, until they hang up.
@@ -337,8 +327,8 @@ impl Prepared {
         told: Told<'_>,
     ) -> Result<(), StartError> {
         let begun = Instant::now();
-        let streams = Streams::Pass;
-        let (running, pipes) = self.order(plan, &[], &streams, begun)?;
+        let streams = Streams::Lifeline;
+        let (running, pipes) = self.fit(plan)?.order(plan, &[], &streams, begun)?;
         supervise(&running, pipes, plan, streams, Some(lifeline), begun, told).map(drop)
     }
 
@@ -354,8 +344,8 @@ impl Prepared {
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
         let opened = open_directories(plan, self.waited.windows(), until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
-        let translations = &mut self.waited.translations;
-        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal, translations)?;
+        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal, &self.nursery)?;
+        orders.holds_outputs = matches!(streams, Streams::Collect { .. });
         mounts.extend(content_of(plan, sealed)?);
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
         self.cgroup.limit(limits, wanted);
@@ -373,6 +363,7 @@ impl Prepared {
             held,
             opened,
             _namespaces: self.waited.namespaces,
+            _network: self.network,
         };
         Ok((running, self.pipes))
     }
@@ -380,7 +371,7 @@ impl Prepared {
 
 /// Runs one plan in a fresh sandbox and waits for the end. See [`Prepared`].
 pub fn run(plan: &Plan, streams: Streams, lifeline: Option<BorrowedFd<'_>>) -> Result<Report, StartError> {
-    Prepared::without(plan.without(), Manner::AtOnce)?.run(plan, streams, lifeline)
+    Prepared::without(Nursery::here(), plan.without(), Manner::AtOnce)?.run(plan, streams, lifeline)
 }
 
 /// The same for a plan that seals files, with their content, one after the other.
@@ -401,7 +392,7 @@ pub fn run_telling(
     lifeline: Option<BorrowedFd<'_>>,
     told: &mut dyn FnMut(News<'_>),
 ) -> Result<Report, StartError> {
-    let prepared = Prepared::without(plan.without(), Manner::AtOnce)?;
+    let prepared = Prepared::without(Nursery::here(), plan.without(), Manner::AtOnce)?;
     prepared.run_telling(plan, sealed, streams, lifeline, told)
 }
 
@@ -425,26 +416,28 @@ pub(crate) struct Running {
     pub(crate) opened: Vec<Opened>,
     /// Held so that they are taken down after the report, and not before it.
     _namespaces: Vec<OwnedFd>,
+    /// After the init: nobody of it is alive when its network is given back.
+    _network: Option<Lent>,
 }
 
 /// Tells whether the mounts that this process sees have changed.
-struct MountEvents(OwnedFd);
+pub(crate) struct MountEvents(OwnedFd);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mounts {
+pub(crate) enum Mounts {
     AsBefore,
     Changed,
 }
 
 impl MountEvents {
-    fn begin() -> Result<MountEvents, Errno> {
+    pub(crate) fn begin() -> Result<MountEvents, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).map(MountEvents)
     }
 
     /// ATTACK(waited-mounts): names are looked for in the host as it is now, and a user's init copies what it saw when it
     /// was built. Where mounts are private the two differ by what was mounted or taken off meanwhile.
-    fn since(&self) -> Mounts {
+    pub(crate) fn since(&self) -> Mounts {
         let mut watched = [PollFd::new(&self.0, PollFlags::PRI)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_quiet = poll(&mut watched, Some(&now)).is_ok()
@@ -484,6 +477,19 @@ pub(crate) struct Init {
 }
 
 impl Init {
+    pub(crate) fn new(pid: Pid, pidfd: OwnedFd) -> Init {
+        Init { pid, pidfd, is_over: Cell::new(false) }
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Somebody else ends it and waits for it.
+    pub(crate) fn let_go(&self) {
+        self.is_over.set(true);
+    }
+
     /// Ends every process of the sandbox: the kernel takes them all when process 1 dies.
     pub(crate) fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
@@ -511,7 +517,7 @@ fn give_orders(
     identity: &Identity,
     opened: &[Opened],
     terminal: Option<(u16, u16)>,
-    translations: &mut Translations,
+    nursery: &Nursery,
 ) -> Result<(Orders, Vec<OwnedFd>), StartError> {
     let draft = plan.draft();
     let mut mounts = Vec::new();
@@ -520,7 +526,7 @@ fn give_orders(
         let source = match identity.caller {
             Caller::User => Source::Copy(directory.path.clone()),
             Caller::Root => {
-                mounts.push(detached_for_root(directory, identity, translations)?);
+                mounts.push(detached_for_root(directory, identity, nursery)?);
                 Source::Sent
             }
         };
@@ -561,6 +567,7 @@ fn give_orders(
             open_files: u64::from(limits.open_files),
         },
         enters_cgroup: false,
+        holds_outputs: false,
         scratch_bytes: if disk { limits.disk } else { 1 << 40 },
         terminal,
         without: plan.without(),

@@ -23,14 +23,18 @@ mod environment;
 mod helper;
 mod identity;
 mod init;
+mod keeper;
 mod landlock;
 mod launch;
 mod limits;
 mod mounts;
 mod names;
+mod networks;
+mod nursery;
 mod orders;
 mod own;
 mod plan;
+mod readied;
 mod report;
 mod run_by_host;
 mod seal;
@@ -46,7 +50,6 @@ mod tree;
 mod warm;
 mod watch;
 mod windows;
-mod zygote;
 
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 #[cfg(feature = "weaken")]
@@ -57,6 +60,7 @@ pub use helper::{
     HELPER_ARGUMENT, Hangup, Helper, HelperError, Kept, Request, Response, Running, serve_if_asked,
 };
 pub use identity::Caller;
+pub use keeper::ZYGOTE_ARGUMENT;
 pub use landlock::landlock_version;
 pub use launch::{Prepared, StartError, run, run_sealed, run_telling};
 pub use limits::{Limits, LimitsError};
@@ -75,4 +79,3 @@ pub use stream::{Capture, Captured, Feed, Streams};
 pub use supervise::News;
 pub use system::is_of_the_system;
 pub use warm::Warm;
-pub use zygote::ZYGOTE_ARGUMENT;

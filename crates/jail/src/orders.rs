@@ -41,6 +41,9 @@ pub(crate) struct Orders {
     pub(crate) rlimits: Rlimits,
     /// The first descriptor is the door of one more cgroup to enter.
     pub(crate) enters_cgroup: bool,
+    /// Outputs are collected: the init holds them open until it has said that the tool ended, so that the launcher is
+    /// woken once and not for each of them.
+    pub(crate) holds_outputs: bool,
     pub(crate) scratch_bytes: u64,
     /// Rows and columns of the terminal to make, if there is to be one.
     pub(crate) terminal: Option<(u16, u16)>,

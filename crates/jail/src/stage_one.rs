@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use rustix::mount::{
     FsPickFlags, MountAttrFlags, UnmountFlags, fsconfig_reconfigure, fsconfig_set_string, fspick, unmount,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, Signal, chdir, fchdir, pivot_root, set_dumpable_behavior,
     set_parent_process_death_signal, setrlimit,
@@ -25,13 +24,16 @@ use crate::control::{Control, Controls};
 use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::identity::{Caller, Identity};
+use crate::init::Network;
 use crate::landlock;
 use crate::limits::Limits;
 use crate::mounts::{
     Use, attach_at, attach_at_new, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem,
     restrict, write_file,
 };
+use crate::networks;
 use crate::orders::Step;
+use crate::readied::Readied;
 use crate::seccomp::{self, Part};
 use crate::sys;
 use crate::system::SOFTWARE;
@@ -143,27 +145,33 @@ pub(crate) fn bind_life_to_parent() -> Result<(), Failure> {
 }
 
 /// Namespaces that do not depend on the id maps. The launcher writes those meanwhile.
-pub(crate) fn enter_namespaces(without: Controls) -> Result<(), Failure> {
+pub(crate) fn enter_namespaces(without: Controls, network: Network) -> Result<(), Failure> {
     let mut wanted = UnshareFlags::NEWNS;
-    for (control, namespace) in [
-        (Control::Network, UnshareFlags::NEWNET),
-        (Control::Ipc, UnshareFlags::NEWIPC),
-        (Control::Hostname, UnshareFlags::NEWUTS),
-    ] {
+    for (control, namespace) in
+        [(Control::Ipc, UnshareFlags::NEWIPC), (Control::Hostname, UnshareFlags::NEWUTS)]
+    {
         if !without.contains(control) {
             wanted |= namespace;
         }
     }
+    let makes_network = network == Network::Own && !without.contains(Control::Network);
+    if makes_network {
+        wanted |= UnshareFlags::NEWNET;
+    }
     sys::enter_new_namespaces(wanted).map_err(Failure::at(Step::Namespaces))?;
-    if wanted.contains(UnshareFlags::NEWNET) {
-        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-            .map_err(Failure::at(Step::Loopback))?;
-        sys::raise_loopback(&socket).map_err(Failure::at(Step::Loopback))?;
+    if makes_network {
+        networks::raise_loopback().map_err(Failure::at(Step::Loopback))?;
     }
     if wanted.contains(UnshareFlags::NEWUTS) {
         rustix::system::sethostname(b"toolgate").map_err(Failure::at(Step::Hostname))?;
     }
     Ok(())
+}
+
+/// A network of its own for a sandbox that was lent one.
+pub(crate) fn make_network() -> Result<(), Failure> {
+    sys::enter_new_namespaces(UnshareFlags::NEWNET).map_err(Failure::at(Step::Namespaces))?;
+    networks::raise_loopback().map_err(Failure::at(Step::Loopback))
 }
 
 /// Its own cgroup, which it has entered already, becomes all it can see.
@@ -195,20 +203,41 @@ pub(crate) fn take_identity(identity: &Identity) -> Result<(), Failure> {
     bind_life_to_parent()
 }
 
+/// How a part of the system is shown.
+pub(crate) enum Shown {
+    /// As the link that it is.
+    Link(PathBuf),
+    /// As a mount.
+    Mounted(Kind),
+}
+
 /// Builds the part of the root that is the same for every plan.
-pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfBuilt, Failure> {
-    let root = new_filesystem(
-        "tmpfs",
-        &[("mode", "0755"), ("size", "8M"), ("nr_inodes", "16384")],
-        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
-    )
-    .and_then(attach_somewhere)
-    .map_err(Failure::at(Step::Root))?;
-    make_skeleton(&root, identity).map_err(Failure::at(Step::Root))?;
+pub(crate) fn build_root(
+    identity: &Identity,
+    without: Controls,
+    readied: Option<&Readied>,
+) -> Result<HalfBuilt, Failure> {
+    // Before the root is attached, which may be over it.
+    let system = readied.map(|made| made.open().map(|handle| (made, handle))).transpose();
+    let system = system.map_err(Failure::at(Step::Root))?;
+    let (root, _) = new_root().map_err(Failure::at(Step::Root))?;
+    make_skeleton(&root).map_err(Failure::at(Step::Root))?;
     let mut built = HalfBuilt { root, host: Host::InSight, landlock: None };
-    show_system(&built.root)?;
+    match system {
+        Some((made, system)) => made.show(system, &built.root)?,
+        None => {
+            make_directory(&built.root, Path::new("etc")).map_err(Failure::at(Step::Root))?;
+            make_directory(&built.root, Path::new("dev")).map_err(Failure::at(Step::Root))?;
+            make_settings(&built.root, identity).map_err(Failure::at(Step::Root))?;
+            show_software(&built.root)?;
+            show_settings(&built.root)?;
+            make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
+        }
+    }
     mount_proc(&built, without)?;
-    make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
+    if !without.contains(Control::Devices) {
+        make_terminals(&built.root).map_err(Failure::at(Step::Devices))?;
+    }
     make_scratch(&built.root).map_err(Failure::at(Step::Scratch))?;
     built.landlock = landlock::begin(&built.root, landlock::Tcp::Closed, without).map_err(no_landlock)?;
     if identity.caller == Caller::Root {
@@ -216,6 +245,17 @@ pub(crate) fn build_root(identity: &Identity, without: Controls) -> Result<HalfB
         built.host = Host::Left;
     }
     Ok(built)
+}
+
+/// An empty root, attached in the old one, and where.
+pub(crate) fn new_root() -> Result<(OwnedFd, &'static str), Errno> {
+    let root = new_filesystem(
+        "tmpfs",
+        &[("mode", "0755"), ("size", "8M"), ("nr_inodes", "16384")],
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
+    let place = attach_somewhere(&root)?;
+    Ok((root, place))
 }
 
 /// For `map_err`: the second wall failed. What the kernel said is not told apart.
@@ -236,14 +276,23 @@ pub(crate) fn leave_host(root: &OwnedFd) -> Result<(), Failure> {
 }
 
 /// Raises what no plan changes, as far as what is still to be built lets it.
-pub(crate) fn raise_first_walls(without: Controls) -> Result<(), Failure> {
+pub(crate) fn raise_first_walls(without: Controls, readied: Option<&Readied>) -> Result<(), Failure> {
+    if !without.contains(Control::Privileges) {
+        empty_bounding_set().map_err(Failure::at(Step::Privileges))?;
+    }
+    match readied {
+        // It is behind those that every copy of it inherits.
+        Some(_) => Ok(()),
+        None => raise_inherited_walls(without),
+    }
+}
+
+/// Raises those of them that a copy of this process is behind, too.
+pub(crate) fn raise_inherited_walls(without: Controls) -> Result<(), Failure> {
     if !without.contains(Control::CoreDumps) {
         // Not 0: a handler in `core_pattern` would still be started. 1 stops both kinds.
         setrlimit(Resource::Core, Rlimit { current: Some(1), maximum: Some(1) })
             .map_err(Failure::at(Step::Rlimits))?;
-    }
-    if !without.contains(Control::Privileges) {
-        empty_bounding_set().map_err(Failure::at(Step::Privileges))?;
     }
     if !without.contains(Control::Seccomp) {
         sys::install_filter(seccomp::filter(Part::Most)).map_err(Failure::at(Step::Seccomp))?;
@@ -265,41 +314,33 @@ fn empty_bounding_set() -> Result<(), Errno> {
 }
 
 /// `pivot_root` wants a mount point. It must be one that no plan can name: the host's directories are still to be found.
-fn attach_somewhere(root: OwnedFd) -> Result<OwnedFd, Errno> {
+fn attach_somewhere(root: &OwnedFd) -> Result<&'static str, Errno> {
     let mut last = Errno::NOENT;
     for place in ["/sys", "/proc"] {
         match openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .and_then(|place| attach_over(&root, place))
+            .and_then(|place| attach_over(root, place))
         {
-            Ok(()) => return Ok(root),
+            Ok(()) => return Ok(place),
             Err(error) => last = error,
         }
     }
     Err(last)
 }
 
-fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
+fn make_skeleton(root: &OwnedFd) -> Result<(), Errno> {
     let home = HOME.trim_start_matches('/');
-    for directory in [
-        ".cover",
-        ".cover/directory",
-        "proc",
-        "dev",
-        "dev/pts",
-        "dev/shm",
-        "etc",
-        "tmp",
-        "run",
-        "var",
-        "home",
-        home,
-    ] {
+    for directory in [".cover", ".cover/directory", "proc", "tmp", "run", "var", "home", home] {
         mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
     }
     write_file(root, Path::new(".cover/file"), b"")?;
     for covered in [".cover/file", ".cover/directory"] {
         rustix::fs::chmodat(root, covered, Mode::empty(), rustix::fs::AtFlags::empty())?;
     }
+    Ok(())
+}
+
+/// Settings that are the sandbox's own.
+pub(crate) fn make_settings(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
     let (uid, gid) = (identity.inside_uid, identity.inside_gid);
     let passwd = format!(
         "agent:x:{uid}:{gid}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
@@ -316,46 +357,62 @@ fn make_skeleton(root: &OwnedFd, identity: &Identity) -> Result<(), Errno> {
     files.iter().try_for_each(|(path, text)| write_file(root, Path::new(path), text.as_bytes()))
 }
 
-fn show_system(root: &OwnedFd) -> Result<(), Failure> {
-    let settings = ETC.iter().map(|name| Path::new("/etc").join(name));
-    for path in SOFTWARE.iter().map(PathBuf::from).chain(settings) {
+/// Shows installed software. Returns what stands in the root for it.
+pub(crate) fn show_software(root: &OwnedFd) -> Result<Vec<(PathBuf, Shown)>, Failure> {
+    let mut software = Vec::with_capacity(SOFTWARE.len());
+    for path in SOFTWARE.map(PathBuf::from) {
+        let shown = show(root, &path).map_err(Failure::at(Step::System(path.clone())))?;
+        software.extend(shown.map(|shown| (path, shown)));
+    }
+    Ok(software)
+}
+
+/// Shows what programs expect of the host's settings.
+pub(crate) fn show_settings(root: &OwnedFd) -> Result<(), Failure> {
+    for path in ETC.map(|name| Path::new("/etc").join(name)) {
         show(root, &path).map_err(Failure::at(Step::System(path)))?;
     }
     Ok(())
 }
 
 /// Shows one part of the host read-only at the same path: a link as a link, a small file as a copy, the rest mounted.
-fn show(root: &OwnedFd, path: &Path) -> io::Result<()> {
+fn show(root: &OwnedFd, path: &Path) -> io::Result<Option<Shown>> {
     let status = match kind_of(path) {
-        Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ACCESS) => return Ok(()),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::ACCESS) => return Ok(None),
         other => other?,
     };
     let make_parent = || match path.parent().filter(|parent| parent.components().count() > 2) {
         Some(parent) => make_directory(root, parent),
         None => Ok(()),
     };
-    let mounted = |kind| -> io::Result<()> {
+    let mounted = |kind| -> io::Result<Option<Shown>> {
         let tree = copy_of(CWD, path)?;
         restrict(&tree, Use::ReadOnly)?;
         make_parent()?;
-        Ok(attach_at_new(&tree, root, path, kind)?)
+        attach_at_new(&tree, root, path, kind)?;
+        Ok(Some(Shown::Mounted(kind)))
     };
     match FileType::from_raw_mode(status.st_mode) {
         FileType::Symlink => {
             let target = readlinkat(CWD, path, Vec::new())?;
+            let target = PathBuf::from(std::ffi::OsStr::from_bytes(target.to_bytes()));
             make_parent()?;
-            Ok(make_link(root, path, Path::new(std::ffi::OsStr::from_bytes(target.to_bytes())))?)
+            make_link(root, path, &target)?;
+            Ok(Some(Shown::Link(target)))
         }
         FileType::Directory => mounted(Kind::Directory),
-        FileType::RegularFile if status.st_size <= COPIED_BYTES => match read_small(path) {
-            Ok(content) => Ok(make_parent().and_then(|()| write_file(root, path, &content))?),
-            // What a stranger may not read is not for the sandbox either.
-            Err(Errno::ACCESS) => Ok(()),
-            Err(error) => Err(error.into()),
-        },
+        FileType::RegularFile if status.st_size <= COPIED_BYTES => {
+            match read_small(path) {
+                Ok(content) => make_parent().and_then(|()| write_file(root, path, &content))?,
+                // What a stranger may not read is not for the sandbox either.
+                Err(Errno::ACCESS) => {}
+                Err(error) => return Err(error.into()),
+            }
+            Ok(None)
+        }
         FileType::RegularFile => mounted(Kind::File),
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 
@@ -442,7 +499,8 @@ fn room_of_scratch(bytes: u64) -> (String, String) {
     (bytes.to_string(), (bytes / 4096).clamp(1024, 1 << 20).to_string())
 }
 
-fn make_devices(root: &OwnedFd, without: Controls) -> io::Result<()> {
+/// Devices, and the places for what each sandbox has of its own among them.
+pub(crate) fn make_devices(root: &OwnedFd, without: Controls) -> io::Result<()> {
     if without.contains(Control::Devices) {
         let host = copy_of(CWD, Path::new("/dev"))?;
         return Ok(attach_at(&host, root, Path::new("dev"), Kind::Directory)?);
@@ -455,6 +513,13 @@ fn make_devices(root: &OwnedFd, without: Controls) -> io::Result<()> {
     for (link, target) in DEVICE_LINKS {
         make_link(root, Path::new(link), Path::new(target))?;
     }
+    for place in ["dev/pts", "dev/shm"] {
+        mkdirat(root, place, Mode::from_raw_mode(0o755))?;
+    }
+    Ok(())
+}
+
+fn make_terminals(root: &OwnedFd) -> io::Result<()> {
     let terminals = new_filesystem(
         "devpts",
         &[("mode", "0620"), ("ptmxmode", "0666")],

@@ -19,6 +19,8 @@ pub enum Streams {
     Pass,
     /// The same, through a terminal of the sandbox's own.
     Terminal,
+    /// Passed between the tool and whoever holds the lifeline; its errors go where the launcher's go.
+    Lifeline,
 }
 
 /// Where a tool's standard input comes from when its output is collected.

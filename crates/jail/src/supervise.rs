@@ -111,7 +111,7 @@ pub(crate) fn supervise(
 ) -> Result<Supervised, StartError> {
     let channel = |source: io::Error| StartError::Wall { step: crate::orders::Step::Channel, source };
     let signals = match streams {
-        Streams::Collect { input: Feed::Bytes(_) | Feed::Lifeline } => None,
+        Streams::Collect { input: Feed::Bytes(_) | Feed::Lifeline } | Streams::Lifeline => None,
         Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
             Some(sys::signals_as_descriptor(&FORWARDED).map_err(channel)?)
         }
@@ -120,6 +120,7 @@ pub(crate) fn supervise(
     let waits_for_input = matches!(streams, Streams::Collect { input: Feed::Lifeline })
         && !lifeline.is_some_and(has_something_to_read);
     let cap = if plan.keeps(Control::Output) { limits.output } else { u64::MAX };
+    let [own_input, stdout, stderr] = ends_of(&streams, lifeline);
     let mut supervisor = Supervisor {
         running,
         lifeline,
@@ -142,11 +143,9 @@ pub(crate) fn supervise(
         is_tool_killed: false,
         overdue: None,
         early_signals: Vec::new(),
+        own_input: own_input.unwrap_or(rustix::stdio::stdin()),
         input: Input::new(&streams),
-        outputs: [
-            Output::new(pipes.stdout, &streams, Passed::Stdout, cap),
-            Output::new(pipes.stderr, &streams, Passed::Stderr, cap),
-        ],
+        outputs: [Output::new(pipes.stdout, stdout, cap), Output::new(pipes.stderr, stderr, cap)],
         // A terminal has no use for the pipe; its own end comes with the tool.
         stdin: Some(pipes.stdin).filter(|_| !matches!(streams, Streams::Terminal)),
         terminal: None,
@@ -154,6 +153,16 @@ pub(crate) fn supervise(
     };
     supervisor.run(plan).map_err(channel)?;
     supervisor.conclude()
+}
+
+/// Where the tool's input comes from, and where its outputs are passed to, if they are.
+fn ends_of<'a>(streams: &Streams, lifeline: Option<BorrowedFd<'a>>) -> [Option<BorrowedFd<'a>>; 3] {
+    use rustix::stdio::{stderr, stdin, stdout};
+    match streams {
+        Streams::Collect { .. } => [None, None, None],
+        Streams::Pass | Streams::Terminal => [Some(stdin()), Some(stdout()), Some(stderr())],
+        Streams::Lifeline => [lifeline, lifeline, Some(stderr())],
+    }
 }
 
 /// How the init's side ended.
@@ -185,8 +194,9 @@ struct Supervisor<'a> {
     overdue: Option<Instant>,
     /// What came before there was a tool to have it.
     early_signals: Vec<Signal>,
+    own_input: BorrowedFd<'a>,
     input: Input,
-    outputs: [Output; 2],
+    outputs: [Output<'a>; 2],
     stdin: Option<OwnedFd>,
     terminal: Option<Terminal>,
     buffer: Vec<u8>,
@@ -265,7 +275,7 @@ impl Supervisor<'_> {
         }
         if self.input.reads_own() && self.stdin.is_some() {
             sources.push(Source::OwnInput);
-            fds.push(PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN));
+            fds.push(PollFd::from_borrowed_fd(self.own_input, PollFlags::IN));
         }
         if let (Some(stdin), true) = (&self.stdin, self.input.has_something()) {
             sources.push(Source::ToolInput);
@@ -361,10 +371,30 @@ impl Supervisor<'_> {
                 let source = io::Error::from_raw_os_error(error);
                 self.said = Some(LastWord::Failed(StartError::Wall { step, source }));
             }
-            Said::Ended { status, used } => self.said = Some(LastWord::Ended { status, used }),
+            Said::Ended { status, used } => {
+                self.said = Some(LastWord::Ended { status, used });
+                if used.is_some() {
+                    self.take_rest()?;
+                }
+            }
         }
         // After its last word the init exits at once, and whoever is left with it, or waits to be ended if nobody is.
         Ok(self.said.is_none())
+    }
+
+    /// Nobody is left who could say more: what is collected is whole with what is in the pipes now.
+    fn take_rest(&mut self) -> io::Result<()> {
+        for output in self.outputs.iter_mut().filter(|output| output.to.is_none()) {
+            if let Some(from) = &output.from {
+                rustix::fs::fcntl_setfl(from, OFlags::NONBLOCK)?;
+                let capture = &mut output.capture;
+                while drain(from, &mut self.buffer, |bytes| capture.keep(bytes))? == Flow::Open
+                    && !self.buffer.is_empty()
+                {}
+                output.from = None;
+            }
+        }
+        Ok(())
     }
 
     fn attach_terminal(&mut self, master: OwnedFd) -> io::Result<()> {
@@ -424,7 +454,7 @@ impl Supervisor<'_> {
     }
 
     fn read_own_input(&mut self) -> io::Result<()> {
-        match read_anew(rustix::stdio::stdin(), &mut self.buffer) {
+        match read_anew(self.own_input, &mut self.buffer) {
             Ok(0) | Err(rustix::io::Errno::IO) => self.input.end(self.terminal.is_some()),
             Ok(_) => self.input.push(&self.buffer),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
@@ -531,7 +561,7 @@ const END_OF_INPUT: u8 = 4;
 /// Where a tool's input comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// Our own standard input.
+    /// Our own standard input, or what stands for it.
     Own,
     /// Whoever holds the lifeline.
     Lifeline,
@@ -553,7 +583,7 @@ impl Input {
         let (waiting, from) = match streams {
             Streams::Collect { input: Feed::Bytes(bytes) } => (bytes.clone(), None),
             Streams::Collect { input: Feed::Lifeline } => (Vec::new(), Some(From::Lifeline)),
-            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal => {
+            Streams::Collect { input: Feed::Own } | Streams::Pass | Streams::Terminal | Streams::Lifeline => {
                 (Vec::new(), Some(From::Own))
             }
         };
@@ -603,29 +633,18 @@ impl Input {
     }
 }
 
-/// Which of our own streams an output is passed to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Passed {
-    Stdout,
-    Stderr,
-}
-
 /// One output of the tool, and what waits to be passed on.
-struct Output {
+struct Output<'a> {
     from: Option<OwnedFd>,
-    to: Option<Passed>,
-    /// Our own stream, opened again so that writing to it does not block. Made with the first byte.
-    own: Option<Own>,
+    to: Option<BorrowedFd<'a>>,
+    /// The same, opened again so that writing to it does not block. Made with the first byte.
+    own: Option<Own<'a>>,
     capture: Capture,
     waiting: Vec<u8>,
 }
 
-impl Output {
-    fn new(from: OwnedFd, streams: &Streams, passed: Passed, cap: u64) -> Output {
-        let to = match streams {
-            Streams::Collect { .. } => None,
-            Streams::Pass | Streams::Terminal => Some(passed),
-        };
+impl<'a> Output<'a> {
+    fn new(from: OwnedFd, to: Option<BorrowedFd<'a>>, cap: u64) -> Output<'a> {
         Output { from: Some(from), to, own: None, capture: Capture::new(cap), waiting: Vec::new() }
     }
 
@@ -687,31 +706,22 @@ impl Output {
     }
 }
 
-impl Passed {
-    fn fd(self) -> BorrowedFd<'static> {
-        match self {
-            Passed::Stdout => rustix::stdio::stdout(),
-            Passed::Stderr => rustix::stdio::stderr(),
-        }
-    }
-}
-
 /// One of our own streams, to be written without blocking.
-enum Own {
+enum Own<'a> {
     /// Opened again: the caller shares the first one, and its flags are not ours to change.
     Again(OwnedFd),
     /// Never blocks, or cannot be opened again.
-    AsItIs(Passed),
+    AsItIs(BorrowedFd<'a>),
 }
 
-impl Own {
-    fn open(stream: Passed) -> Own {
-        let kind = rustix::fs::fstat(stream.fd()).map(|status| FileType::from_raw_mode(status.st_mode));
+impl<'a> Own<'a> {
+    fn open(stream: BorrowedFd<'a>) -> Own<'a> {
+        let kind = rustix::fs::fstat(stream).map(|status| FileType::from_raw_mode(status.st_mode));
         // A regular file opened again would begin at its start.
         if !matches!(kind, Ok(FileType::Fifo | FileType::CharacterDevice)) {
             return Own::AsItIs(stream);
         }
-        let path = by_handle(stream.fd());
+        let path = by_handle(stream);
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::open(path, flags, rustix::fs::Mode::empty()).map_or(Own::AsItIs(stream), Own::Again)
     }
@@ -719,7 +729,7 @@ impl Own {
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Own::Again(fd) => fd.as_fd(),
-            Own::AsItIs(stream) => stream.fd(),
+            Own::AsItIs(stream) => *stream,
         }
     }
 
@@ -728,7 +738,7 @@ impl Own {
             Own::Again(fd) => rustix::io::write(fd, bytes),
             Own::AsItIs(stream) => {
                 let piece = bytes.get(..bytes.len().min(PASSED_AT_ONCE)).unwrap_or_default();
-                rustix::io::write(stream.fd(), piece)
+                rustix::io::write(stream, piece)
             }
         }
     }

@@ -34,6 +34,8 @@ pub(crate) enum Cloned {
 pub(crate) const NEW_USER: u64 = libc::CLONE_NEWUSER as u64;
 /// See [`NEW_USER`].
 pub(crate) const NEW_PID: u64 = libc::CLONE_NEWPID as u64;
+/// With these: the new process is a child of the caller's parent.
+pub(crate) const SIBLING: u64 = libc::CLONE_PARENT as u64;
 
 /// `clone3(2)` as a fork into new namespaces, straight into a cgroup if one is given.
 ///
@@ -45,7 +47,8 @@ pub(crate) fn clone_process(namespaces: u64, cgroup: Option<BorrowedFd<'_>>) -> 
     let mut arguments: libc::clone_args = unsafe { mem::zeroed() };
     arguments.flags = namespaces | libc::CLONE_PIDFD as u64;
     arguments.pidfd = (&raw mut pidfd) as u64;
-    arguments.exit_signal = libc::SIGCHLD as u64;
+    // A sibling has the caller's own.
+    arguments.exit_signal = if namespaces & SIBLING == 0 { libc::SIGCHLD as u64 } else { 0 };
     if let Some(cgroup) = cgroup {
         arguments.flags |= INTO_CGROUP;
         arguments.cgroup = u64::try_from(cgroup.as_raw_fd()).unwrap_or_default();
@@ -476,10 +479,19 @@ pub(crate) fn close_all_but(kept: impl AsFd) -> io::Result<()> {
     close_range(kept + 1, u32::MAX)
 }
 
-/// Closes 0, 1 and 2, so that the tool's readers see the end when the tool ends.
-pub(crate) fn close_standard_streams() {
+/// Which of the standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// Standard input.
+    Input,
+    /// Input and both outputs.
+    All,
+}
+
+/// Closes standard streams, so that whoever is at the other end sees their end when the tool ends.
+pub(crate) fn close_standard_streams(which: Closed) {
     // It can only fail for an empty range.
-    let _ = close_range(0, 2);
+    let _ = close_range(0, if which == Closed::All { 2 } else { 0 });
 }
 
 fn close_range(first: u32, last: u32) -> io::Result<()> {

@@ -1,15 +1,16 @@
 //! Sandboxes that wait for a plan, each good for one run.
 //!
-//! The gate's side of a zygote: it asks for launchers ahead of time, so that the kernel has made the namespaces and mounts
+//! The gate's side of a keeper: it asks for sandboxes ahead of time, so that the kernel has made the namespaces and mounts
 //! of the next run before anybody asks for it.
 //!
 //! # Invariants
 //! - What waits is used once, by the run that takes it, and never comes back.
-//! - A zygote or a waiting sandbox that has died or hangs is noticed and replaced; only a run that has just taken it can
+//! - A keeper or a waiting sandbox that has died or hangs is noticed and replaced; only a run that has just taken it can
 //!   fail. A run that finds nobody waiting gets a sandbox made at once, from the same code: slower, and not weaker.
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
@@ -20,10 +21,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running};
+use crate::keeper::ZYGOTE_ARGUMENT;
 use crate::launch::processors;
 use crate::orders::send;
 use crate::plan::Plan;
-use crate::zygote::ZYGOTE_ARGUMENT;
 
 /// How many wait before anybody has asked for more at once: one, and one while another is made.
 const FEWEST: usize = 2;
@@ -33,10 +34,14 @@ const MOST_PER_PROCESSOR: usize = 4;
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// What takes longer to be built is not waited for: somebody has stopped it.
 const LONGEST_BUILDING: Duration = Duration::from_secs(10);
+/// What is to be made when a run is over counts for this long, as if it were made already: most runs are short.
+const SHORT_RUN: Duration = Duration::from_millis(50);
 /// After this long without need, fewer wait.
 const CALM: Duration = Duration::from_secs(60);
 /// As much as a socket takes before anybody reads.
 const SENT_AT_ONCE: usize = 64 * 1024;
+/// How long a keeper that was hung up on is waited for.
+const ENDED_WITHIN: Duration = Duration::from_secs(2);
 /// How often that is looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
 
@@ -49,20 +54,38 @@ pub struct Warm {
 #[derive(Debug)]
 struct Inner {
     helper: Helper,
-    zygote: Mutex<Option<Zygote>>,
+    /// Before the keeper, which ends when nobody waits any more.
     waiting: Mutex<Waiting>,
+    keeper: Mutex<Option<Keeper>>,
     refilling: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Zygote {
+struct Keeper {
     child: Child,
     control: UnixStream,
 }
 
+/// Where a sandbox waits, or will.
+#[derive(Debug)]
+struct WaitingLine {
+    channel: UnixStream,
+    since: Instant,
+    made: Made,
+}
+
+/// When it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Made {
+    /// As soon as it was ordered.
+    AtOnce,
+    /// By whoever serves a run, when that is over.
+    AfterARun,
+}
+
 #[derive(Debug)]
 struct Waiting {
-    lines: VecDeque<(UnixStream, Instant)>,
+    lines: VecDeque<WaitingLine>,
     /// How many should wait.
     wanted: usize,
     /// When there were last too few.
@@ -83,7 +106,7 @@ impl Warm {
         let waiting = Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: Instant::now() };
         let inner = Arc::new(Inner {
             helper,
-            zygote: Mutex::default(),
+            keeper: Mutex::default(),
             waiting: Mutex::new(waiting),
             refilling: Mutex::default(),
         });
@@ -121,7 +144,7 @@ impl Warm {
         // What is longer would have to be read while it is written.
         let plan = plan.encode().ok().filter(|plan| plan.len() <= SENT_AT_ONCE)?;
         let channel = self.inner.waiting().take_ready(Instant::now())?;
-        Line { channel, child: None }.begin(&plan).ok()
+        self.inner.line_of(channel).begin(&plan).ok()
     }
 
     /// Has as many wait as should: when a run is over.
@@ -144,13 +167,31 @@ impl Inner {
 
     /// A sandbox for one run: one that waits, else a new copy of the zygote, else a process of its own.
     fn line(&self) -> Result<Line, HelperError> {
-        let waiting = self.waiting().take(Instant::now());
-        let found = waiting.or_else(|| self.order_one().ok());
-        // Nothing is sent to one that has not said that it is there: whatever has become of the zygote, it is not lost.
+        let now = Instant::now();
+        let ready = self.waiting().take_ready(now);
+        if let Some(channel) = ready {
+            return Ok(self.line_of(channel));
+        }
+        let soon = self.waiting().take_unready(now);
+        let found = soon.or_else(|| self.order_one().ok());
+        // Nothing is sent to one that has not said that it is there: whatever has become of the keeper, it is not lost.
         match found.filter(is_soon_ready) {
-            Some(channel) => Ok(Line { channel, child: None }),
+            Some(channel) => Ok(self.line_of(channel)),
             None => self.helper.call(),
         }
+    }
+
+    /// The line to one that waits. Whoever serves it has another wait when the run is over: nobody has to ask for that.
+    fn line_of(&self, channel: UnixStream) -> Line {
+        let next = UnixStream::pair().ok().and_then(|(ours, theirs)| {
+            let mut waiting = self.waiting();
+            let is_wanted = waiting.lines.len() < waiting.wanted;
+            is_wanted.then(|| {
+                waiting.add(ours, Made::AfterARun);
+                theirs
+            })
+        });
+        Line { channel, child: None, next }
     }
 
     /// Has as many made as should wait. What cannot be made now is tried again with the next run.
@@ -158,63 +199,77 @@ impl Inner {
         // One at a time, or together they make too many.
         let Ok(_turn) = self.refilling.try_lock() else { return };
         loop {
-            let (has, wanted) = {
-                let waiting = self.waiting();
-                (waiting.lines.len(), waiting.wanted)
-            };
-            if has >= wanted {
+            if self.waiting().are_enough(Instant::now()) {
                 return;
             }
             match self.order_one() {
-                Ok(channel) => self.waiting().lines.push_back((channel, Instant::now())),
+                Ok(channel) => self.waiting().add(channel, Made::AtOnce),
                 Err(_) => return,
             }
         }
     }
 
-    /// Asks the zygote for one more; a zygote that is gone, or takes no more orders, is replaced.
+    /// Asks the keeper for one more; a keeper that is gone, or takes no more orders, is replaced.
     fn order_one(&self) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(living) = &*zygote
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(living) = &*keeper
             && send(&living.control, &(), &[theirs.as_fd()]).is_ok()
         {
             return Ok(ours);
         }
         let (child, control) = self.helper.spawn(ZYGOTE_ARGUMENT).map_err(io::Error::other)?;
         control.set_nonblocking(true)?;
-        let living = zygote.insert(Zygote { child, control });
+        let living = keeper.insert(Keeper { child, control });
         send(&living.control, &(), &[theirs.as_fd()])?;
         Ok(ours)
     }
 }
 
 impl Waiting {
-    /// The one that has waited longest and is ready; else one that soon will be.
-    fn take(&mut self, now: Instant) -> Option<UnixStream> {
-        self.take_ready(now).or_else(|| {
-            self.missed = now;
-            self.wanted = (self.wanted * 2).min(most());
-            self.lines.pop_front().map(|(channel, _)| channel)
-        })
+    fn add(&mut self, channel: UnixStream, made: Made) {
+        self.lines.push_back(WaitingLine { channel, since: Instant::now(), made });
+    }
+
+    /// Whether as many wait, or soon will, as should.
+    fn are_enough(&self, now: Instant) -> bool {
+        let counts = |line: &&WaitingLine| {
+            line.made == Made::AtOnce
+                || now.saturating_duration_since(line.since) < SHORT_RUN
+                || state_of(&line.channel) == State::Ready
+        };
+        self.lines.iter().filter(counts).count() >= self.wanted
+    }
+
+    /// One that soon will be ready. There are too few.
+    fn take_unready(&mut self, now: Instant) -> Option<UnixStream> {
+        self.missed = now;
+        self.wanted = (self.wanted * 2).min(most());
+        let soon = self.lines.iter().position(|line| line.made == Made::AtOnce)?;
+        self.lines.remove(soon).map(|line| line.channel)
     }
 
     /// The one that has waited longest and is ready.
     fn take_ready(&mut self, now: Instant) -> Option<UnixStream> {
-        self.drop_useless(now);
-        let ready = self.lines.iter().position(|(channel, _)| state_of(channel) == State::Ready)?;
-        self.lines.remove(ready).map(|(channel, _)| channel)
+        while let Some(first) = self.lines.iter().position(|line| state_of(&line.channel) != State::Building)
+        {
+            let line = self.lines.remove(first)?;
+            if line.is_useful(now) {
+                return Some(line.channel);
+            }
+        }
+        None
     }
 
     /// Those that died, those that have waited for too long, and those that never come to be.
     fn drop_useless(&mut self, now: Instant) {
-        self.lines.retain(|(channel, since)| {
-            let age = now.saturating_duration_since(*since);
-            match state_of(channel) {
-                State::Ready => age < LONGEST_WAIT,
-                State::Building => age < LONGEST_BUILDING,
-                State::Gone => false,
-            }
+        self.lines.retain(|line| line.is_useful(now));
+        let is_ready = |line: &WaitingLine| state_of(&line.channel) == State::Ready;
+        let mut surplus = self.lines.iter().filter(|line| is_ready(line)).count().saturating_sub(self.wanted);
+        self.lines.retain(|line| {
+            let stays = surplus == 0 || !is_ready(line);
+            surplus -= usize::from(!stays);
+            stays
         });
     }
 
@@ -224,6 +279,19 @@ impl Waiting {
             self.missed = now;
             self.wanted = (self.wanted / 2).max(FEWEST);
             self.lines.truncate(self.wanted);
+        }
+    }
+}
+
+impl WaitingLine {
+    fn is_useful(&self, now: Instant) -> bool {
+        let age = now.saturating_duration_since(self.since);
+        match (state_of(&self.channel), self.made) {
+            (State::Ready, _) => age < LONGEST_WAIT,
+            (State::Building, Made::AtOnce) => age < LONGEST_BUILDING,
+            // Whoever is to make it has a run to serve, or hangs up.
+            (State::Building, Made::AfterARun) => true,
+            (State::Gone, _) => false,
         }
     }
 }
@@ -267,10 +335,17 @@ fn look_after(inner: &Weak<Inner>) {
     }
 }
 
-impl Drop for Zygote {
+impl Drop for Keeper {
     fn drop(&mut self) {
-        // It has nothing to clean up, and those it has made do not need it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // It ends by itself, when it has cleaned up after those that it still serves.
+        let _ = self.control.shutdown(Shutdown::Both);
+        let until = Instant::now() + ENDED_WITHIN;
+        while let Ok(None) = self.child.try_wait() {
+            if Instant::now() >= until {
+                // Nobody waits for it any more; it goes on until it is done.
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

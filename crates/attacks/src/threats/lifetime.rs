@@ -118,7 +118,7 @@ fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
     let ran = std::thread::scope(|scope| {
         let running = scope.spawn(|| site.run(run));
         wait_patiently(|| beats.exists())?;
-        kill_noted(site, &noted)?;
+        kill_noted(&noted)?;
         running.join().map_err(|_| "the run panicked")?
     })?;
     // One second is promised; it is over much sooner.
@@ -133,7 +133,7 @@ fn kill_the_launcher(site: &Site<'_>) -> Try<Attempt> {
 fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
     let mark = token();
     let granted = site.place.open_folder("granted")?;
-    // Who finds a zygote killed before it was ready has another launcher, and runs to its end.
+    // Who finds a keeper killed before it was ready has another launcher, and runs to its end.
     let (delays, stays) = match site.start {
         Start::Cold => (24, "20000"),
         Start::Warm => (6, "3000"),
@@ -153,7 +153,7 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
             let running = scope.spawn(|| site.run(run));
             wait_patiently(|| fs::metadata(&noted).is_ok_and(|status| status.len() > 0))?;
             std::thread::sleep(Duration::from_micros(delay * 16_800 / delays));
-            kill_noted(site, &noted)?;
+            kill_noted(&noted)?;
             running.join().map_err(|_| "the run panicked")??;
             Ok(())
         })?;
@@ -164,7 +164,7 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
     Ok(Attempt { effect: Effect::through_if(!gone, left), answer })
 }
 
-/// The zygote, its launchers and their inits, each kind in turn: the next run is made all the same.
+/// The keeper, its zygotes and its inits, each kind in turn: the next run is made all the same.
 fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
     let (mark, noted) = (token(), site.place.path("noted"));
     let launcher = Launcher { noted: Some(noted.clone()), mark: Some(mark.clone()), ..Launcher::default() };
@@ -178,14 +178,14 @@ fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
         }
     };
     let mut report = run()?;
-    for generation in [0, 1, 2] {
+    for kind in [Kind::Keeper, Kind::Zygote, Kind::Init] {
         wait_patiently(|| is_waiting(&noted))?;
-        for pid in generation_of(&noted, generation)? {
+        for pid in kept(&noted, kind)? {
             // One that has ended by itself meanwhile is none.
             let _ = kill_process(pid, Signal::KILL);
             wait_patiently(|| has_ended(pid))?;
         }
-        report = run().map_err(|error| format!("after generation {generation} was killed: {error}"))?;
+        report = run().map_err(|error| format!("after each {kind:?} was killed: {error}"))?;
     }
     drop(warm);
     let gone = wait_until(|| processes_with(&mark).is_empty()).is_ok();
@@ -193,26 +193,43 @@ fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
     Ok(Attempt { effect: Effect::through_if(!gone, left), answer: Reply::Report(report) })
 }
 
-/// Whether a process is no more, or waits to be buried: all that it had open is closed then, and not before.
+/// Whether a process is no more, or waits to be buried with all its threads: all that it had open is closed then, and not
+/// before.
 fn has_ended(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    status.map_or(true, |status| status.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+    let place = format!("/proc/{}", pid.as_raw_nonzero());
+    let is_dead = fs::read_to_string(format!("{place}/stat"))
+        .map_or(true, |status| status.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')));
+    is_dead && fs::read_dir(format!("{place}/task")).map_or(0, Iterator::count) <= 1
 }
 
-/// Whether the zygote lives, has a launcher, and that one an init.
+/// Who is there where sandboxes wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Keeper,
+    Zygote,
+    Init,
+}
+
+/// Whether the keeper lives, and has zygotes and an init.
 fn is_waiting(noted: &Path) -> bool {
-    generation_of(noted, 2).is_ok_and(|inits| !inits.is_empty())
+    [Kind::Zygote, Kind::Init].iter().all(|kind| kept(noted, *kind).is_ok_and(|found| !found.is_empty()))
 }
 
-/// The zygote, its children, or theirs.
-fn generation_of(noted: &Path, generation: usize) -> Try<Vec<Pid>> {
-    let mut numbers = vec![fs::read_to_string(noted)?.trim().to_owned()];
-    for _ in 0..generation {
-        let children = |number: &String| fs::read_to_string(format!("/proc/{number}/task/{number}/children"));
-        let found = numbers.iter().flat_map(children).collect::<Vec<String>>().join(" ");
-        numbers = found.split_whitespace().map(str::to_owned).collect();
+/// The keeper, or its children of one kind: an init is process 1 of a namespace of its own.
+fn kept(noted: &Path, kind: Kind) -> Try<Vec<Pid>> {
+    let keeper = fs::read_to_string(noted)?.trim().to_owned();
+    let pid = |number: &str| -> Try<Pid> { Ok(Pid::from_raw(number.parse()?).ok_or("no process number")?) };
+    if kind == Kind::Keeper {
+        return Ok(vec![pid(&keeper)?]);
     }
-    numbers.iter().map(|number| Ok(Pid::from_raw(number.parse()?).ok_or("no process number")?)).collect()
+    let is_init = |number: &str| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        numbers.split_whitespace().next_back() == Some("1")
+    };
+    let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"))?;
+    let wanted = children.split_whitespace().filter(|number| is_init(number) == (kind == Kind::Init));
+    wanted.map(pid).collect()
 }
 
 /// The control: on the bare host a child outlives its killed parent.
@@ -228,23 +245,9 @@ fn orphan_of_a_killed_parent(site: &Site<'_>) -> Try<Effect> {
     Ok(Effect::through_if(still_beats(&beats)?, "the child lives on"))
 }
 
-/// Kills the launcher. Where sandboxes wait, a zygote was noted: it and all its launchers.
-fn kill_noted(site: &Site<'_>, noted: &Path) -> Try<()> {
-    for pid in generation_of(noted, 0)? {
-        if site.start == Start::Warm {
-            // Stopped, it forks no more of them meanwhile.
-            kill_process(pid, Signal::STOP)?;
-            for launcher in generation_of(noted, 1)? {
-                // One that has ended by itself meanwhile is none.
-                let _ = kill_process(launcher, Signal::KILL);
-            }
-            // The gate may have ended it meanwhile.
-            let _ = kill_process(pid, Signal::KILL);
-            return Ok(());
-        }
-        kill_process(pid, Signal::KILL)?;
-    }
-    Ok(())
+/// Kills the launcher. Where sandboxes wait, that is their keeper.
+fn kill_noted(noted: &Path) -> Try<()> {
+    kept(noted, Kind::Keeper)?.into_iter().try_for_each(|pid| Ok(kill_process(pid, Signal::KILL)?))
 }
 
 /// Waits up to a second, which is what is promised.

@@ -1,0 +1,390 @@
+//! Where inits come from: a process that has one thread clones them, because the copy of one with several is broken.
+//!
+//! A launcher with one thread does that itself. The keeper, which has many, has a zygote beside it: that is told who the
+//! sandbox is to be and nothing of what it will do, so no init is a copy of anything that belongs to a run. What it clones
+//! are the keeper's children and not its own: they end with the keeper, and the keeper waits for them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::control::{Control, Controls};
+use crate::identity::{Caller, Identity};
+use crate::init::{self, Inherited, Network};
+use crate::launch::{Init, MountEvents, Mounts, Pipes, StartError};
+use crate::networks::Networks;
+use crate::orders::{Step, receive, send};
+use crate::readied;
+use crate::sys::{self, Cloned, NEW_PID, NEW_USER, SIBLING};
+
+/// After this long a zygote is not used any more: small files of the system were copied when it began.
+const LONGEST_USE: Duration = Duration::from_secs(300);
+
+/// How many translations are kept for the next run.
+const TRANSLATIONS: usize = 64;
+
+/// Makes inits, and what else only a process with one thread can make.
+#[derive(Clone)]
+pub(crate) struct Nursery {
+    maker: Maker,
+    /// Whether what has been made ready may be used.
+    shares: bool,
+    /// Made before. Each says who owns files, and holds nothing of a run.
+    translations: Arc<Mutex<VecDeque<(Identity, Owner, Arc<OwnedFd>)>>>,
+}
+
+/// The user and the group that files belong to.
+type Owner = (u32, u32);
+
+/// Who clones.
+#[derive(Clone)]
+enum Maker {
+    /// This process, which has one thread.
+    Here,
+    /// Zygotes.
+    Zygotes(Arc<Zygotes>),
+}
+
+/// Where a zygote is. One order at a time.
+type Zygote = Arc<Mutex<OwnedFd>>;
+
+/// The two zygotes of a keeper.
+pub(crate) struct Zygotes {
+    /// Sees the host as it is, and clones for every sandbox.
+    plain: Zygote,
+    /// Has made ready what every sandbox shows, and clones for those with every wall.
+    readied: Zygote,
+    /// Since before that.
+    mounts: MountEvents,
+    since: Instant,
+    is_stale: AtomicBool,
+}
+
+impl Zygotes {
+    /// `mounts` was begun before anything was made ready.
+    pub(crate) fn new(plain: OwnedFd, readied: OwnedFd, mounts: MountEvents) -> Zygotes {
+        let [plain, readied] = [plain, readied].map(|socket| Arc::new(Mutex::new(socket)));
+        Zygotes { plain, readied, mounts, since: Instant::now(), is_stale: AtomicBool::new(false) }
+    }
+
+    /// Whether the host may look otherwise than when things were made ready, or one of the two has ended.
+    pub(crate) fn are_stale(&self) -> bool {
+        if self.since.elapsed() >= LONGEST_USE
+            || self.mounts.since() == Mounts::Changed
+            || [&self.plain, &self.readied].into_iter().any(is_gone)
+        {
+            self.is_stale.store(true, Ordering::Relaxed);
+        }
+        self.is_stale.load(Ordering::Relaxed)
+    }
+}
+
+/// An init that has just been cloned: it enters its namespaces, and waits to be told how it goes on.
+pub(crate) struct Born {
+    pub(crate) init: Init,
+    pub(crate) socket: OwnedFd,
+    pub(crate) pipes: Pipes,
+    /// Whether it was born in the cgroup that it was to be born in.
+    pub(crate) is_in_cgroup: bool,
+    /// The network that it was born in, if that was lent to it.
+    pub(crate) network: Option<Lent>,
+    /// Whether it shows settings that others show, too, in which there is no place for a directory of a plan.
+    pub(crate) shares_settings: bool,
+}
+
+/// A network that was lent to a sandbox. It is given back when this is dropped: nobody of that sandbox may be alive then.
+pub(crate) struct Lent {
+    zygote: Zygote,
+    number: u64,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        // A zygote that is gone has taken it along.
+        let _ = send(&*zygote, &Order::TakeBack { network: self.number }, &[]);
+    }
+}
+
+/// What a zygote is asked for.
+#[derive(Serialize, Deserialize)]
+enum Order {
+    /// An init. The cgroup that it is to be born in travels beside this, if there is one.
+    Bear { identity: Identity, without: Controls },
+    /// A user namespace that translates owners.
+    Translate { identity: Identity, owner: Owner },
+    /// Nothing: everybody in this network has ended.
+    TakeBack { network: u64 },
+}
+
+/// What it says to that.
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    /// The process, its socket and its streams travel beside this.
+    Born { pid: i32, is_in_cgroup: bool, network: Option<u64> },
+    /// The namespace travels beside this.
+    Translated,
+    /// What could not be done; and the process that is to be buried, if there is one.
+    Failed { step: Step, error: i32, pid: i32 },
+}
+
+impl Nursery {
+    /// This process is to clone.
+    pub(crate) fn here() -> Nursery {
+        Nursery { maker: Maker::Here, shares: false, translations: Arc::default() }
+    }
+
+    /// Zygotes are to clone.
+    pub(crate) fn of_zygotes(zygotes: Arc<Zygotes>) -> Nursery {
+        Nursery { maker: Maker::Zygotes(zygotes), shares: true, translations: Arc::default() }
+    }
+
+    /// The same, for sandboxes that share nothing with others.
+    pub(crate) fn for_own_settings(&self) -> Nursery {
+        Nursery { shares: false, ..self.clone() }
+    }
+
+    /// Clones an init for a sandbox, straight into a cgroup if one is given and that can be.
+    pub(crate) fn bear(
+        &self,
+        identity: Identity,
+        without: Controls,
+        cgroup: Option<BorrowedFd<'_>>,
+    ) -> Result<Born, StartError> {
+        let zygotes = match &self.maker {
+            Maker::Here if !sys::is_single_threaded() => return Err(StartError::Threads),
+            Maker::Here => {
+                let inherits = Inherits { relation: 0, network: None };
+                return bear(identity, without, cgroup, inherits).map_err(|(error, _)| error);
+            }
+            Maker::Zygotes(zygotes) => zygotes,
+        };
+        if self.shares
+            && without.is_empty()
+            && !zygotes.are_stale()
+            && let Ok(born) = bear_by(&zygotes.readied, identity, without, cgroup)
+        {
+            return Ok(Born { shares_settings: true, ..born });
+        }
+        bear_by(&zygotes.plain, identity, without, cgroup)
+    }
+
+    /// A user namespace that translates files of this owner to the sandbox's host id and back.
+    pub(crate) fn translation(&self, identity: &Identity, owner: Owner) -> io::Result<Arc<OwnedFd>> {
+        let known = || self.translations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, made)) = known().iter().find(|(whose, of, _)| whose == identity && *of == owner) {
+            return Ok(made.clone());
+        }
+        let made = Arc::new(self.make_translation(identity, owner)?);
+        let mut known = known();
+        known.push_front((*identity, owner, made.clone()));
+        known.truncate(TRANSLATIONS);
+        Ok(made)
+    }
+
+    fn make_translation(&self, identity: &Identity, owner: Owner) -> io::Result<OwnedFd> {
+        let Maker::Zygotes(zygotes) = &self.maker else {
+            return identity.translation_from(owner.0, owner.1);
+        };
+        let order = Order::Translate { identity: *identity, owner };
+        let (answer, descriptors) = ask(&zygotes.plain, &order, None).map_err(io::Error::other)?;
+        match answer {
+            Answer::Failed { error, .. } => Err(io::Error::from_raw_os_error(error)),
+            _ => descriptors.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+fn bear_by(
+    zygote: &Zygote,
+    identity: Identity,
+    without: Controls,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Born, StartError> {
+    let (answer, descriptors) = ask(zygote, &Order::Bear { identity, without }, cgroup)?;
+    match answer {
+        Answer::Born { pid, is_in_cgroup, network } => {
+            let network = network.map(|number| Lent { zygote: zygote.clone(), number });
+            born_elsewhere(pid, is_in_cgroup, network, descriptors).ok_or_else(garbled)
+        }
+        Answer::Failed { step, error, pid } => Err(failed(step, error, pid)),
+        Answer::Translated => Err(garbled()),
+    }
+}
+
+fn is_gone(zygote: &Zygote) -> bool {
+    let zygote = zygote.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watched = [PollFd::new(&*zygote, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&now)).is_ok_and(|changed| changed > 0)
+}
+
+/// What an init has from whoever clones it.
+#[derive(Clone, Copy)]
+struct Inherits {
+    /// Whose child it is; see [`SIBLING`].
+    relation: u64,
+    /// A network, if it is not to make one of its own.
+    network: Option<u64>,
+}
+
+/// Which zygote this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// See [`Zygotes`].
+    Plain,
+    /// See [`Zygotes`].
+    Readied,
+}
+
+/// The zygote's life: clones what it is asked for, until the keeper hangs up.
+pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
+    let identity = Identity::choose(false);
+    // Root may make networks and mounts. Anybody else has to be root of a user namespace first, and where that cannot be had
+    // each sandbox makes its own.
+    let may_make = identity.caller == Caller::Root || identity.be_root_of_a_namespace().is_ok();
+    if kind == Kind::Readied && (!may_make || readied::ready(&identity).is_err()) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut networks = may_make.then(Networks::default);
+    loop {
+        let Ok((order, descriptors)) = receive::<Order>(keeper) else { return Ok(()) };
+        match order {
+            Order::Bear { identity, without } => {
+                let cgroup = descriptors.first().map(AsFd::as_fd);
+                let network = lend_to(&mut networks, without);
+                match bear(identity, without, cgroup, Inherits { relation: SIBLING, network }) {
+                    Ok(born) => hand_over(keeper, &born, network)?,
+                    Err((error, pid)) => {
+                        networks
+                            .iter_mut()
+                            .zip(network)
+                            .for_each(|(made, number)| drop(made.give_up(number)));
+                        send(keeper, &failure(&error, pid), &[])?;
+                    }
+                }
+            }
+            Order::TakeBack { network } => networks.iter_mut().for_each(|made| made.take_back(network)),
+            Order::Translate { identity, owner } => match identity.translation_from(owner.0, owner.1) {
+                Ok(namespace) => send(keeper, &Answer::Translated, &[namespace.as_fd()])?,
+                Err(error) => send(keeper, &failed_with(Step::IdMap, &error, 0), &[])?,
+            },
+        }
+    }
+}
+
+/// A network for a sandbox with every wall: one that lacks some could leave something behind, or somebody.
+fn lend_to(networks: &mut Option<Networks>, without: Controls) -> Option<u64> {
+    let made = networks.as_mut().filter(|_| without.is_empty())?;
+    let lent = made.lend();
+    if lent.is_err() {
+        *networks = None;
+    }
+    lent.ok()
+}
+
+/// Makes an init and its channels, and writes its maps. An error comes with the number of one that is to be buried by
+/// whoever is its parent.
+fn bear(
+    identity: Identity,
+    without: Controls,
+    cgroup: Option<BorrowedFd<'_>>,
+    inherits: Inherits,
+) -> Result<Born, (StartError, i32)> {
+    let wall = |step, source| StartError::Wall { step, source };
+    let channel = |error: rustix::io::Errno| (wall(Step::Channel, error.into()), 0);
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(channel)?;
+    let (stdin_read, stdin_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
+    let (stdout_read, stdout_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
+    let (stderr_read, stderr_write) = pipe_with(PipeFlags::CLOEXEC).map_err(channel)?;
+    let namespaces = if without.contains(Control::Processes) { NEW_USER } else { NEW_USER | NEW_PID };
+    let flags = namespaces | inherits.relation;
+    let (cloned, is_in_cgroup) = match sys::clone_process(flags, cgroup) {
+        // A cgroup that we may make but not put anyone into is of no use.
+        Err(_) if cgroup.is_some() => (sys::clone_process(flags, None), false),
+        other => (other, cgroup.is_some()),
+    };
+    let init = match cloned.map_err(|source| (wall(Step::Clone, source), 0))? {
+        Cloned::Child => init::live(Inherited {
+            socket: theirs,
+            stdin: stdin_read,
+            stdout: stdout_write,
+            stderr: stderr_write,
+            identity,
+            without,
+            network: if inherits.network.is_some() { Network::Lent } else { Network::Own },
+        }),
+        Cloned::Parent { pid, pidfd } => Init::new(pid, pidfd),
+    };
+    if let Err(source) = identity.write_maps(init.pid) {
+        return Err((wall(Step::IdMap, source), init.pid.as_raw_nonzero().get()));
+    }
+    let pipes = Pipes { stdin: stdin_write, stdout: stdout_read, stderr: stderr_read };
+    Ok(Born { init, socket: ours, pipes, is_in_cgroup, network: None, shares_settings: false })
+}
+
+/// From now on the keeper ends it and waits for it.
+fn hand_over(keeper: &OwnedFd, born: &Born, network: Option<u64>) -> io::Result<()> {
+    let Born { init, socket, pipes, is_in_cgroup, .. } = born;
+    let descriptors = [init.descriptor(), socket.as_fd()];
+    let streams = [&pipes.stdin, &pipes.stdout, &pipes.stderr].map(AsFd::as_fd);
+    let answer = Answer::Born { pid: init.pid.as_raw_nonzero().get(), is_in_cgroup: *is_in_cgroup, network };
+    send(keeper, &answer, &[descriptors.as_slice(), &streams].concat())?;
+    init.let_go();
+    Ok(())
+}
+
+fn born_elsewhere(
+    pid: i32,
+    is_in_cgroup: bool,
+    network: Option<Lent>,
+    descriptors: Vec<OwnedFd>,
+) -> Option<Born> {
+    let [pidfd, socket, stdin, stdout, stderr] = <[OwnedFd; 5]>::try_from(descriptors).ok()?;
+    let init = Init::new(Pid::from_raw(pid)?, pidfd);
+    let pipes = Pipes { stdin, stdout, stderr };
+    Some(Born { init, socket, pipes, is_in_cgroup, network, shares_settings: false })
+}
+
+fn ask(
+    zygote: &Mutex<OwnedFd>,
+    order: &Order,
+    beside: Option<BorrowedFd<'_>>,
+) -> Result<(Answer, Vec<OwnedFd>), StartError> {
+    let gone = |source| StartError::Wall { step: Step::Clone, source };
+    let zygote = zygote.lock().unwrap_or_else(PoisonError::into_inner);
+    send(&*zygote, order, beside.as_slice()).map_err(gone)?;
+    receive(&*zygote).map_err(gone)
+}
+
+fn failure(error: &StartError, pid: i32) -> Answer {
+    match error {
+        StartError::Wall { step, source } => failed_with(step.clone(), source, pid),
+        _ => Answer::Failed { step: Step::Clone, error: libc::EIO, pid },
+    }
+}
+
+fn failed_with(step: Step, error: &io::Error, pid: i32) -> Answer {
+    Answer::Failed { step, error: error.raw_os_error().unwrap_or(libc::EIO), pid }
+}
+
+fn failed(step: Step, error: i32, pid: i32) -> StartError {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = sys::wait_for(Some(pid));
+    }
+    StartError::Wall { step, source: io::Error::from_raw_os_error(error) }
+}
+
+fn garbled() -> StartError {
+    StartError::Wall { step: Step::Clone, source: io::ErrorKind::InvalidData.into() }
+}
