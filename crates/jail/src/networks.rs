@@ -21,7 +21,7 @@ use crate::sys;
 /// What the kernel tells of a network: packets of its device, and what every protocol has counted; sockets with a name, of
 /// which one may outlive its process for a moment; and labels, which outlive their socket. The last two only if there is IPv6.
 ///
-/// ATTACK(used-network): whatever one sandbox leaves here, the next could read.
+/// ATTACK(used-twice): whatever one sandbox leaves here, the next could read.
 const TOLD: [&str; 6] = ["dev", "snmp", "netstat", "unix", "snmp6", "ip6_flowlabel"];
 
 /// How many of those are there without IPv6.

@@ -76,12 +76,13 @@ fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
 }
 
 /// What is looked for.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
     "a file in scratch space",
     "shared memory",
     "an abstract socket",
     "a listener",
     "packets",
+    "what protocols have counted",
     "a process",
     "a message queue",
     "a semaphore",
@@ -103,7 +104,7 @@ fn litter(arguments: &[String]) {
 
 #[expect(clippy::disallowed_methods, reason = "whether somebody listens is seen by asking")]
 fn look() -> Vec<&'static str> {
-    let [file, memory, socket, listener, packets, process, queue, semaphore] = KINDS;
+    let [file, memory, socket, listener, packets, counted, process, queue, semaphore] = KINDS;
     let mut found = Vec::new();
     let mut note = |kind, is_there: bool| {
         if is_there {
@@ -117,6 +118,7 @@ fn look() -> Vec<&'static str> {
     let abstract_name = SocketAddr::from_abstract_name(NAME);
     note(socket, abstract_name.and_then(|name| UnixStream::connect_addr(&name)).is_ok());
     note(packets, received_on_loopback() > 0);
+    note(counted, connections_begun() > 0);
     note(listener, TcpStream::connect(("127.0.0.1", PORT)).is_ok());
     note(process, processes() > 2);
     found
@@ -130,6 +132,14 @@ fn received_on_loopback() -> u64 {
     let devices = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let counters = devices.lines().find_map(|line| line.trim().strip_prefix("lo:"));
     counters.and_then(|counters| counters.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+fn connections_begun() -> u64 {
+    let counters = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
+    let mut of_tcp = counters.lines().filter_map(|line| line.strip_prefix("Tcp:")).map(str::split_whitespace);
+    let (Some(mut names), Some(mut values)) = (of_tcp.next(), of_tcp.next()) else { return 0 };
+    let place = names.position(|name| name == "ActiveOpens");
+    place.and_then(|place| values.nth(place)?.parse().ok()).unwrap_or(0)
 }
 
 /// Those that can be seen; the init and this one are always there.

@@ -34,18 +34,22 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
     for process in family.iter().filter(|process| process.namespace != gate.namespace) {
         let number = sandboxes.len() + 1;
         let sandbox = sandboxes.entry(process.namespace.clone()).or_insert_with(|| {
-            // Whoever started it waits with it.
             let launcher =
                 family.iter().find(|one| one.id == process.parent && one.namespace == gate.namespace);
-            Sandbox { number, launcher: launcher.map(|one| one.id), inside: 0, private: private_of(launcher) }
+            Sandbox { number, launcher: launcher.map(|one| one.id), inside: 0, private: 0.0 }
         });
         sandbox.inside += 1;
         sandbox.private += process.private;
     }
+    // Whoever launched them waits with them, and has a part of its memory for each.
+    let launchers: Vec<Option<u32>> = sandboxes.values().map(|sandbox| sandbox.launcher).collect();
+    for sandbox in sandboxes.values_mut() {
+        let launcher = family.iter().find(|process| sandbox.launcher == Some(process.id));
+        let launched = launchers.iter().filter(|launcher| **launcher == sandbox.launcher).count();
+        sandbox.private += launcher.map_or(0.0, |launcher| launcher.private) / launched as f64;
+    }
     for process in &family {
-        let of = sandboxes.iter().find(|(namespace, sandbox)| {
-            **namespace == process.namespace || sandbox.launcher == Some(process.id)
-        });
+        let of = sandboxes.iter().find(|(namespace, _)| **namespace == process.namespace);
         let place = of.map_or("host".to_owned(), |(_, sandbox)| format!("sandbox {}", sandbox.number));
         table.rows.push(process.row(&place));
     }
@@ -59,7 +63,7 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
         title: format!("An idle gate, {} s after a call of `fs.read` and one of `shell`", IDLE.as_secs()),
         tables: vec![table, kept],
         notes: vec![
-            "A sandbox is all the processes of one process namespace, and the one that launched them. The bar is for those \
+            "A sandbox is all the processes of one process namespace, and its part of the one that launched them. The bar is for those \
              that wait with nothing in them yet; a worker that is kept for its task is shown beside them."
                 .to_owned(),
         ],
@@ -67,7 +71,7 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
     })
 }
 
-/// All processes of one process namespace, and their launcher.
+/// All processes of one process namespace, and their part of their launcher.
 struct Sandbox {
     number: usize,
     launcher: Option<u32>,
@@ -86,10 +90,6 @@ impl Sandbox {
         let what = if self.is_empty() { "waits" } else { "holds a worker" };
         vec![Cell::text(format!("sandbox {}", self.number)), Cell::text(what), Cell::Number(self.private, 2)]
     }
-}
-
-fn private_of(process: Option<&Process>) -> f64 {
-    process.map_or(0.0, |process| process.private)
 }
 
 struct Process {
