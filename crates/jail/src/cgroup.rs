@@ -53,6 +53,8 @@ struct Part {
     /// Version 2: where processor time is counted, open already. Version 1 counts it in a cgroup of its own, which is not
     /// made for that.
     counter: Option<File>,
+    /// Where the most memory is told, if it was opened ahead of time.
+    peak: Option<File>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +103,9 @@ impl Cgroup {
 
     /// Writes the limit that a plan is likely to have, before there is one.
     pub(crate) fn foresee(&mut self, limits: &Limits) {
-        if let Some(part) = &self.memory {
+        if let Some(part) = &mut self.memory {
             self.written = limit_memory(part, limits).ok().map(|()| limits.memory);
+            part.peak = File::open(part.path.join(part.peak_file())).ok();
         }
     }
 
@@ -153,11 +156,11 @@ impl Cgroup {
     /// The most memory the sandbox ever had, if the kernel counted.
     pub(crate) fn peak_memory(&self) -> Option<u64> {
         let part = self.memory.as_ref()?;
-        let file = match part.version {
-            Version::One => "memory.max_usage_in_bytes",
-            Version::Two => "memory.peak",
+        let mut bytes = [0; 32];
+        let Some(count) = part.peak.as_ref().and_then(|file| file.read_at(&mut bytes, 0).ok()) else {
+            return fs::read_to_string(part.path.join(part.peak_file())).ok()?.trim().parse().ok();
         };
-        fs::read_to_string(part.path.join(file)).ok()?.trim().parse().ok()
+        str::from_utf8(bytes.get(..count)?).ok()?.trim().parse().ok()
     }
 
     /// Processor time that everybody in here ever had, in user code and in the kernel, if the kernel counted.
@@ -202,6 +205,13 @@ impl Drop for Cgroup {
 }
 
 impl Part {
+    fn peak_file(&self) -> &'static str {
+        match self.version {
+            Version::One => "memory.max_usage_in_bytes",
+            Version::Two => "memory.peak",
+        }
+    }
+
     fn describe(&self) -> &'static str {
         match self.version {
             Version::One => "cgroup version 1",
@@ -233,7 +243,7 @@ fn make_two(parent: &Path, name: &str) -> io::Result<Part> {
     match File::open(&path) {
         Ok(door) => {
             let counter = File::open(path.join("cpu.stat")).ok();
-            Ok(Part { path, version: Version::Two, door: door.into(), counter })
+            Ok(Part { path, version: Version::Two, door: door.into(), counter, peak: None })
         }
         Err(error) => {
             let _ = fs::remove_dir(&path);
@@ -252,7 +262,7 @@ fn make_one(root: &Path, own: &str, controller: &str, name: &str) -> Option<Part
     let path = root.join(controller).join(here.trim_start_matches('/')).join(name);
     fs::create_dir(&path).ok()?;
     match OpenOptions::new().write(true).open(path.join("tasks")) {
-        Ok(door) => Some(Part { path, version: Version::One, door: door.into(), counter: None }),
+        Ok(door) => Some(Part { path, version: Version::One, door: door.into(), counter: None, peak: None }),
         Err(_) => {
             let _ = fs::remove_dir(&path);
             None

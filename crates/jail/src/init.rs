@@ -99,6 +99,9 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         sys::blank_arguments(std::env::args_os());
     }
     stage_one::bind_life_to_parent()?;
+    if !without.contains(Control::Session) {
+        setsid().map_err(Failure::at(Step::Terminal))?;
+    }
     stage_one::enter_namespaces(without, inherited.network)?;
     // The maps are written, and the cgroup is there.
     let Ok((manner, doors)) = receive::<Manner>(socket) else { return Ok(Started::Abandoned) };
@@ -133,9 +136,6 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         }
         None => None,
     };
-    if !without.contains(Control::Session) {
-        setsid().map_err(Failure::at(Step::Terminal))?;
-    }
     let terminal = orders.terminal.map(open_terminal).transpose().map_err(Failure::at(Step::Terminal))?;
     if let Some(doors) = doors {
         // Not ours any more: whoever holds them decides how long they are open.

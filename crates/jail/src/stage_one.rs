@@ -332,6 +332,7 @@ fn make_skeleton(root: &OwnedFd) -> Result<(), Errno> {
     for directory in [".cover", ".cover/directory", "proc", "tmp", "run", "var", "home", home] {
         mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
     }
+    make_link(root, Path::new("var/tmp"), Path::new("/tmp"))?;
     write_file(root, Path::new(".cover/file"), b"")?;
     for covered in [".cover/file", ".cover/directory"] {
         rustix::fs::chmodat(root, covered, Mode::empty(), rustix::fs::AtFlags::empty())?;

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::vec;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, chdir, getrlimit, setrlimit};
 use rustix::thread::{
@@ -19,7 +19,7 @@ use crate::doors;
 use crate::entry::{Guarded, Identity, Kind, open_beneath};
 use crate::landlock::{self, Begun, Tcp};
 use crate::limits::Limits;
-use crate::mounts::{Use, attach_at, attach_over, copy_of, make_link, restrict, restrict_only};
+use crate::mounts::{Use, attach_at, attach_over, copy_of, restrict, restrict_only};
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::{Access, Network};
 use crate::seal;
@@ -38,9 +38,9 @@ pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, mut sent: Sent) -> Resul
     if orders.scratch_bytes != Limits::default().disk {
         resize_scratch(&built.root, orders.scratch_bytes).map_err(Failure::at(Step::Scratch))?;
     }
-    if !orders.directories.iter().any(|directory| directory.path.starts_with("/var/tmp")) {
-        make_link(&built.root, Path::new("/var/tmp"), Path::new("/tmp"))
-            .map_err(Failure::at(Step::Scratch))?;
+    if orders.directories.iter().any(|directory| directory.path.starts_with("/var/tmp")) {
+        // It leads to scratch space otherwise.
+        unlinkat(&built.root, "var/tmp", AtFlags::empty()).map_err(Failure::at(Step::Scratch))?;
     }
     if let Network::Guarded(guarded) = &orders.network {
         doors::tell_programs(&built.root, guarded).map_err(Failure::at(Step::Network))?;

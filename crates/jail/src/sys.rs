@@ -271,9 +271,9 @@ pub(crate) fn raise_loopback(socket: impl AsFd) -> io::Result<()> {
 /// Has the kernel give a copied process the memory that it will use, before anybody waits for it.
 pub(crate) fn touch_memory() {
     const STACK: usize = 32 * 1024;
-    // Small pieces, as they will be: they find what is free already. Fewer than the allocator would give back.
-    let pieces: Vec<Vec<u8>> = (0..160).map(|_| vec![1; 400]).collect();
-    drop(std::hint::black_box(pieces));
+    // In one piece, which the allocator takes from where small ones will come from, and does not give back.
+    const HEAP: usize = 64 * 1024;
+    drop(std::hint::black_box(vec![1_u8; HEAP]));
     std::hint::black_box([1_u8; STACK]);
 }
 
