@@ -83,7 +83,8 @@ pub(crate) fn check<B>(
     }
     if methods.only_reads() {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD)
-            || (methods == Methods::GitFetch && is_fetch(request));
+            || (methods == Methods::GitFetch && is_fetch(request))
+            || (methods == Methods::ToolCall && is_tool_call(request));
         if !is_read {
             return Err(Denial::Method);
         }
@@ -102,6 +103,12 @@ fn is_fetch<B>(request: &Request<B>) -> bool {
     *request.method() == Method::POST
         && request.uri().path().ends_with("/git-upload-pack")
         && kind == Some(b"application/x-git-upload-pack-request")
+}
+
+/// Whether a server of tools is asked.
+fn is_tool_call<B>(request: &Request<B>) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    *request.method() == Method::POST && kind == Some(b"application/json")
 }
 
 fn names_host<B>(request: &Request<B>, target: &Target, speaks: Speaks) -> Result<(), Denial> {

@@ -736,5 +736,7 @@ pub(crate) fn is_free(action: &str) -> bool {
             | "memory:write"
             | "db:query"
             | "web:read"
+            // Classed up when it was imported, so nothing but what an operator has lowered is no question.
+            | "mcp:call"
     )
 }

@@ -25,6 +25,22 @@ pub(crate) struct Reaching {
     pub(crate) settings: EgressSettings,
 }
 
+impl Reaching {
+    /// Whom programs have to trust where the gate may come to see their requests.
+    pub(crate) fn authority_of_readers(&self) -> Option<String> {
+        self.egress.trusted_inside(&Permit {
+            reach: Vec::new(),
+            blocked: Vec::new(),
+            methods: Methods::ReadOnly,
+            spends: Vec::new(),
+            by_pattern: Vec::new(),
+            private: self.settings.private.clone(),
+            login: None,
+            limits: PermitLimits::default(),
+        })
+    }
+}
+
 /// The way out of one call's network.
 pub(crate) struct WayOut {
     egress: Egress,
