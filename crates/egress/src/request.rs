@@ -265,6 +265,20 @@ mod tests {
     }
 
     #[test]
+    fn a_server_of_tools_is_asked_by_a_post_of_json_and_nothing_else_is_written() {
+        let json = [("host", "a.test"), ("content-type", "application/json")];
+        assert_eq!(checked(&request("POST", "/mcp", &json), Methods::ToolCall), Ok(()));
+        assert_eq!(checked(&request("POST", "/mcp", &json), Methods::ReadOnly), Err(Denial::Method));
+        for (method, headers) in [("PUT", json.as_slice()), ("DELETE", &json), ("POST", &json[..1])] {
+            assert_eq!(
+                checked(&request(method, "/mcp", headers), Methods::ToolCall),
+                Err(Denial::Method),
+                "{method}"
+            );
+        }
+    }
+
+    #[test]
     fn a_grant_for_fetching_has_one_more_request_and_that_is_no_push() {
         let host = ("host", "a.test");
         let kind = |of| ("content-type", of);

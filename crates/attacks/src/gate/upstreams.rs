@@ -11,7 +11,8 @@ use std::time::Duration;
 use contract::{CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
 use engine::{Imported, Lowering};
 use policy::{
-    Agent, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
+    Agent, EgressSettings, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess,
+    categories_of,
 };
 use sandbox::Host;
 use serde_json::{Value, json};
@@ -119,9 +120,12 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| {
                 let gate = open(stand, "dies")?;
                 pin(&gate, "mcp_s_echo")?;
-                let first = gate.send(gate.request("mcp_s_echo", json!({ "text": "x" }))?)?;
-                if first.status != CallStatus::Unknown {
-                    return Err(format!("{:?}: {}", first.status, first.content).into());
+                // Once is no habit.
+                for _ in 0..2 {
+                    let first = gate.send(gate.request("mcp_s_echo", json!({ "text": "x" }))?)?;
+                    if first.status != CallStatus::Unknown {
+                        return Err(format!("{:?}: {}", first.status, first.content).into());
+                    }
                 }
                 let next = call(&gate, "x", Ending::Failed("tool_failed"))?;
                 Ok(Effect::through_if(
@@ -419,7 +423,9 @@ fn open_unasked<'a>(
     let overrides = Overrides { categories: Some(categories), ..Overrides::default() };
     let settings = settings_of(Agent { overrides, ..Agent::default() });
     let upstream = Upstream::new(NAME, server.clone()).ok_or("the server has no name")?;
-    let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), ..settings };
+    // A gate that names one has a way out. It is never asked.
+    let egress = EgressSettings { nameservers: vec!["192.0.2.53:53".parse()?], ..EgressSettings::default() };
+    let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), egress, ..settings };
     let mut opening = Opening::with(settings);
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
     opening.host = host.unwrap_or_default();
@@ -437,9 +443,8 @@ fn refresh(gate: &Gate<'_>) -> Try<Imported> {
 /// Somebody looks at a tool, and says that it only reads and reaches nobody.
 fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
     let lowering = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
-    let pinned = gate.engine.pin_tool(&ToolName::parse(tool)?, lowering, &gate.operator()?);
-    // Its calls need the access that its server has; the class says nothing of that.
-    runtime()?.block_on(pinned)?;
+    let (tool, operator) = (ToolName::parse(tool)?, gate.operator()?);
+    runtime()?.block_on(gate.engine.pin_tool(&tool, lowering, &operator))?;
     Ok(())
 }
 

@@ -173,8 +173,10 @@ impl Upstream {
 impl Slot {
     fn failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
-        let pause = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(self.failures.min(16)).unwrap_or(u32::MAX));
-        self.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+        // Once is no habit, and may have been our own doing.
+        let doublings = self.failures.saturating_sub(1).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
+        self.not_before = (doublings > 0).then(|| Instant::now() + pause.min(LONGEST_PAUSE));
     }
 
     /// ATTACK(server-that-dies): to start it is work; whoever makes it die again and again does not get it done each time.
@@ -224,6 +226,8 @@ mod tests {
     fn each_end_in_a_row_makes_the_next_start_later() {
         let mut slot = Slot::default();
         assert!(slot.check("x").is_ok());
+        slot.failed();
+        assert!(slot.check("x").is_ok(), "once is no habit");
         let mut before = Duration::ZERO;
         for _ in 0..6 {
             slot.failed();

@@ -150,14 +150,12 @@ impl Reader {
     fn bearer(&mut self, bearer: &At<String>, target: Target, egress: &mut EgressSettings) {
         let Some(from) = self.source(bearer) else { return };
         let to = Reach::from(target);
-        if egress.credentials.iter().any(|known| known.to == to) {
-            self.refuse(
-                bearer.place,
-                format!("there is a credential for `{to}` under `egress.credentials` already"),
-            );
+        let mut known = egress.credentials.iter().chain(&egress.server_credentials);
+        if known.any(|known| known.to == to) {
+            self.refuse(bearer.place, format!("there is a credential for `{to}` already"));
             return;
         }
-        egress.credentials.push(Credential { to, form: CredentialForm::Bearer, from });
+        egress.server_credentials.push(Credential { to, form: CredentialForm::Bearer, from });
     }
 
     fn variables(&mut self, file: &ServerFile) -> BTreeMap<String, String> {
