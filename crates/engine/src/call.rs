@@ -75,8 +75,12 @@ impl Engine {
         };
         reach("admitted");
         let store = &self.inner.store;
-        let Outlook { waiting, operators, .. } =
+        let Outlook { waiting, operators, stances, .. } =
             self.look_ahead(case).instrument(debug_span!("look")).await?;
+        // What operators have said since, at whichever gate, counts from this call on.
+        if self.believe(stances).await {
+            return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await;
+        }
         if let Some(row) = waiting {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
@@ -103,7 +107,7 @@ impl Engine {
                 };
                 let held = self.hold_in_force().await;
                 // What hooks or a workspace kept waiting is decided by what is in force by now.
-                if self.is_superseded() {
+                if self.is_superseded(&request.tool) {
                     drop(held);
                     return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel))
                         .await;
@@ -174,7 +178,7 @@ impl Engine {
     /// Finds the contract and checks the arguments against it.
     pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
         self.refuse_if_suspended()?;
-        admit(&self.inner.catalogue, &self.settings(), id, request, self.now())
+        admit(&self.catalogue(), &self.settings(), id, request, self.now())
     }
 
     async fn refuse(
@@ -409,7 +413,8 @@ impl Engine {
         if self.used_up().contains(&(case.agent.clone(), case.tool.clone())) {
             return at;
         }
-        let tool = self.inner.catalogue.find(&request.tool).map(|listed| &listed.tool);
+        let catalogue = self.catalogue();
+        let tool = catalogue.find(&request.tool).map(|listed| &listed.tool);
         let get_ready = || tool.and_then(|tool| tool.get_ready(grant, &request.arguments, &at));
         match caught(get_ready) {
             Ok(Some(ready)) => at.with_ready(ready),
@@ -432,7 +437,8 @@ impl Engine {
     }
 
     async fn run(&self, request: &Request, grant: Grant, at: Surroundings, cancel: CancellationToken) -> Ran {
-        let Some(listed) = self.inner.catalogue.find(&request.tool) else {
+        let catalogue = self.catalogue();
+        let Some(listed) = catalogue.find(&request.tool) else {
             return failed(Reason::unknown_tool("the tool is gone"));
         };
         let tool = &listed.tool;
@@ -476,7 +482,7 @@ impl Engine {
     }
 
     pub(crate) fn claim_of(&self, request: &Request, case: &Case) -> Option<String> {
-        let idempotency = self.inner.catalogue.find(&request.tool)?.tool.contract().definition().idempotency;
+        let idempotency = self.catalogue().find(&request.tool)?.tool.contract().definition().idempotency;
         let scoped = |key: &str| format!("{}/{}/{key}", case.agent, case.tool);
         match (idempotency, &request.key) {
             (Idempotency::None, _) | (Idempotency::Optional, None) => None,
@@ -487,7 +493,8 @@ impl Engine {
     }
 
     fn case_of(&self, id: CallId, tool: &ToolName, request: &Request) -> Result<Case, EngineError> {
-        let listed = self.inner.catalogue.find(&request.tool);
+        let catalogue = self.catalogue();
+        let listed = catalogue.find(&request.tool);
         Ok(Case {
             id,
             agent: request.agent.clone(),
@@ -553,7 +560,9 @@ pub(crate) fn admit(
             None => reason.with_hint("`toolgate tools list` shows those there are"),
         }
     };
-    let listed = catalogue.find(&request.tool).ok_or_else(unknown)?;
+    // What is not for an agent is not there for it.
+    let listed = catalogue.find(&request.tool).filter(|listed| listed.tool.is_for(&request.agent));
+    let listed = listed.ok_or_else(unknown)?;
     // Whoever may not use a tool learns nothing of it, not even its schema.
     if let Some(agent) = settings.agents.get(&request.agent) {
         may_see(agent, &listed.facts, settings)
@@ -581,7 +590,7 @@ pub(crate) fn understand(
         let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
         return Err(Reason::bad_request(why));
     }
-    let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
+    let facets = listed.lowered(caught(|| listed.tool.facets(request.arguments.value(), settings))??);
     Ok(Admitted {
         call: id,
         agent: request.agent.clone(),

@@ -1,6 +1,6 @@
 //! The engine itself: what it is opened with, and what it holds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, Stor
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::mcp::Upstream;
 use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
@@ -18,11 +19,12 @@ use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
 use crate::error::chain;
 use crate::hooks::Hook;
-use crate::in_force::{InForce, Snapshot};
+use crate::in_force::{Held, InForce, Snapshot};
 use crate::operator::CredentialError;
 use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
+use crate::sources::Shelf;
 use crate::turns::Turns;
 
 /// How far the clock may be ahead of what others have kept before that is kept anew, in milliseconds.
@@ -86,16 +88,14 @@ pub enum OpenError {
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
-    /// What this handle sees as in force, where it sees one call through; else whatever is.
-    pub(crate) held: Option<Arc<Snapshot>>,
+    /// What this handle sees as in force and as listed, where it sees one call through; else whatever is.
+    pub(crate) held: Option<Held>,
 }
 
 pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) in_force: InForce,
-    pub(crate) catalogue: Catalogue,
-    /// Every tool that the store has ever had: what was spent with one that is gone is spent.
-    pub(crate) registered: BTreeSet<ToolName>,
+    pub(crate) shelf: Shelf,
     pub(crate) surroundings: Surroundings,
     pub(crate) workspace: PathBuf,
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
@@ -103,6 +103,8 @@ pub(crate) struct Inner {
     pub(crate) local_operator: LocalOperator,
     /// How the text of another configuration is read.
     pub(crate) candidates: OnceLock<Arc<ReadCandidate>>,
+    /// Other people's servers.
+    pub(crate) upstreams: OnceLock<Vec<Arc<Upstream>>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Whose calls hooks hear at the moment.
@@ -140,17 +142,20 @@ impl Engine {
         }
         let hooks = command_hooks(&options.settings, &options.surroundings);
         let policy = Policy::of(options.settings).map_err(OpenError::Settings)?;
+        let mut catalogue = Catalogue::new(listed)?;
+        catalogue.registered = Arc::new(states.into_keys().collect());
+        catalogue.stances = store.stances().await?;
         let inner = Inner {
             store,
             in_force: InForce::of(Snapshot::of(policy, hooks)),
-            catalogue: Catalogue::new(listed)?,
-            registered: states.into_keys().collect(),
+            shelf: Shelf::of(catalogue, options.timeouts),
             surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,
             workspaces: options.workspaces,
             clock,
             local_operator,
             candidates: OnceLock::new(),
+            upstreams: OnceLock::new(),
             hooks: OnceLock::new(),
             turns: Turns::default(),
             owned: Mutex::default(),
@@ -167,13 +172,13 @@ impl Engine {
     }
 
     /// The tools that an agent may know of.
-    pub fn tools_for(&self, agent: &AgentName) -> Vec<&Contract> {
-        self.inner.catalogue.visible_to(agent, &self.settings())
+    pub fn tools_for(&self, agent: &AgentName) -> Vec<Contract> {
+        self.catalogue().visible_to(agent, &self.settings())
     }
 
     /// What calls of a tool can be, where that depends on their arguments.
     pub fn kinds_of(&self, tool: &ToolName) -> Vec<CallKind> {
-        self.inner.catalogue.find(tool.as_str()).map(|listed| listed.tool.kinds()).unwrap_or_default()
+        self.catalogue().find(tool.as_str()).map(|listed| listed.tool.kinds()).unwrap_or_default()
     }
 
     /// The store, for those who show what happened.
@@ -205,6 +210,7 @@ impl Engine {
     pub async fn close(&self) {
         self.inner.ending.cancel();
         self.owned().values().for_each(CancellationToken::cancel);
+        self.upstreams().iter().for_each(|upstream| upstream.end());
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }

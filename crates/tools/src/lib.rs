@@ -18,6 +18,7 @@ mod git;
 mod http;
 mod inside;
 mod lifecycle;
+pub mod mcp;
 mod operands;
 mod path;
 mod pipeline;

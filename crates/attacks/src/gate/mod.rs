@@ -34,6 +34,7 @@ mod secrets;
 pub(crate) mod stand;
 mod standing;
 mod suite;
+mod upstreams;
 mod visitor;
 mod ways_in;
 mod work;
@@ -75,5 +76,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("records", records::cases()),
         ("past", past::cases()),
         ("reload", reload::cases()),
+        ("upstreams", upstreams::cases()),
     ]
 }

@@ -71,6 +71,7 @@ impl Payment {
             examples: Vec::new(),
             failure_modes: Vec::new(),
             timeout_seconds: 5,
+            origin: None,
         }
     }
 
@@ -103,6 +104,7 @@ impl Tool for Paying {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         })
     }

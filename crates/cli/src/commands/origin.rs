@@ -57,6 +57,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["egress", "http", "methods"], &["tools.http.methods"]),
     (&["egress", "http", "headers"], &["tools.http.headers"]),
     (&["egress", "http", "max_response"], &["tools.http.max_response"]),
+    (&["egress", "server_credentials"], &["mcp.servers"]),
+    (&["upstreams"], &["mcp.servers"]),
     (&["hooks"], &["hooks"]),
     (&["timeouts_ms", "terminal"], &["tools.bash.timeout_ms", "sandboxing.subprocess.timeout_seconds"]),
     (&["timeouts_ms", "web"], &["tools.http.timeout_ms", "sandboxing.subprocess.timeout_seconds"]),

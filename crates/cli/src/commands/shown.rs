@@ -8,6 +8,7 @@ use engine::OnBadReload;
 use policy::{
     Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
     PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
+    UpstreamSettings,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -36,6 +37,7 @@ pub(super) struct Shown<'a> {
     shell: &'a ShellSettings,
     files: &'a FileSettings,
     egress: &'a EgressSettings,
+    upstreams: &'a BTreeMap<String, UpstreamSettings>,
     hooks: &'a [HookSettings],
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
@@ -129,6 +131,7 @@ impl<'a> Shown<'a> {
             shell,
             files,
             egress,
+            upstreams,
             rates,
             resources,
             prices,
@@ -175,6 +178,7 @@ impl<'a> Shown<'a> {
             shell,
             files,
             egress,
+            upstreams,
             hooks,
             backends: meaning
                 .backends

@@ -75,7 +75,7 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let contracts = self.engine.tools_for(&self.agent);
-        let mut shown: Vec<rmcp::model::Tool> = contracts.into_iter().map(shown_tool).collect();
+        let mut shown: Vec<rmcp::model::Tool> = contracts.iter().map(shown_tool).collect();
         shown.push(call_status_tool());
         Ok(ListToolsResult::with_all_items(shown))
     }

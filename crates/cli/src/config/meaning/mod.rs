@@ -16,6 +16,7 @@ mod egress;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod mcp;
 mod money;
 mod origins;
 mod rates;
@@ -255,6 +256,8 @@ impl Reader {
         let files = tools.and_then(|tools| tools.filesystem.get());
         let prices = self.prices(tree);
         let budgets = self.budgets(tree, &agents, &prices);
+        let mut egress = self.egress(tree);
+        let upstreams = self.servers(tree, &mut egress, &agents);
         let mut settings = Settings {
             agents,
             roles,
@@ -267,7 +270,8 @@ impl Reader {
             unavailable,
             shell: self.shell(bash),
             files: self.files(files),
-            egress: self.egress(tree),
+            egress,
+            upstreams,
             rates: self.rates(tree),
             resources: self.resources(tree),
             prices,
