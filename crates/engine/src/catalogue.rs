@@ -10,6 +10,8 @@ use store::ToolRow;
 use thiserror::Error;
 use tools::Tool;
 
+use crate::disclosure::Discovery;
+
 /// Why a set of tools is not a catalogue.
 #[derive(Debug, Error)]
 pub enum CatalogueError {
@@ -26,6 +28,14 @@ pub enum CatalogueError {
         first: ToolName,
         /// The other.
         second: ToolName,
+    },
+    /// The gate itself has a tool of that name.
+    #[error("a tool is named `{name}`, which is or looks like `{taken}`, a name of the gate's own")]
+    Taken {
+        /// The name.
+        name: ToolName,
+        /// The gate's own.
+        taken: &'static str,
     },
 }
 
@@ -83,6 +93,10 @@ impl Catalogue {
             if catalogue.listed.contains_key(&name) {
                 return Err(CatalogueError::Duplicate { name });
             }
+            // ATTACK(tool-named-call-tool): whoever has that name would hear what is meant for all others.
+            if let Some(taken) = Discovery::takes(&name.look()) {
+                return Err(CatalogueError::Taken { name, taken });
+            }
             // ATTACK(look-alike-tool)
             if let Some(first) = looks.insert(name.look(), name.clone()) {
                 return Err(CatalogueError::LookAlike { first, second: name });
@@ -102,6 +116,19 @@ impl Catalogue {
         let sight = Sight::of(agent, settings);
         let visible = self.listed.values().filter(|listed| sight.sees(&listed.facts));
         visible.map(|listed| listed.tool.contract()).collect()
+    }
+
+    /// The tools that an agent may know of.
+    pub(crate) fn tools_visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Arc<dyn Tool>> {
+        let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
+        let sight = Sight::of(agent, settings);
+        let visible = self.listed.values().filter(|listed| sight.sees(&listed.facts));
+        visible.map(|listed| Arc::clone(&listed.tool)).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.listed.len()
     }
 
     /// What an agent may have meant, among the tools it may know of.

@@ -16,6 +16,7 @@ use tools::{CallKind, Surroundings, Tool};
 use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
 use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
+use crate::disclosure::Disclosure;
 use crate::error::chain;
 use crate::hooks::Hook;
 use crate::in_force::{InForce, Snapshot};
@@ -94,6 +95,8 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) in_force: InForce,
     pub(crate) catalogue: Catalogue,
+    /// What agents have been told of it.
+    pub(crate) disclosure: Disclosure,
     /// Every tool that the store has ever had: what was spent with one that is gone is spent.
     pub(crate) registered: BTreeSet<ToolName>,
     pub(crate) surroundings: Surroundings,
@@ -144,6 +147,7 @@ impl Engine {
             store,
             in_force: InForce::of(Snapshot::of(policy, hooks)),
             catalogue: Catalogue::new(listed)?,
+            disclosure: Disclosure::default(),
             registered: states.into_keys().collect(),
             surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,

@@ -15,6 +15,7 @@ mod crash;
 mod facts;
 mod files;
 mod git;
+mod guides;
 mod http;
 mod inside;
 mod lifecycle;
@@ -37,6 +38,7 @@ mod guide;
 pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
+pub use guides::Guide;
 pub use inside::WORKER;
 pub use lifecycle::{KeptFor, Lifecycle};
 pub use operands::{Hold, InForce, Sealed};

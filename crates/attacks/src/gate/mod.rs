@@ -8,6 +8,7 @@ mod approvals;
 pub(crate) mod case;
 mod commands;
 mod crashes;
+mod disclosure;
 mod doors;
 mod files;
 mod git;
@@ -75,5 +76,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("records", records::cases()),
         ("past", past::cases()),
         ("reload", reload::cases()),
+        ("disclosure", disclosure::cases()),
     ]
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName, RoleName};
 use engine::OnBadReload;
 use policy::{
-    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
-    PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
+    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, DisclosureSettings, EgressSettings,
+    FileSettings, HookSettings, PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings,
+    ToolGlob, ToolResources,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -37,6 +38,7 @@ pub(super) struct Shown<'a> {
     files: &'a FileSettings,
     egress: &'a EgressSettings,
     hooks: &'a [HookSettings],
+    disclosure: &'a DisclosureSettings,
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
     workers: ShownWorkers,
@@ -137,6 +139,7 @@ impl<'a> Shown<'a> {
             ask_for,
             asking,
             hooks,
+            disclosure,
         } = settings;
         let agent = |(name, agent): (&'a AgentName, &'a Agent)| {
             let shown = ShownAgent {
@@ -176,6 +179,7 @@ impl<'a> Shown<'a> {
             files,
             egress,
             hooks,
+            disclosure,
             backends: meaning
                 .backends
                 .iter()
