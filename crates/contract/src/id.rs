@@ -120,6 +120,10 @@ name!(
     TaskName, "a task name", 128, "letters, digits, `_`, `.` and `-`", is_plain
 );
 name!(
+    /// Where tools come from that are not our own, such as `mcp:files`: a kind, and a name of that kind.
+    SourceName, "a source name", 96, "letters, digits, `_`, `.`, `-` and `:`", |c| is_plain(c) || c == ':'
+);
+name!(
     /// A caller's idempotency key.
     Key, "a key", 128, "printable ASCII without spaces", |c| c.is_ascii_graphic()
 );

@@ -35,7 +35,8 @@ pub use class::{
 };
 pub use cleaning::Cleaning;
 pub use id::{
-    AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, RoleName, TaskName, ToolName,
+    AgentName, ApprovalId, CallId, GateId, IdError, Key, OperatorName, RoleName, SourceName, TaskName,
+    ToolName,
 };
 pub use nearest::nearest;
 pub use net::{
@@ -49,4 +50,4 @@ pub use receipt::{Approved, Approver, Attempt, Enforced, Found, ReceiptBody, Rec
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
 pub use scan::{Finding, is_hidden, is_odd_blank, scan_description, show_hidden};
 pub use schema::{Schema, SchemaError};
-pub use tool::{Contract, ContractError, Definition, Example, MAX_DESCRIPTION};
+pub use tool::{Contract, ContractError, Definition, Example, MAX_DESCRIPTION, Origin};

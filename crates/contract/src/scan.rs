@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Something about a text that people should know before they trust it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +24,11 @@ pub enum Finding {
         /// What it says.
         text: String,
     },
+    /// It speaks of a tool that comes from elsewhere.
+    NamesAnother {
+        /// Which tool.
+        tool: String,
+    },
     /// It was longer than a description may be.
     TooLong {
         /// How long, in characters.
@@ -40,6 +46,7 @@ impl fmt::Display for Finding {
             Finding::Instruction { text } => {
                 write!(formatter, "tells the model what to do: `{}`", show_hidden(text))
             }
+            Finding::NamesAnother { tool } => write!(formatter, "speaks of `{tool}`, which is not its own"),
             Finding::TooLong { characters } => write!(formatter, "{characters} characters long"),
         }
     }
@@ -93,6 +100,34 @@ pub fn scan_description(text: &str) -> Vec<Finding> {
     findings.extend(instructions.map(|phrase| Finding::Instruction { text: (*phrase).to_owned() }));
     findings
 }
+
+/// The same of every text in a value, names of members too. Each finding is told once, hidden characters as one sum.
+pub(crate) fn scan_all(value: &Value, findings: &mut Vec<Finding>) {
+    let mut add = |text: &str| {
+        for finding in scan_description(text) {
+            if let Finding::HiddenCharacters { count } = finding
+                && let Some(Finding::HiddenCharacters { count: sum }) =
+                    findings.iter_mut().find(|known| matches!(known, Finding::HiddenCharacters { .. }))
+            {
+                *sum += count;
+            } else if findings.len() < MOST_FINDINGS && !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    };
+    match value {
+        Value::String(text) => add(text),
+        Value::Array(items) => items.iter().for_each(|item| scan_all(item, findings)),
+        Value::Object(members) => {
+            members.keys().for_each(|name| add(name));
+            members.values().for_each(|member| scan_all(member, findings));
+        }
+        _ => {}
+    }
+}
+
+/// As many as are told of one definition.
+const MOST_FINDINGS: usize = 32;
 
 /// Whether a character is not seen, or changes how others are seen.
 pub fn is_hidden(character: char) -> bool {

@@ -1,5 +1,6 @@
 //! A tool's contract: what it is, what goes in and comes out, and how dangerous it is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -10,8 +11,8 @@ use thiserror::Error;
 use crate::action::{ActionError, Actions};
 use crate::canonical::{Canonical, CanonicalError, Digest};
 use crate::class::{Category, CostTier, EgressClass, Idempotency, Profile, SafetyClass, TrustLabel};
-use crate::id::{IdError, ToolName};
-use crate::scan::{Finding, is_hidden, scan_description};
+use crate::id::{IdError, SourceName, ToolName};
+use crate::scan::{Finding, is_hidden, scan_all, scan_description};
 use crate::schema::{Schema, SchemaError};
 
 /// The longest description that is shown.
@@ -53,6 +54,19 @@ pub struct Definition {
     pub failure_modes: Vec<String>,
     /// How long it may take, in seconds. No call gets more.
     pub timeout_seconds: u64,
+    /// What it was made from, where its author is somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// What a definition was made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// Where it comes from.
+    pub source: SourceName,
+    /// What its author wrote, word for word. It is hashed and searched, and never shown to a model.
+    pub original: Value,
 }
 
 /// One way to call a tool.
@@ -72,16 +86,21 @@ impl Example {
     }
 }
 
-/// A definition that has been checked.
+/// A definition that has been checked. A clone is the same contract, and costs a count.
 #[derive(Clone, Debug)]
 pub struct Contract {
+    checked: Arc<Checked>,
+    trust: TrustLabel,
+    findings: Arc<[Finding]>,
+}
+
+#[derive(Debug)]
+struct Checked {
     definition: Definition,
     name: ToolName,
     hash: Digest,
-    trust: TrustLabel,
     input: Schema,
     output: Schema,
-    findings: Vec<Finding>,
 }
 
 /// Why a definition is not a contract.
@@ -155,6 +174,7 @@ impl Definition {
             examples: Vec::new(),
             failure_modes: Vec::new(),
             timeout_seconds: 30,
+            origin: None,
         }
     }
 }
@@ -198,27 +218,50 @@ impl Contract {
             .map_err(|error| CanonicalError::Json { why: error.to_string() })
             .and_then(Canonical::of)
             .map_err(|source| ContractError::Canonical { tool: tool(), source })?;
-        let mut findings = scan_description(&definition.description);
-        let characters = definition.description.chars().count();
+        let mut findings = Vec::new();
+        let mut characters = definition.description.chars().count();
+        match &definition.origin {
+            None => findings.extend(scan_description(&definition.description)),
+            // What is shown was made fit for that; what it was made from tells more of its author.
+            Some(origin) => {
+                scan_all(&origin.original, &mut findings);
+                let own = origin.original.get("description").and_then(Value::as_str);
+                characters = own.map_or(0, |text| text.chars().count());
+            }
+        }
         if characters > MAX_DESCRIPTION {
             findings.push(Finding::TooLong { characters });
         }
-        Ok(Contract { name, hash: canonical.digest(), trust, input, output, findings, definition })
+        let checked = Checked { name, hash: canonical.digest(), input, output, definition };
+        Ok(Contract { checked: Arc::new(checked), trust, findings: findings.into() })
+    }
+
+    /// The same contract under another label: what operators have said of it since.
+    #[must_use]
+    pub fn labelled(&self, trust: TrustLabel) -> Contract {
+        Contract { trust, ..self.clone() }
+    }
+
+    /// The same, and what is suspicious about it beside others.
+    #[must_use]
+    pub fn with_findings(&self, more: Vec<Finding>) -> Contract {
+        let findings = self.findings.iter().cloned().chain(more).collect();
+        Contract { findings, ..self.clone() }
     }
 
     /// Its name.
     pub fn name(&self) -> &ToolName {
-        &self.name
+        &self.checked.name
     }
 
     /// What its author declared.
     pub fn definition(&self) -> &Definition {
-        &self.definition
+        &self.checked.definition
     }
 
     /// The hash of all that.
     pub fn hash(&self) -> Digest {
-        self.hash
+        self.checked.hash
     }
 
     /// Where it comes from.
@@ -233,22 +276,23 @@ impl Contract {
 
     /// The schema of its arguments.
     pub fn input(&self) -> &Schema {
-        &self.input
+        &self.checked.input
     }
 
     /// The schema of its structured result.
     pub fn output(&self) -> &Schema {
-        &self.output
+        &self.checked.output
     }
 
     /// How long it may take.
     pub fn timeout(&self) -> Duration {
-        Duration::from_secs(self.definition.timeout_seconds)
+        Duration::from_secs(self.checked.definition.timeout_seconds)
     }
 
     /// The description as it is shown: cut to a length, nothing hidden left in it.
     pub fn shown_description(&self) -> String {
-        self.definition.description.chars().filter(|c| !is_hidden(*c)).take(MAX_DESCRIPTION).collect()
+        let description = &self.checked.definition.description;
+        description.chars().filter(|c| !is_hidden(*c)).take(MAX_DESCRIPTION).collect()
     }
 }
 

@@ -74,6 +74,7 @@ fn time_decisions(count: usize) {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),

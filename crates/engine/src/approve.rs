@@ -282,7 +282,7 @@ impl Engine {
         let (allowances, charge) = (self.limits_on_running(&row.tool).allowances, self.charge_of(&grant));
         let case = Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
         let held = self.hold_in_force().await;
-        if self.is_superseded() {
+        if self.is_superseded(&request.tool) {
             return Ok(None);
         }
         let store = &self.inner.store;

@@ -122,7 +122,7 @@ impl Engine {
                 };
                 let held = self.hold_in_force().await;
                 // What hooks or a workspace kept waiting is decided by what is in force by now.
-                if self.is_superseded() {
+                if self.is_superseded(&request.tool) {
                     drop(held);
                     return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel))
                         .await;
@@ -193,7 +193,7 @@ impl Engine {
     /// Finds the contract and checks the arguments against it.
     pub(crate) fn admit(&self, id: CallId, request: &Request) -> Result<Admitted, Reason> {
         self.refuse_if_suspended()?;
-        admit(&self.inner.catalogue, &self.settings(), id, request, self.now())
+        admit(&self.catalogue(), &self.settings(), id, request, self.now())
     }
 
     pub(crate) async fn refuse(
@@ -428,7 +428,8 @@ impl Engine {
         if self.used_up().contains(&(case.agent.clone(), case.tool.clone())) {
             return at;
         }
-        let tool = self.inner.catalogue.find(&request.tool).map(|listed| &listed.tool);
+        let catalogue = self.catalogue();
+        let tool = catalogue.find(&request.tool).map(|listed| &listed.tool);
         let get_ready = || tool.and_then(|tool| tool.get_ready(grant, &request.arguments, &at));
         match caught(get_ready) {
             Ok(Some(ready)) => at.with_ready(ready),
@@ -451,7 +452,8 @@ impl Engine {
     }
 
     async fn run(&self, request: &Request, grant: Grant, at: Surroundings, cancel: CancellationToken) -> Ran {
-        let Some(listed) = self.inner.catalogue.find(&request.tool) else {
+        let catalogue = self.catalogue();
+        let Some(listed) = catalogue.find(&request.tool) else {
             return failed(Reason::unknown_tool("the tool is gone"));
         };
         let tool = &listed.tool;
@@ -495,7 +497,7 @@ impl Engine {
     }
 
     pub(crate) fn claim_of(&self, request: &Request, case: &Case) -> Option<String> {
-        let idempotency = self.inner.catalogue.find(&request.tool)?.tool.contract().definition().idempotency;
+        let idempotency = self.catalogue().find(&request.tool)?.tool.contract().definition().idempotency;
         let scoped = |key: &str| format!("{}/{}/{key}", case.agent, case.tool);
         match (idempotency, &request.key) {
             (Idempotency::None, _) | (Idempotency::Optional, None) => None,
@@ -511,7 +513,8 @@ impl Engine {
         tool: &ToolName,
         request: &Request,
     ) -> Result<Case, EngineError> {
-        let listed = self.inner.catalogue.find(&request.tool);
+        let catalogue = self.catalogue();
+        let listed = catalogue.find(&request.tool);
         Ok(Case {
             id,
             agent: request.agent.clone(),

@@ -1,10 +1,12 @@
-//! The tools there are, and who may see which.
+//! The tools there are, where they come from, and who may see which.
+//!
+//! A catalogue never changes: another takes its place. So a call goes on with the one that it was admitted with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{AgentName, Category, Contract, ToolName, ToolStatus, nearest};
+use contract::{AgentName, Category, Contract, SourceName, ToolName, ToolStatus, nearest};
 use policy::{GrantLimits, Settings, Sight, ToolFacts};
 use store::ToolRow;
 use thiserror::Error;
@@ -12,8 +14,8 @@ use tools::Tool;
 
 use crate::disclosure::Discovery;
 
-/// Why a set of tools is not a catalogue.
-#[derive(Debug, Error)]
+/// Why a set of tools is not a catalogue, or a tool has no place in one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CatalogueError {
     /// A name stands twice.
     #[error("there are two tools named `{name}`")]
@@ -40,10 +42,11 @@ pub enum CatalogueError {
 }
 
 /// One tool with what the registry says of it.
-#[derive(Clone)]
 pub(crate) struct Listed {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) facts: ToolFacts,
+    /// Nothing for our own.
+    pub(crate) source: Option<SourceName>,
 }
 
 /// What operators have set in the registry about a tool. It makes a tool stricter than its contract, and never less:
@@ -73,57 +76,114 @@ impl Listed {
             requires_approval: set.requires_approval || ToolRow::of(contract).requires_approval,
             limits: limits_of(contract, timeouts),
         };
-        Listed { tool, facts }
+        Listed { tool, facts, source: None }
+    }
+
+    pub(crate) fn from_source(self, source: &SourceName) -> Listed {
+        Listed { source: Some(source.clone()), ..self }
+    }
+
+    /// Its contract, under the label that it has by now.
+    pub(crate) fn contract(&self) -> Contract {
+        self.tool.contract().labelled(self.facts.trust)
     }
 }
 
 /// All tools, by name.
 #[derive(Clone, Default)]
 pub(crate) struct Catalogue {
-    listed: BTreeMap<ToolName, Listed>,
+    listed: BTreeMap<ToolName, Arc<Listed>>,
+    looks: BTreeMap<String, ToolName>,
+    /// Every tool that the store has ever had: what was spent with one that is gone is spent.
+    pub(crate) registered: Arc<BTreeSet<ToolName>>,
 }
 
 impl Catalogue {
     /// Puts tools together; two that could be taken for each other are refused.
     pub(crate) fn new(tools: Vec<Listed>) -> Result<Catalogue, CatalogueError> {
-        let mut looks: BTreeMap<String, ToolName> = BTreeMap::new();
         let mut catalogue = Catalogue::default();
         for listed in tools {
             let name = listed.tool.contract().name().clone();
-            if catalogue.listed.contains_key(&name) {
-                return Err(CatalogueError::Duplicate { name });
-            }
-            // ATTACK(tool-named-call-tool): whoever has that name would hear what is meant for all others.
-            if let Some(taken) = Discovery::takes(&name.look()) {
-                return Err(CatalogueError::Taken { name, taken });
-            }
-            // ATTACK(look-alike-tool)
-            if let Some(first) = looks.insert(name.look(), name.clone()) {
-                return Err(CatalogueError::LookAlike { first, second: name });
-            }
-            catalogue.listed.insert(name, listed);
+            catalogue.reserve(&name)?;
+            catalogue.listed.insert(name, Arc::new(listed));
         }
         Ok(catalogue)
     }
 
+    /// Takes a name, unless it is taken or could be taken for one that is.
+    pub(crate) fn reserve(&mut self, name: &ToolName) -> Result<(), CatalogueError> {
+        let look = name.look();
+        // ATTACK(tool-named-call-tool): whoever has that name would hear what is meant for all others.
+        if let Some(taken) = Discovery::takes(&look) {
+            return Err(CatalogueError::Taken { name: name.clone(), taken });
+        }
+        match self.looks.get(&look) {
+            // ATTACK(shadowed-tool)
+            Some(first) if first == name => Err(CatalogueError::Duplicate { name: name.clone() }),
+            // ATTACK(look-alike-tool)
+            Some(first) => Err(CatalogueError::LookAlike { first: first.clone(), second: name.clone() }),
+            None => {
+                self.looks.insert(look, name.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// The same without what comes from a source.
+    pub(crate) fn without(&self, source: &SourceName) -> Catalogue {
+        let kept = self.listed.iter().filter(|(_, listed)| listed.source.as_ref() != Some(source));
+        let listed: BTreeMap<_, _> = kept.map(|(name, listed)| (name.clone(), Arc::clone(listed))).collect();
+        let looks = listed.keys().map(|name| (name.look(), name.clone())).collect();
+        Catalogue { listed, looks, registered: Arc::clone(&self.registered) }
+    }
+
+    /// Puts in a tool whose name was taken for it.
+    pub(crate) fn put(&mut self, listed: Listed) {
+        self.listed.insert(listed.tool.contract().name().clone(), Arc::new(listed));
+    }
+
+    /// The same with all from somewhere that another one has.
+    pub(crate) fn with_imports_of(mut self, other: &Catalogue) -> Catalogue {
+        for (name, listed) in other.listed.iter().filter(|(_, listed)| listed.source.is_some()) {
+            if self.reserve(name).is_ok() {
+                self.listed.insert(name.clone(), Arc::clone(listed));
+            }
+        }
+        self
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<&Listed> {
-        self.listed.get(&ToolName::parse(name).ok()?)
+        self.listed.get(&ToolName::parse(name).ok()?).map(AsRef::as_ref)
+    }
+
+    /// Whether another one lists the same under this name.
+    pub(crate) fn lists_as(&self, other: &Catalogue, name: &str) -> bool {
+        match (self.find(name), other.find(name)) {
+            (Some(one), Some(other)) => std::ptr::eq(one, other),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    /// Those of one source.
+    pub(crate) fn of_source(&self, source: &SourceName) -> impl Iterator<Item = &Listed> {
+        let listed = self.listed.values().map(AsRef::as_ref);
+        listed.filter(move |listed| listed.source.as_ref() == Some(source))
     }
 
     /// The contracts that an agent may know of.
-    pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<&Contract> {
+    pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Contract> {
         let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
         let sight = Sight::of(agent, settings);
         let visible = self.listed.values().filter(|listed| sight.sees(&listed.facts));
-        visible.map(|listed| listed.tool.contract()).collect()
+        visible.map(|listed| listed.contract()).collect()
     }
 
     /// The tools that an agent may know of.
-    pub(crate) fn tools_visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Arc<dyn Tool>> {
+    pub(crate) fn tools_visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Arc<Listed>> {
         let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
         let sight = Sight::of(agent, settings);
-        let visible = self.listed.values().filter(|listed| sight.sees(&listed.facts));
-        visible.map(|listed| Arc::clone(&listed.tool)).collect()
+        self.listed.values().filter(|listed| sight.sees(&listed.facts)).map(Arc::clone).collect()
     }
 
     /// How many there are.

@@ -19,7 +19,7 @@ use crate::request::Request;
 /// A policy, and what is around it.
 pub(crate) struct Court {
     pub(crate) policy: Arc<Policy>,
-    pub(crate) catalogue: Catalogue,
+    pub(crate) catalogue: Arc<Catalogue>,
     workspace: PathBuf,
     workspaces: BTreeMap<AgentName, PathBuf>,
     /// Those who may approve.
@@ -33,7 +33,7 @@ impl Court {
     pub(crate) fn in_force(engine: &Engine, operators: &[OperatorRow]) -> Court {
         Court {
             policy: Arc::clone(&engine.snapshot().policy),
-            catalogue: engine.inner.catalogue.clone(),
+            catalogue: engine.catalogue(),
             workspace: engine.inner.workspace.clone(),
             workspaces: engine.inner.workspaces.clone(),
             approvers: approvers(operators),
@@ -48,17 +48,17 @@ impl Court {
         operators: &[OperatorRow],
     ) -> Result<Court, PastError> {
         let Candidate { settings, workspaces, timeouts, tools } = candidate;
+        let present = engine.catalogue();
         let listed = tools.into_iter().map(|tool| {
             // What operators have set in the registry is no part of a configuration, and stays.
-            let known =
-                engine.inner.catalogue.find(tool.contract().name().as_str()).map(|known| &known.facts);
+            let known = present.find(tool.contract().name().as_str()).map(|known| &known.facts);
             let set = SetByOperators {
                 status: known.map_or(ToolStatus::Active, |known| known.status),
                 requires_approval: known.is_some_and(|known| known.requires_approval),
             };
             Listed::of(tool, set, &timeouts)
         });
-        let catalogue = Catalogue::new(listed.collect())?;
+        let catalogue = Arc::new(Catalogue::new(listed.collect())?.with_imports_of(&present));
         let facts = Facts { ask_for: settings.ask_for, ..engine.facts_of_gate() };
         Ok(Court {
             policy: Arc::new(Policy::of(settings).map_err(PastError::Settings)?),

@@ -1,6 +1,6 @@
 //! The engine itself: what it is opened with, and what it holds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -19,11 +19,12 @@ use crate::command_hook::command_hooks;
 use crate::disclosure::Disclosure;
 use crate::error::chain;
 use crate::hooks::Hook;
-use crate::in_force::{InForce, Snapshot};
+use crate::in_force::{Held, InForce, Snapshot};
 use crate::operator::CredentialError;
 use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
+use crate::sources::Shelf;
 use crate::turns::Turns;
 
 /// How far the clock may be ahead of what others have kept before that is kept anew, in milliseconds.
@@ -87,18 +88,16 @@ pub enum OpenError {
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
-    /// What this handle sees as in force, where it sees one call through; else whatever is.
-    pub(crate) held: Option<Arc<Snapshot>>,
+    /// What this handle sees as in force and as listed, where it sees one call through; else whatever is.
+    pub(crate) held: Option<Held>,
 }
 
 pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) in_force: InForce,
-    pub(crate) catalogue: Catalogue,
-    /// What agents have been told of it.
+    pub(crate) shelf: Shelf,
+    /// What agents have been told of their tools.
     pub(crate) disclosure: Disclosure,
-    /// Every tool that the store has ever had: what was spent with one that is gone is spent.
-    pub(crate) registered: BTreeSet<ToolName>,
     pub(crate) surroundings: Surroundings,
     pub(crate) workspace: PathBuf,
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
@@ -143,12 +142,13 @@ impl Engine {
         }
         let hooks = command_hooks(&options.settings, &options.surroundings);
         let policy = Policy::of(options.settings).map_err(OpenError::Settings)?;
+        let mut catalogue = Catalogue::new(listed)?;
+        catalogue.registered = Arc::new(states.into_keys().collect());
         let inner = Inner {
             store,
             in_force: InForce::of(Snapshot::of(policy, hooks)),
-            catalogue: Catalogue::new(listed)?,
+            shelf: Shelf::of(catalogue, options.timeouts),
             disclosure: Disclosure::default(),
-            registered: states.into_keys().collect(),
             surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,
             workspaces: options.workspaces,
@@ -171,13 +171,13 @@ impl Engine {
     }
 
     /// The tools that an agent may know of.
-    pub fn tools_for(&self, agent: &AgentName) -> Vec<&Contract> {
-        self.inner.catalogue.visible_to(agent, &self.settings())
+    pub fn tools_for(&self, agent: &AgentName) -> Vec<Contract> {
+        self.catalogue().visible_to(agent, &self.settings())
     }
 
     /// What calls of a tool can be, where that depends on their arguments.
     pub fn kinds_of(&self, tool: &ToolName) -> Vec<CallKind> {
-        self.inner.catalogue.find(tool.as_str()).map(|listed| listed.tool.kinds()).unwrap_or_default()
+        self.catalogue().find(tool.as_str()).map(|listed| listed.tool.kinds()).unwrap_or_default()
     }
 
     /// The store, for those who show what happened.

@@ -102,7 +102,8 @@ impl Engine {
 
     /// The line that keeps a tool from an agent, if one does.
     fn origin_of_hiding(&self, request: &Request) -> Option<String> {
-        let (settings, listed) = (self.settings(), self.inner.catalogue.find(&request.tool)?);
+        let (settings, catalogue) = (self.settings(), self.catalogue());
+        let listed = catalogue.find(&request.tool)?;
         let sight = Sight::of(settings.agents.get(&request.agent)?, &settings);
         let place = sight.origin(&request.agent, &listed.facts).filter(|_| !sight.sees(&listed.facts));
         place.map(str::to_owned)
@@ -110,7 +111,8 @@ impl Engine {
 
     /// What would have to be different for an agent to call a tool that is kept from it.
     async fn nearest_to_seeing(&self, request: &Request) -> Result<Option<Nearest>, EngineError> {
-        let Some(listed) = self.inner.catalogue.find(&request.tool) else { return Ok(None) };
+        let catalogue = self.catalogue();
+        let Some(listed) = catalogue.find(&request.tool) else { return Ok(None) };
         let settings = self.settings();
         // Others are refused for what no setting changes.
         if settings

@@ -18,6 +18,7 @@ use serde_json::json;
 use store::{PolicyEvent, StoreError};
 use thiserror::Error;
 
+use crate::catalogue::Catalogue;
 use crate::command_hook::command_hooks;
 use crate::engine::Engine;
 use crate::error::chain;
@@ -34,6 +35,13 @@ pub(crate) struct Snapshot {
     standing: Standing,
     /// Workspaces in which no yes of another policy is left.
     pub(crate) in_force_at: Mutex<HashSet<Digest>>,
+}
+
+/// What a handle holds on to that sees one call through.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) catalogue: Arc<Catalogue>,
 }
 
 /// Whether calls are decided by a policy.
@@ -155,7 +163,7 @@ impl Engine {
     /// The snapshot that this handle sees: the one it holds, else the one in force.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         match &self.held {
-            Some(held) => Arc::clone(held),
+            Some(held) => Arc::clone(&held.snapshot),
             None => self.inner.in_force.now(),
         }
     }
@@ -171,7 +179,8 @@ impl Engine {
     }
 
     pub(crate) fn seeing(&self, snapshot: Arc<Snapshot>) -> Engine {
-        Engine { inner: Arc::clone(&self.inner), held: Some(snapshot) }
+        let held = Held { snapshot, catalogue: self.inner.shelf.now() };
+        Engine { inner: Arc::clone(&self.inner), held: Some(held) }
     }
 
     /// Keeps what is in force while it is recorded that a call begins.
@@ -179,9 +188,16 @@ impl Engine {
         self.inner.in_force.recording.read().await
     }
 
-    /// Whether what this handle holds is no longer what is in force.
-    pub(crate) fn is_superseded(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| !Arc::ptr_eq(held, &self.inner.in_force.now()))
+    /// Waits until nobody records that a call begins, and keeps it so.
+    pub(crate) async fn nobody_records(&self) -> tokio::sync::RwLockWriteGuard<'_, ()> {
+        self.inner.in_force.recording.write().await
+    }
+
+    /// Whether what this handle holds is no longer what is in force, or how this tool is listed.
+    pub(crate) fn is_superseded(&self, tool: &str) -> bool {
+        let in_force = self.inner.in_force.now();
+        self.held.as_ref().is_some_and(|held| !Arc::ptr_eq(&held.snapshot, &in_force))
+            || self.is_listed_anew(tool)
     }
 
     /// Whether no call begins, since nobody can tell what the policy is.

@@ -39,6 +39,7 @@ mod request;
 mod seal;
 mod settle;
 mod shadow;
+mod sources;
 mod standing;
 mod turns;
 
@@ -66,4 +67,5 @@ pub use private::{PrivateRefused, Reading};
 pub use reconcile::ReconcileRefused;
 pub use replay::{Asked, Now, Replay, ReplayError, Said as SaidThen, Then, ToolSince};
 pub use request::Request;
+pub use sources::{Imported, NotListed};
 pub use standing::{Offer, Reach, RevokeRefused, ShownStanding as Standing};

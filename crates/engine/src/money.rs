@@ -91,7 +91,8 @@ impl Engine {
 
     /// The tools that a pattern means, and has ever meant; nothing if those are all there can be.
     fn names_of(&self, tools: &ToolGlob) -> Option<Vec<ToolName>> {
-        let named = || self.inner.registered.iter().filter(|name| tools.matches(name)).cloned().collect();
+        let named =
+            || self.catalogue().registered.iter().filter(|name| tools.matches(name)).cloned().collect();
         (tools.as_str() != "*").then(named)
     }
 

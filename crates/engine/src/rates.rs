@@ -20,7 +20,7 @@ pub(crate) struct Limits {
 impl Engine {
     /// Those for a call that runs.
     pub(crate) fn limits_on_running(&self, tool: &ToolName) -> Limits {
-        Limits::of(self.settings().rates.counted(tool, self.inner.registered.iter()))
+        Limits::of(self.settings().rates.counted(tool, self.catalogue().registered.iter()))
     }
 
     /// Those for a call that is refused.

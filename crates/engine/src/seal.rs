@@ -45,7 +45,8 @@ impl Bound {
 impl Engine {
     /// Looks at the files that a call names, for the question that is about to be asked. Nothing if it names none.
     pub(crate) async fn bind(&self, request: &Request) -> Result<Option<Seal>, Reason> {
-        let Some(listed) = self.inner.catalogue.find(&request.tool) else { return Ok(None) };
+        let catalogue = self.catalogue();
+        let Some(listed) = catalogue.find(&request.tool) else { return Ok(None) };
         let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
         let surroundings = self.inner.surroundings.for_owner(owner);
         let workspace = self.workspace_of(&request.agent);

@@ -81,6 +81,19 @@ impl Doors {
         services.into_iter().chain(ports).chain(&self.local).map(AsFd::as_fd).collect()
     }
 
+    /// The same doors, for somebody who serves them for a while.
+    pub fn try_clone(&self) -> io::Result<Doors> {
+        let again = |door: &OwnedFd| door.try_clone();
+        Ok(Doors {
+            dns_udp: again(&self.dns_udp)?,
+            dns_tcp: again(&self.dns_tcp)?,
+            http_proxy: again(&self.http_proxy)?,
+            socks: again(&self.socks)?,
+            tcp: self.tcp.iter().map(|(port, door)| Ok((*port, again(door)?))).collect::<io::Result<_>>()?,
+            local: self.local.as_ref().map(again).transpose()?,
+        })
+    }
+
     pub(crate) fn ports(&self) -> Vec<u16> {
         self.tcp.iter().map(|(port, _)| *port).collect()
     }

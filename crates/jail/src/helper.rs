@@ -196,9 +196,21 @@ impl Line {
 
     pub(crate) fn keep(self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
         let plan = plan.encode()?;
-        let mut kept = Kept { line: self, enforcement: Enforcement::default() };
+        let mut kept = Kept { line: self, enforcement: Enforcement::default(), doors: None };
         kept.line.send(&[Errand::Keep.as_bytes(), &plan])?;
-        let opened = read_answer(&kept.line.channel).map_err(HelperError::Silent)?;
+        let opened = loop {
+            let (bytes, descriptors) =
+                read_with_descriptors(&kept.line.channel).map_err(HelperError::Silent)?;
+            match (bytes.is_empty(), descriptors.is_empty()) {
+                // It was ready.
+                (true, _) => {}
+                (false, true) => break bytes,
+                (false, false) => {
+                    let ports: Vec<u16> = postcard::from_bytes(&bytes).map_err(|_| garbled())?;
+                    kept.doors = Some(Doors::from_descriptors(&ports, descriptors).ok_or_else(garbled)?);
+                }
+            }
+        };
         let opening: Opening = postcard::from_bytes(&opened).map_err(|_| garbled())?;
         Ok(opening.map(|enforcement| {
             kept.enforcement = enforcement;
@@ -314,9 +326,16 @@ impl Drop for Running {
 pub struct Kept {
     line: Line,
     enforcement: Enforcement,
+    doors: Option<Doors>,
 }
 
 impl Kept {
+    /// What leads out of its network, if that is guarded; for the first who asks. As long as nobody serves them, nobody is
+    /// reached.
+    pub fn take_doors(&mut self) -> Option<Doors> {
+        self.doors.take()
+    }
+
     /// What leads to its standard input and from its standard output.
     pub fn channel(&self) -> &UnixStream {
         &self.line.channel
@@ -423,12 +442,10 @@ fn serve_kept(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> i
         Ok(plan) => plan,
         Err(error) => return answer(channel, &Opening::Err(garbled_plan(&error))),
     };
-    let mut started = |news: News<'_>| {
-        // What is kept has no doors; they would be closed here.
-        if let News::Started(enforcement) = news {
-            // A gate that does not hear this has hung up, and that ends the sandbox.
-            let _ = answer(channel, &Opening::Ok(enforcement.clone()));
-        }
+    // A gate that does not hear this has hung up, and that ends the sandbox.
+    let mut started = |news: News<'_>| match news {
+        News::Guarded(doors) => drop(hand_over(channel, &doors)),
+        News::Started(enforcement) => drop(answer(channel, &Opening::Ok(enforcement.clone()))),
     };
     let run = prepared.and_then(|begun| begun.run_kept(&plan, channel.as_fd(), &mut started));
     match run {

@@ -518,7 +518,8 @@ impl<'a> Hearing<'a> {
         let reached = self.places.listed.iter();
         let reached =
             reached.map(|target| format!("it would reach `{target}`{}", self.with_credential(target)));
-        let others = self.places.told_of_others().filter(|_| self.call.facets.is_networked());
+        let reaches_more = self.call.facets.is_networked() || !self.call.facets.reaches.is_empty();
+        let others = self.places.told_of_others().filter(|_| reaches_more);
         let reached: Vec<String> = reached.chain(others).collect();
         self.asks.extend(reached);
         match &self.facts.consent {

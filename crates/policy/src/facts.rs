@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use contract::{
-    Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, Reason,
-    SafetyClass, Tally, Target, TaskName, ToolName, ToolStatus, TrustLabel,
+    Action, AgentName, ApprovalId, CallId, Category, Digest, EgressClass, OperatorName, Profile, Reach,
+    Reason, SafetyClass, Tally, Target, TaskName, ToolName, ToolStatus, TrustLabel,
 };
 use serde_json::Value;
 
@@ -79,6 +79,9 @@ pub struct Facets {
     pub trees: Vec<String>,
     /// Places that its arguments name, in their one spelling.
     pub hosts: Vec<Target>,
+    /// Places that whoever runs this gate has listed for what makes the call: for an upstream server, those that it may reach
+    /// while it answers.
+    pub reaches: Vec<Reach>,
 }
 
 impl Facets {

@@ -37,6 +37,7 @@ mod settings;
 mod sight;
 mod spelling;
 mod standing;
+mod upstream;
 mod verdict;
 mod wildcard;
 
@@ -79,4 +80,5 @@ pub use settings::{
 pub use sight::{Sight, may_see};
 pub use spelling::TextPattern;
 pub use standing::Standing;
+pub use upstream::{NamePrefix, UpstreamSettings, UpstreamWay};
 pub use verdict::{Question, Ruling, Step, Verdict, with_place};

@@ -98,7 +98,8 @@ pub(crate) fn places_of<'a>(
             let why = format!("`{}` is a blocked host", target.host);
             return Err(Unreached::Blocked(target, Reason::host_not_allowed(why).with_hint(hint)));
         }
-        let mut covering = list.places.iter().filter(|reach| reach.covers(target)).peekable();
+        let listed = list.places.iter().chain(&facets.reaches);
+        let mut covering = listed.filter(|reach| reach.covers(target)).peekable();
         if covering.peek().is_some() {
             if !covering.any(|reach| matches!(reach.host, HostPattern::Exact(_) | HostPattern::Network(_))) {
                 places.by_pattern.push(target.clone());
@@ -114,6 +115,7 @@ pub(crate) fn places_of<'a>(
         }
     }
     places.granted = facets.hosts.iter().cloned().map(Reach::from).collect();
+    places.granted.extend(facets.reaches.iter().cloned());
     // What a command reaches cannot be told from its words; where a reading request is led on to could be asked for
     // freely by another call.
     let is_command = facets.is_networked();

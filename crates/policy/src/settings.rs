@@ -25,6 +25,7 @@ use crate::rates::RateSettings;
 use crate::resources::ToolResources;
 use crate::role::{Role, Seniority};
 use crate::rule::ApprovalRule;
+use crate::upstream::UpstreamSettings;
 
 /// Everything that decides, apart from the facts of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,6 +59,9 @@ pub struct Settings {
     /// What calls may reach, and how.
     #[serde(skip_serializing_if = "EgressSettings::is_default")]
     pub egress: EgressSettings,
+    /// Servers whose tools are offered as ours, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub upstreams: BTreeMap<String, UpstreamSettings>,
     /// How often agents may call.
     pub rates: RateSettings,
     /// How much one call may use, where that is less than its contract says.
@@ -97,6 +101,7 @@ impl Default for Settings {
             shell: ShellSettings::default(),
             files: FileSettings::default(),
             egress: EgressSettings::default(),
+            upstreams: BTreeMap::new(),
             rates: RateSettings::default(),
             resources: Vec::new(),
             prices: PriceSettings::default(),

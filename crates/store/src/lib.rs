@@ -80,7 +80,7 @@ pub use place::{UrlError, names_no_secret};
 pub use policies::{PolicyEvent, Shadowed};
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
-pub use registry::{RegisterError, ToolRow, ToolState};
+pub use registry::{RegisterError, Registered, ToolRow, ToolState};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};

@@ -55,6 +55,7 @@ const STEPS: &[Step] = &[
     step!("0007_endings"),
     step!("0008_floods"),
     step!("0009_money"),
+    step!("0010_sources"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use contract::{
-    Canonical, Category, Contract, Digest, EgressClass, SafetyClass, ToolName, ToolStatus, TrustLabel,
+    Canonical, Category, Contract, Digest, EgressClass, SafetyClass, SourceName, ToolName, ToolStatus,
+    TrustLabel,
 };
 use serde_json::{Value, json};
 use sqlx::Row;
@@ -16,20 +17,23 @@ use crate::read::{digest, flag, json as json_of, parsed};
 use crate::write::Write;
 
 /// Without what authors wrote, which is long and nobody who asks about all tools needs.
-const STATES: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust \
+const STATES: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust, source \
     FROM tools";
-const STATE: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust \
+const STATE: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust, source \
     FROM tools WHERE name = $1";
 const BY_NAME: &str = "SELECT * FROM tools WHERE name = $1";
+const BY_SOURCE: &str = "SELECT * FROM tools WHERE source = $1 ORDER BY name";
 const ALIKE: &str = "SELECT name FROM tools WHERE look = $1 AND name <> $2";
 const ADD: &str = "INSERT INTO tools (name, look, category, input_schema, output_schema, auth, requires_approval, \
-    is_dangerous, status, egress, safety, hash, trust, definition, registered_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    is_dangerous, status, egress, safety, hash, trust, definition, registered_at, source) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 const CHANGE: &str = "UPDATE tools SET category = $2, input_schema = $3, output_schema = $4, auth = $5, \
     requires_approval = $6, is_dangerous = $7, egress = $8, safety = $9, hash = $10, trust = $11, \
-    definition = $12, registered_at = $13 WHERE name = $1";
+    definition = $12, registered_at = $13, source = $14 WHERE name = $1";
 const SET_STATUS: &str = "UPDATE tools SET status = $2 WHERE name = $1";
 const VERSION: &str = "SELECT 1 FROM tool_versions WHERE name = $1 AND hash = $2";
+const VERSIONS: &str =
+    "SELECT hash, definition, seen_at FROM tool_versions WHERE name = $1 ORDER BY seen_at, hash";
 const ADD_VERSION: &str =
     "INSERT INTO tool_versions (name, hash, definition, seen_at) VALUES ($1, $2, $3, $4)";
 
@@ -62,6 +66,8 @@ pub struct ToolRow {
     pub trust: TrustLabel,
     /// All that its author wrote.
     pub definition: Value,
+    /// Where it comes from; nothing for those of our own.
+    pub source: Option<SourceName>,
 }
 
 /// What the registry has about a tool besides what its author wrote.
@@ -78,6 +84,16 @@ pub struct ToolState {
     safety: SafetyClass,
     hash: Digest,
     trust: TrustLabel,
+    source: Option<SourceName>,
+}
+
+/// What came of registering the tools of a source.
+#[derive(Debug)]
+pub struct Registered {
+    /// What the registry has about every tool that it knows.
+    pub states: HashMap<ToolName, ToolState>,
+    /// Those that were not taken, and why.
+    pub refused: Vec<(ToolName, RegisterError)>,
 }
 
 /// Why a tool was not registered.
@@ -97,9 +113,21 @@ pub enum RegisterError {
         /// What it looks like.
         other: String,
     },
+    /// The name is another's.
+    #[error("`{name}` belongs to {}", owner(other.as_ref()))]
+    Shadows {
+        /// Which name.
+        name: ToolName,
+        /// Where the tool comes from that has it; nothing if it is our own.
+        other: Option<SourceName>,
+    },
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn owner(source: Option<&SourceName>) -> String {
+    source.map_or_else(|| "a built-in tool".to_owned(), |source| format!("`{source}`"))
 }
 
 impl ToolRow {
@@ -121,7 +149,14 @@ impl ToolRow {
             hash: contract.hash(),
             trust: contract.trust(),
             definition: json!(definition),
+            source: None,
         }
+    }
+
+    /// The same for a tool from somewhere.
+    #[must_use]
+    pub fn from_source(self, source: &SourceName) -> ToolRow {
+        ToolRow { source: Some(source.clone()), ..self }
     }
 
     /// Whether a row says the same already.
@@ -129,9 +164,10 @@ impl ToolRow {
         let asks = self.requires_approval || self.egress == EgressClass::Write;
         // What an operator has pinned is as they left it, for as long as the definition is the same.
         if row.trust == TrustLabel::Pinned {
-            return self.hash == row.hash;
+            return self.hash == row.hash && self.source == row.source;
         }
         self.hash == row.hash
+            && self.source == row.source
             && (self.category, self.egress, self.safety, self.trust)
                 == (row.category, row.egress, row.safety, row.trust)
             && (asks, self.is_dangerous) == (row.requires_approval, row.is_dangerous)
@@ -167,6 +203,63 @@ impl Store {
         Ok(self.tool_states().await?)
     }
 
+    /// Registers the tools of one source, each by itself: what one of them is refused for is nothing to the others. A name
+    /// stays with the source that had it first, and nobody takes one of our own tools'.
+    pub async fn register_from(
+        &self,
+        source: &SourceName,
+        tools: &[ToolRow],
+        now: i64,
+    ) -> Result<Registered, StoreError> {
+        let mut refused = Vec::new();
+        let known = self.tool_states().await?;
+        let rows: Vec<ToolRow> = tools.iter().map(|tool| tool.clone().from_source(source)).collect();
+        let is_recorded = |tool: &ToolRow| known.get(&tool.name).is_some_and(|row| tool.is_recorded_in(row));
+        if rows.iter().all(is_recorded) {
+            return Ok(Registered { states: known, refused });
+        }
+        let mut write = self.write().await?;
+        for tool in &rows {
+            match register(&mut write, tool, now).await {
+                Ok(()) => {}
+                Err(RegisterError::Store(error)) => return Err(error),
+                Err(error) => refused.push((tool.name.clone(), error)),
+            }
+        }
+        write.commit().await?;
+        Ok(Registered { states: self.tool_states().await?, refused })
+    }
+
+    /// The tools of one source, as they were registered last.
+    pub async fn tools_from(&self, source: &SourceName) -> Result<Vec<ToolRow>, StoreError> {
+        let query = sqlx::query(BY_SOURCE).bind(source.as_str());
+        let rows = query.fetch_all(&mut *self.read().await?).await?;
+        rows.iter().map(tool_row).collect()
+    }
+
+    /// Tells the ledger of tools that a source offers and that are not taken: what each is called, and why not.
+    pub async fn record_refused_tools(
+        &self,
+        source: &SourceName,
+        refused: &[(String, String)],
+        now: i64,
+    ) -> Result<(), StoreError> {
+        let mut write = self.write().await?;
+        for (name, why) in refused {
+            write.append(now, "tool.refused", json!({ "tool": name, "source": source, "why": why })).await?;
+        }
+        write.commit().await
+    }
+
+    /// Every version of a tool that was ever seen, oldest first: the hash, the definition, and when.
+    pub async fn tool_versions(&self, name: &ToolName) -> Result<Vec<(Digest, Value, i64)>, StoreError> {
+        let query = sqlx::query(VERSIONS).bind(name.as_str());
+        let rows = query.fetch_all(&mut *self.read().await?).await?;
+        rows.iter()
+            .map(|row| Ok((digest(row, "hash")?, json_of(row, "definition")?, row.try_get("seen_at")?)))
+            .collect()
+    }
+
     /// One tool.
     pub async fn tool(&self, name: &ToolName) -> Result<Option<ToolRow>, StoreError> {
         let query = sqlx::query(BY_NAME).bind(name.as_str());
@@ -185,10 +278,19 @@ async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(),
     let known = sqlx::query(STATE).bind(name).fetch_optional(write.connection().await?).await;
     let known = known.map_err(StoreError::from)?.as_ref().map(tool_state).transpose()?;
     let definition = Canonical::of(tool.definition.clone()).map_err(StoreError::from)?.text().to_owned();
+    // ATTACK(shadowed-tool): a name stays with whoever had it first; only our own tools take theirs back.
+    if let Some(row) = known.as_ref().filter(|row| tool.source.is_some() && row.source != tool.source) {
+        return Err(RegisterError::Shadows { name: tool.name.clone(), other: row.source.clone() });
+    }
     keep_version(write, tool, &definition, now).await?;
     match known {
         Some(row) if tool.is_recorded_in(&row) => Ok(()),
-        Some(row) if row.trust == TrustLabel::Pinned && row.hash != tool.hash => {
+        Some(row)
+            if row.trust == TrustLabel::Pinned && row.hash != tool.hash && row.source == tool.source =>
+        {
+            if row.status == ToolStatus::Suspended {
+                return Ok(());
+            }
             Ok(suspend(write, tool, &row, now).await?)
         }
         Some(_) => {
@@ -225,9 +327,6 @@ async fn keep_version(
 }
 
 async fn suspend(write: &mut Write<'_>, tool: &ToolRow, row: &ToolState, now: i64) -> Result<(), StoreError> {
-    if row.status == ToolStatus::Suspended {
-        return Ok(());
-    }
     let suspend = sqlx::query(SET_STATUS).bind(tool.name.as_str()).bind(ToolStatus::Suspended.as_str());
     suspend.execute(write.connection().await?).await?;
     let body = json!({ "tool": tool.name, "pinned": row.hash, "found": tool.hash });
@@ -258,6 +357,7 @@ async fn add(
         .bind(tool.trust.as_str())
         .bind(definition)
         .bind(now)
+        .bind(tool.source.as_ref().map_or("", SourceName::as_str))
         .execute(write.connection().await?)
         .await?;
     Ok(())
@@ -283,6 +383,7 @@ async fn change(
         .bind(tool.trust.as_str())
         .bind(definition)
         .bind(now)
+        .bind(tool.source.as_ref().map_or("", SourceName::as_str))
         .execute(write.connection().await?)
         .await?;
     Ok(())
@@ -297,6 +398,7 @@ async fn tell(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), Sto
         "egress": tool.egress,
         "trust": tool.trust,
         "requires_approval": tool.requires_approval || tool.egress == EgressClass::Write,
+        "source": tool.source,
     });
     write.append(now, "tool.registered", body).await?;
     Ok(())
@@ -304,6 +406,13 @@ async fn tell(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), Sto
 
 fn tool_name(row: &AnyRow) -> Result<ToolName, StoreError> {
     parsed(row, "name", |text| ToolName::parse(text).ok())
+}
+
+fn source(row: &AnyRow) -> Result<Option<SourceName>, StoreError> {
+    parsed(row, "source", |text| match text {
+        "" => Some(None),
+        text => SourceName::parse(text).ok().map(Some),
+    })
 }
 
 fn tool_state(row: &AnyRow) -> Result<ToolState, StoreError> {
@@ -317,6 +426,7 @@ fn tool_state(row: &AnyRow) -> Result<ToolState, StoreError> {
         safety: parsed(row, "safety", SafetyClass::parse)?,
         hash: digest(row, "hash")?,
         trust: parsed(row, "trust", TrustLabel::parse)?,
+        source: source(row)?,
     })
 }
 
@@ -335,5 +445,6 @@ fn tool_row(row: &AnyRow) -> Result<ToolRow, StoreError> {
         hash: digest(row, "hash")?,
         trust: parsed(row, "trust", TrustLabel::parse)?,
         definition: json_of(row, "definition")?,
+        source: source(row)?,
     })
 }

@@ -103,6 +103,7 @@ impl Tool for Paying {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         })
     }

@@ -55,7 +55,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
     Ok(CODE_DONE)
 }
 
-fn list(engine: &Engine, contracts: &[&Contract], json: bool) {
+fn list(engine: &Engine, contracts: &[Contract], json: bool) {
     if json {
         let rows: Vec<_> = contracts.iter().map(|contract| as_json(engine, contract)).collect();
         talk::json(&rows);

@@ -22,14 +22,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use contract::{
-    AgentName, CallId, CallResult, CallStatus, Canonical, Digest, Reason, TaskName, ToolName, nearest,
-    show_hidden,
+    AgentName, CallId, CallResult, CallStatus, Canonical, Digest, Reason, TaskName, ToolName, TrustLabel,
+    nearest, show_hidden,
 };
 use policy::DisclosureSettings;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tools::{Guide, Tool};
+use tools::Guide;
 
 pub(crate) use definitions::Discovery;
 pub use definitions::{DiscoveryTool, discovery_tools};
@@ -37,6 +37,7 @@ pub use loaded::Context;
 pub use tokens::count as count_tokens;
 
 use crate::call::{filed_under, random_bytes};
+use crate::catalogue::Listed;
 use crate::engine::Engine;
 use crate::error::{EngineError, chain};
 use crate::request::Request;
@@ -64,8 +65,8 @@ pub enum Shown {
 /// What this gate has disclosed, and to whom.
 pub(crate) struct Disclosure {
     sets: Mutex<Sets>,
-    /// What is told of tools, by the hashes of their contracts.
-    cards: Mutex<HashMap<Digest, Arc<Card>>>,
+    /// What is told of tools, by their versions.
+    cards: Mutex<HashMap<Version, Arc<Card>>>,
     changes: watch::Sender<u64>,
 }
 
@@ -74,6 +75,9 @@ impl Default for Disclosure {
         Disclosure { sets: Mutex::default(), cards: Mutex::default(), changes: watch::Sender::new(0) }
     }
 }
+
+/// What makes what is told of a tool another: its contract, its label, and what is found about it.
+type Version = (Digest, TrustLabel, usize);
 
 type Key = (AgentName, Option<TaskName>);
 
@@ -137,7 +141,7 @@ impl Engine {
         if !self.discloses(&visible) {
             return None;
         }
-        let lines: Vec<_> = visible.iter().map(|tool| self.card(&**tool).line.clone()).collect();
+        let lines: Vec<_> = visible.iter().map(|tool| self.card(tool).line.clone()).collect();
         let budget = self.settings().disclosure.l1_token_budget;
         // The line break between them.
         let budget = budget.saturating_sub(tokens::count(beside)).saturating_sub(1);
@@ -146,9 +150,9 @@ impl Engine {
 
     /// The guides of an agent's tools.
     pub fn guides_for(&self, agent: &AgentName) -> Vec<(ToolName, Guide)> {
-        let of = |tool: &Arc<dyn Tool>| {
-            let name = tool.contract().name().clone();
-            tool.guides().into_iter().map(move |guide| (name.clone(), guide)).collect::<Vec<_>>()
+        let of = |tool: &Arc<Listed>| {
+            let name = tool.facts.name.clone();
+            tool.tool.guides().into_iter().map(move |guide| (name.clone(), guide)).collect::<Vec<_>>()
         };
         self.visible(agent).iter().flat_map(of).collect()
     }
@@ -171,8 +175,7 @@ impl Engine {
     fn note(&self, agent: &AgentName, task: Option<&TaskName>, sent: u64, context: Option<Context>) {
         let settings = self.settings();
         // Whoever has few tools has loaded none; and to count them costs every call something.
-        if self.inner.catalogue.len() < settings.disclosure.min_tools || !self.discloses(&self.visible(agent))
-        {
+        if self.catalogue().len() < settings.disclosure.min_tools || !self.discloses(&self.visible(agent)) {
             return;
         }
         let key = (agent.clone(), task.cloned());
@@ -248,17 +251,17 @@ impl Engine {
     fn list(&self, input: &ListInput, request: &Request) -> Result<Found, Refusal> {
         let mut visible = self.visible(&request.agent);
         if let Some(category) = input.category {
-            visible.retain(|tool| tool.contract().definition().category == category);
+            visible.retain(|tool| tool.facts.category == category);
         }
         if let Some(after) = &input.after {
-            visible.retain(|tool| tool.contract().name().as_str() > after.as_str());
+            visible.retain(|tool| tool.facts.name.as_str() > after.as_str());
         }
         let budget = self.settings().disclosure.l1_token_budget;
         let mut content = String::new();
         let mut listed = Vec::new();
         let mut spent = 0;
         for tool in &visible {
-            let card = self.card(&**tool);
+            let card = self.card(tool);
             let line = format!("{}\n", card.line.whole());
             spent += tokens::count(&line);
             // One at least, else the list never ends.
@@ -269,7 +272,7 @@ impl Engine {
             listed.push(as_json(&card));
         }
         let left = visible.len().saturating_sub(listed.len());
-        let last = visible.get(listed.len().saturating_sub(1)).map(|tool| tool.contract().name().as_str());
+        let last = visible.get(listed.len().saturating_sub(1)).map(|tool| tool.facts.name.as_str());
         if visible.is_empty() {
             content.push_str("there are no such tools\n");
         }
@@ -285,8 +288,7 @@ impl Engine {
 
     fn search(&self, input: &SearchInput, request: &Request) -> Found {
         let limit = input.limit.unwrap_or(USUAL_FINDS).clamp(1, MOST_FINDS);
-        let cards: Vec<Arc<Card>> =
-            self.visible(&request.agent).iter().map(|tool| self.card(&**tool)).collect();
+        let cards: Vec<Arc<Card>> = self.visible(&request.agent).iter().map(|tool| self.card(tool)).collect();
         let documents: Vec<_> = cards.iter().map(|card| &card.document).collect();
         let best = rank(&input.query, &documents);
         let found: Vec<&Arc<Card>> = best.iter().take(limit).filter_map(|place| cards.get(*place)).collect();
@@ -303,10 +305,10 @@ impl Engine {
     fn load(&self, input: &LoadInput, request: &Request) -> Result<Found, Refusal> {
         let visible = self.visible(&request.agent);
         let tool = self.resolve(&input.name, &visible)?;
-        let (contract, guides) = (tool.contract(), tool.guides());
+        let (contract, guides) = (tool.contract(), tool.tool.guides());
         let name = contract.name();
-        let card = self.card(&**tool);
-        let (text, tokens) = card.level_two(contract, &guides);
+        let card = self.card(tool);
+        let (text, tokens) = card.level_two(&contract, &guides);
         let settings = self.settings();
         let settings = &settings.disclosure;
         let mut sets = self.sets();
@@ -343,8 +345,8 @@ impl Engine {
     fn resource(&self, input: &ResourceInput, request: &Request) -> Result<Found, Refusal> {
         let visible = self.visible(&request.agent);
         let tool = self.resolve(&input.name, &visible)?;
-        let name = tool.contract().name();
-        let guides = tool.guides();
+        let name = &tool.facts.name;
+        let guides = tool.tool.guides();
         let names: Vec<&str> = guides.iter().map(|guide| guide.name.as_ref()).collect();
         let found = match &input.resource {
             Some(wanted) => guides.iter().find(|guide| guide.name == *wanted),
@@ -388,7 +390,7 @@ impl Engine {
                 None => Ok(call(input.name)),
             };
         };
-        let name = tool.contract().name();
+        let name = &tool.facts.name;
         if self.discloses(&visible) {
             let mut sets = self.sets();
             let loaded = sets.of((request.agent.clone(), request.task.clone()));
@@ -404,11 +406,11 @@ impl Engine {
     }
 
     /// The tool that an agent names so, if it may see it. One that it may not see is not there, in the same words.
-    fn resolve<'a>(&self, asked: &str, visible: &'a [Arc<dyn Tool>]) -> Result<&'a Arc<dyn Tool>, Refusal> {
+    fn resolve<'a>(&self, asked: &str, visible: &'a [Arc<Listed>]) -> Result<&'a Arc<Listed>, Refusal> {
         named(asked, visible).ok_or_else(|| {
             // ATTACK(discovery-of-hidden-tools)
             let reason = Reason::unknown_tool(format!("you have no tool `{}`", shown(asked)));
-            let names = visible.iter().map(|tool| tool.contract().name().as_str());
+            let names = visible.iter().map(|tool| tool.facts.name.as_str());
             let reason = match nearest(asked, names) {
                 Some(near) => reason.with_hint(format!("did you mean `{near}`?")),
                 None => reason.with_hint("search_tools finds those you have"),
@@ -418,26 +420,27 @@ impl Engine {
     }
 
     /// Whether an agent with these tools is told of them step by step.
-    fn discloses(&self, visible: &[Arc<dyn Tool>]) -> bool {
+    fn discloses(&self, visible: &[Arc<Listed>]) -> bool {
         visible.len() >= self.settings().disclosure.min_tools
     }
 
-    fn visible(&self, agent: &AgentName) -> Vec<Arc<dyn Tool>> {
-        self.inner.catalogue.tools_visible_to(agent, &self.settings())
+    fn visible(&self, agent: &AgentName) -> Vec<Arc<Listed>> {
+        self.catalogue().tools_visible_to(agent, &self.settings())
     }
 
-    fn card(&self, tool: &dyn Tool) -> Arc<Card> {
+    fn card(&self, tool: &Listed) -> Arc<Card> {
         let contract = tool.contract();
         let mut cards = self.inner.disclosure.cards.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(card) = cards.get(&contract.hash()) {
+        let version = (contract.hash(), contract.trust(), contract.findings().len());
+        if let Some(card) = cards.get(&version) {
             return Arc::clone(card);
         }
         // Versions that were replaced are forgotten now and then.
-        if cards.len() > self.inner.catalogue.len().saturating_mul(2).saturating_add(64) {
+        if cards.len() > self.catalogue().len().saturating_mul(2).saturating_add(64) {
             cards.clear();
         }
-        let card = Arc::new(Card::of(contract));
-        cards.insert(contract.hash(), Arc::clone(&card));
+        let card = Arc::new(Card::of(&contract));
+        cards.insert(version, Arc::clone(&card));
         card
     }
 
@@ -458,13 +461,13 @@ pub fn wire_name(name: &ToolName) -> String {
 }
 
 /// The tool that is named so, or that clients which take no dots name so.
-fn named<'a>(asked: &str, tools: &'a [Arc<dyn Tool>]) -> Option<&'a Arc<dyn Tool>> {
-    let exact = tools.iter().find(|tool| tool.contract().name().as_str() == asked);
-    exact.or_else(|| tools.iter().find(|tool| wire_name(tool.contract().name()) == asked))
+fn named<'a>(asked: &str, tools: &'a [Arc<Listed>]) -> Option<&'a Arc<Listed>> {
+    let exact = tools.iter().find(|tool| tool.facts.name.as_str() == asked);
+    exact.or_else(|| tools.iter().find(|tool| wire_name(&tool.facts.name) == asked))
 }
 
-fn is_same(one: &OneLoaded, visible: &[Arc<dyn Tool>]) -> bool {
-    visible.iter().any(|tool| *tool.contract().name() == one.name && tool.contract().hash() == one.hash)
+fn is_same(one: &OneLoaded, visible: &[Arc<Listed>]) -> bool {
+    visible.iter().any(|tool| tool.facts.name == one.name && tool.facts.hash == one.hash)
 }
 
 fn as_json(card: &Card) -> Value {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use contract::{
     Actions, AgentName, CallResult, Canonical, Category, Contract, Definition, EgressClass, Idempotency,
-    Output, Reason, RunFacts, SafetyClass,
+    Output, Reason, RunFacts, SafetyClass, TrustLabel,
 };
 use engine::{Clock, Engine, Options, Request};
 use policy::{Agent, Facets, Grant, Settings, WorkspaceAccess};
@@ -131,14 +131,22 @@ async fn open(home: &Path, tools: &[&str], settings: Settings, seen: &Arc<Seen>)
 }
 
 /// Does what its argument `what` says.
-struct Doer {
+pub(crate) struct Doer {
     contract: Contract,
     seen: Arc<Seen>,
 }
 
 impl Doer {
     fn new(name: &str, seen: Arc<Seen>) -> Doer {
-        let definition = Definition {
+        Doer::of(Doer::definition(name), TrustLabel::Internal, seen)
+    }
+
+    pub(crate) fn of(definition: Definition, trust: TrustLabel, seen: Arc<Seen>) -> Doer {
+        Doer { contract: Contract::with_trust(definition, trust).unwrap(), seen }
+    }
+
+    pub(crate) fn definition(name: &str) -> Definition {
+        Definition {
             title: "Do".to_owned(),
             description: "Does what it is told.".to_owned(),
             category: Category::FileSystem,
@@ -149,8 +157,7 @@ impl Doer {
             input: json!({ "type": "object", "properties": { "what": { "type": "string" } } }),
             output: json!({ "type": "object", "properties": {} }),
             ..Definition::of::<String, String>(name)
-        };
-        Doer { contract: Contract::internal(definition).unwrap(), seen }
+        }
     }
 }
 
@@ -173,6 +180,7 @@ impl Tool for Doer {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         })
     }

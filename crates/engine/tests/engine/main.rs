@@ -9,5 +9,6 @@ mod hardship;
 mod hooks;
 mod limits;
 mod reload;
+mod sources;
 mod together;
 mod turns;

@@ -88,7 +88,7 @@ async fn approved(desk: &Desk, what: &str) -> CallId {
     waiting.call_id
 }
 
-async fn approve(desk: &Desk, waiting: &CallResult) {
+pub(crate) async fn approve(desk: &Desk, waiting: &CallResult) {
     let approval = waiting.approval.as_ref().unwrap();
     let credential = Credential::load_or_create(desk.home.path()).unwrap();
     desk.engine.answer(approval.id.as_str(), Vote::Approve, None, &credential, "test").await.unwrap();

@@ -50,6 +50,7 @@ pub(crate) fn facets(action: &str, safety: SafetyClass) -> Facets {
         profile: None,
         commands: Vec::new(),
         trees: Vec::new(),
+        reaches: Vec::new(),
         hosts: Vec::new(),
     }
 }

@@ -324,6 +324,7 @@ fn facets() -> impl Strategy<Value = Facets> {
             profile,
             commands,
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: hosts.into_iter().flatten().map(|host| Target::parse(host).unwrap()).collect(),
         })
 }

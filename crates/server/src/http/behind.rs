@@ -171,7 +171,7 @@ impl Gate for Engine {
         })
     }
 
-    fn tools(&self, agent: &AgentName) -> Vec<&Contract> {
+    fn tools(&self, agent: &AgentName) -> Vec<Contract> {
         self.tools_for(agent)
     }
 

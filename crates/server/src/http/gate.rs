@@ -109,7 +109,7 @@ pub trait Gate: Send + Sync {
     fn find_question<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<ApprovalId, DecideError>>;
 
     /// The tools that an agent may know of.
-    fn tools(&self, agent: &AgentName) -> Vec<&Contract>;
+    fn tools(&self, agent: &AgentName) -> Vec<Contract>;
 
     /// What would be decided of a call, and why.
     fn explain<'a>(&'a self, request: &'a Request, to: Audience) -> Pending<'a, Result<Value, GateError>>;

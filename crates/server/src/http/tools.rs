@@ -17,7 +17,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    let tools: Vec<Value> = app.gate.tools(caller.acting_agent()?).into_iter().map(in_short).collect();
+    let tools: Vec<Value> = app.gate.tools(caller.acting_agent()?).iter().map(in_short).collect();
     Ok(body::json(StatusCode::OK, &json!({ "tools": tools })))
 }
 

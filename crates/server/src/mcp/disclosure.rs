@@ -30,9 +30,13 @@ pub(super) fn instructions(engine: &Engine, agent: &AgentName, instructions: &st
 pub(super) fn definitions(engine: &Engine, agent: &AgentName, task: Option<&TaskName>) -> Vec<Tool> {
     let visible = engine.tools_for(agent).into_iter();
     match engine.shown_to(agent, task) {
-        Shown::Everything => visible.map(shown_tool).chain([call_status_tool()]).collect(),
+        Shown::Everything => {
+            visible.map(|contract| shown_tool(&contract)).chain([call_status_tool()]).collect()
+        }
         Shown::Loaded(loaded) => {
-            let loaded = visible.filter(|contract| loaded.contains(contract.name())).map(shown_tool);
+            let loaded = visible
+                .filter(|contract| loaded.contains(contract.name()))
+                .map(|contract| shown_tool(&contract));
             always_shown().into_iter().chain(loaded).collect()
         }
     }

@@ -16,7 +16,7 @@ fn shown_name(contract: &Contract) -> String {
 }
 
 /// The true name of what a client calls so; the name itself if nothing is.
-pub(super) fn true_name(name: &str, contracts: &[&Contract]) -> String {
+pub(super) fn true_name(name: &str, contracts: &[Contract]) -> String {
     let meant = contracts.iter().find(|contract| shown_name(contract) == name);
     meant.map_or_else(|| name.to_owned(), |contract| contract.name().to_string())
 }

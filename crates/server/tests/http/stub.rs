@@ -300,12 +300,12 @@ impl Gate for Stub {
         ready(if known { Ok(approval_id()) } else { Err(DecideError::Unknown) })
     }
 
-    fn tools(&self, _agent: &AgentName) -> Vec<&Contract> {
+    fn tools(&self, _agent: &AgentName) -> Vec<Contract> {
         static READS: LazyLock<Contract> = LazyLock::new(|| {
             let definition = Definition { description: "Reads.".to_owned(), ..definition() };
             Contract::internal(definition).unwrap()
         });
-        vec![&READS]
+        vec![READS.clone()]
     }
 
     fn explain<'a>(&'a self, request: &'a Request, _: Audience) -> Pending<'a, Result<Value, GateError>> {
@@ -361,6 +361,7 @@ fn definition() -> Definition {
         examples: Vec::new(),
         failure_modes: Vec::new(),
         timeout_seconds: 30,
+        origin: None,
     }
 }
 

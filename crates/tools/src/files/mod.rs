@@ -73,6 +73,7 @@ impl Tool for FileTool {
             profile: None,
             commands: Vec::new(),
             trees: call.trees().into_iter().map(str::to_owned).collect(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         })
     }

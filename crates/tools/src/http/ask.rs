@@ -51,6 +51,7 @@ impl WebRequest {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: vec![self.address.target],
         })
     }

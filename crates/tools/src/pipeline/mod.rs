@@ -72,6 +72,7 @@ pub(crate) fn facets_of(profile: Profile, action: Action, directory: &str, stage
         profile: Some(profile),
         commands: stages.iter().map(command).collect(),
         trees: Vec::new(),
+        reaches: Vec::new(),
         hosts: hosts(stages.iter().flat_map(|stage| &stage.arguments)),
     }
 }

@@ -253,6 +253,7 @@ fn admitted(agent: Option<&AgentName>) -> Result<Admitted> {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),

@@ -124,6 +124,7 @@ fn call(tool: &str) -> Result<Admitted> {
             profile: None,
             commands: Vec::new(),
             trees: Vec::new(),
+            reaches: Vec::new(),
             hosts: Vec::new(),
         },
         arguments: Digest::of(b"arguments"),

@@ -120,7 +120,7 @@ async fn with_500_tools_of_20_servers_what_is_sent_at_the_start_stays_within_its
     let mut all = foreign(20, 25);
     all.extend(tools::built_in(&Settings::default()).unwrap());
     let engine = engine(home.path(), settings(), all).await;
-    let whole: Vec<Tool> = engine.tools_for(&agent).into_iter().map(shown_tool).collect();
+    let whole: Vec<Tool> = engine.tools_for(&agent).iter().map(shown_tool).collect();
     let sent = definitions(&engine, &agent, None);
     let said = instructions(&engine, &agent, super::super::INSTRUCTIONS);
     let start = tokens(&sent) + count_tokens(&said);

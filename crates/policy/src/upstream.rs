@@ -1,0 +1,60 @@
+//! Servers of others whose tools are offered as ours, as they are configured. It starts none.
+//!
+//! # Invariants
+//! - What is not listed for a server it does not get: no host, no folder, no variable.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use contract::{AgentName, Reach};
+use serde::Serialize;
+
+use crate::grant::WorkspaceAccess;
+
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UpstreamSettings {
+    /// How it is talked to.
+    pub way: UpstreamWay,
+    /// Places that it may reach while it answers a call.
+    pub allow: Vec<Reach>,
+    /// Folders that it may read.
+    pub read: Vec<PathBuf>,
+    /// Folders that it may change.
+    pub write: Vec<PathBuf>,
+    /// What it may do in the workspace of the agent that it serves.
+    pub workspace: WorkspaceAccess,
+    /// Variables that it gets, besides those that every sandbox has.
+    pub variables: BTreeMap<String, String>,
+    /// Those of its tools that are taken, by its own names; all where there is no list.
+    pub enable: Option<BTreeSet<String>>,
+    /// Those that are not, whatever the list above says.
+    pub disable: BTreeSet<String>,
+    /// How long one call may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// What its tools are called here.
+    pub prefix: NamePrefix,
+    /// The agents that its tools are for; all whose level or lists include them, where there is no list.
+    pub agents: Option<BTreeSet<AgentName>>,
+}
+
+/// How a server is talked to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UpstreamWay {
+    /// It is a program, started behind walls and talked to over its standard input and output.
+    Command(Vec<String>),
+    /// It is somewhere else, and asked over HTTP at this address.
+    Url(String),
+}
+
+/// What the tools of a server are called here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NamePrefix {
+    /// `mcp_SERVER_TOOL`.
+    #[default]
+    Always,
+    /// As the server calls them, where nothing else has the name.
+    Auto,
+}

@@ -1,0 +1,2 @@
+-- Forgets where tools come from.
+ALTER TABLE tools DROP COLUMN source;
