@@ -17,6 +17,7 @@ mod files;
 mod git;
 mod guides;
 mod http;
+mod imported;
 mod inside;
 mod lifecycle;
 mod operands;
@@ -39,6 +40,7 @@ pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
 pub use guides::Guide;
+pub use imported::{DeclaredTools, ImportError, read_declared};
 pub use inside::WORKER;
 pub use lifecycle::{KeptFor, Lifecycle};
 pub use operands::{Hold, InForce, Sealed};

@@ -14,6 +14,7 @@ mod files;
 mod git;
 mod hooks;
 pub(crate) mod hosts;
+mod imports;
 mod input;
 mod leases;
 mod levels;
@@ -77,5 +78,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("past", past::cases()),
         ("reload", reload::cases()),
         ("disclosure", disclosure::cases()),
+        ("imports", imports::cases()),
     ]
 }

@@ -71,6 +71,7 @@ impl Payment {
             examples: Vec::new(),
             failure_modes: Vec::new(),
             timeout_seconds: 5,
+            origin: None,
         }
     }
 

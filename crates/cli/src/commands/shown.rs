@@ -131,6 +131,7 @@ impl<'a> Shown<'a> {
             shell,
             files,
             egress,
+            upstreams: _,
             rates,
             resources,
             prices,

@@ -13,8 +13,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
 use tools::Surroundings;
 
-use super::Trouble;
 use super::reload::{Read, Running, Unread, tell_of_shadow};
+use super::{Trouble, register};
 use crate::config::{self, Meaning, Records, Source, way_through};
 use crate::{talk, way_out};
 
@@ -185,6 +185,7 @@ async fn open_with(
         let hint = hint_for(&error);
         Trouble { hint: hint.map(str::to_owned), ..Trouble::from(error) }
     })?;
+    register::load(&engine, home).await?;
     let behind = engine.clock_behind();
     if behind > MOST_BEHIND {
         let behind = behind.as_secs();

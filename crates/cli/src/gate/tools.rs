@@ -7,6 +7,7 @@ use serde_json::json;
 use tools::CallKind;
 
 use super::open::{Gate, agent};
+use super::register::{RegisterArguments, register};
 use super::{CODE_DONE, Trouble};
 use crate::talk;
 
@@ -33,9 +34,13 @@ enum Command {
         /// The tool
         name: String,
     },
+    Register(RegisterArguments),
 }
 
 pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
+    if let Command::Register(registered) = &arguments.command {
+        return register(&arguments.gate, registered).await;
+    }
     let opened = arguments.gate.open().await?;
     let contracts = opened.engine.tools_for(&agent(&arguments.agent)?);
     match &arguments.command {
@@ -51,6 +56,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
             };
             show(&opened.engine, contract, arguments.gate.json);
         }
+        Command::Register(_) => {}
     }
     Ok(CODE_DONE)
 }

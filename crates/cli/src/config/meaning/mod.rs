@@ -269,6 +269,7 @@ impl Reader {
             shell: self.shell(bash),
             files: self.files(files),
             egress: self.egress(tree),
+            upstreams: BTreeMap::new(),
             rates: self.rates(tree),
             resources: self.resources(tree),
             prices,
