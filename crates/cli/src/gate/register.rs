@@ -176,7 +176,7 @@ fn tell(contract: &Contract) {
     talk::data(&format!("  trust     {}", contract.trust()));
     talk::data(&format!("  hash      {}", contract.hash()));
     let original = definition.origin.as_ref().map(|origin| &origin.original);
-    let run = original.and_then(|original| runs(original)).unwrap_or_default();
+    let run = original.and_then(runs).unwrap_or_default();
     talk::data(&format!("  runs      {}", show_hidden(&run)));
     for finding in contract.findings() {
         talk::data(&format!("  finding   {finding}"));

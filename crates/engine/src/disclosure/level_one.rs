@@ -191,7 +191,7 @@ web:
     fn lines_are_cut_alike_and_no_tool_is_dropped() {
         let text = level_one(&tools(100), 2500, count);
         assert!(text.contains("cut to fit"));
-        assert!(tools(100).iter().all(|tool| text.contains(&format!("{}", tool.name))));
+        assert!(tools(100).iter().all(|tool| text.contains(&tool.name)));
         let lengths: Vec<usize> =
             text.lines().filter_map(|line| Some(line.split_once(": ")?.1.chars().count())).collect();
         let (least, most) = (lengths.iter().min().unwrap(), lengths.iter().max().unwrap());

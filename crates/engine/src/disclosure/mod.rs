@@ -322,7 +322,7 @@ impl Engine {
         let names: Vec<ToolName> = loaded.names().cloned().collect();
         let used = loaded.tokens();
         drop(sets);
-        self.tell_if(true);
+        self.tell_if(self.discloses(&visible));
         let mut content =
             format!("loaded `{name}`: call it as `{}`, or with call_tool\n\n{text}", wire_name(name));
         if !gone.is_empty() {

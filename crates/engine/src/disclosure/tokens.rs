@@ -10,9 +10,12 @@ use tiktoken::{CoreBpe, encoding};
 /// Unpacked when it is asked for the first time: it takes about 12 MB, which a gate with few tools never needs.
 static TOKENIZER: LazyLock<CoreBpe> = LazyLock::new(encoding::cl100k_base);
 
-/// How many tokens a text is.
+/// The longest text that is counted, in bytes: a schema that goes on for megabytes would keep the gate busy for seconds.
+const LONGEST: usize = 256 * 1024;
+
+/// How many tokens a text is. What is longer than anything that could be loaded counts as its bytes, which are more.
 pub fn count(text: &str) -> usize {
-    TOKENIZER.count(text)
+    if text.len() > LONGEST { text.len() } else { TOKENIZER.count(text) }
 }
 
 /// About as many, without counting: for what has been sent, of which nobody needs to know exactly.
@@ -32,5 +35,6 @@ mod tests {
         {
             assert_eq!(count(text), tokens, "{text}");
         }
+        assert_eq!(count(&"a".repeat(LONGEST + 1)), LONGEST + 1);
     }
 }

@@ -6,6 +6,7 @@ use contract::Profile;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::ReadSpec;
 use super::request::{Body, Request};
 use super::spec::{Call, PermissionLevel, Spec, USUAL_SECONDS};
 use super::template::{Argument, Kind, Part};
@@ -64,7 +65,7 @@ pub(super) struct HttpEntry {
 }
 
 /// The tools of a manifest, in its order.
-pub(super) fn read(tree: Value) -> Result<Vec<Result<Spec, (String, String)>>, String> {
+pub(super) fn read(tree: Value) -> Result<Vec<ReadSpec>, String> {
     let manifest = Manifest::deserialize(tree).map_err(|error| error.to_string())?;
     let read = |(place, original): (usize, Value)| {
         let named = original.get("name").and_then(Value::as_str).map(str::to_owned);

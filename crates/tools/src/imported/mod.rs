@@ -25,6 +25,9 @@ use thiserror::Error;
 use crate::tool::Tool;
 use spec::Spec;
 
+/// What a file says of one tool; or what it is called there, and why it is none.
+type ReadSpec = Result<Spec, (String, String)>;
+
 /// The longest file that is read.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// As many tools as one file declares.
@@ -68,7 +71,7 @@ pub fn read_declared(name: &str, text: &str, settings: &Settings) -> Result<Decl
     let syntax = |why: String| ImportError::Syntax { why };
     let kind = || ImportError::Kind { name: contract::show_hidden(name) };
     let source = source_of(name).ok_or_else(kind)?;
-    let read: Vec<Result<Spec, (String, String)>> = if name.ends_with(".md") {
+    let read: Vec<ReadSpec> = if name.ends_with(".md") {
         vec![tool_md::read(text).map_err(|why| (name.to_owned(), why))]
     } else {
         let tree = tree_of(name, text).ok_or_else(kind)?.map_err(syntax)?;

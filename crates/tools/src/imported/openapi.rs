@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::ReadSpec;
 use super::request::{Body, Request};
 use super::spec::{Call, PermissionLevel, Spec, USUAL_SECONDS};
 use super::template::{Argument, Kind, Part};
@@ -15,10 +16,8 @@ const DEEPEST: usize = 24;
 /// As long as the name of an operation is.
 const LONGEST_NAME: usize = 64;
 
-type Read = Result<Spec, (String, String)>;
-
 /// The operations of a document, in the order of their paths and methods.
-pub(super) fn read(document: &Value) -> Result<Vec<Read>, String> {
+pub(super) fn read(document: &Value) -> Result<Vec<ReadSpec>, String> {
     let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
     if !version.starts_with("3.") {
         return Err("only OpenAPI 3 is read".to_owned());
