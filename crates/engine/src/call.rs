@@ -23,6 +23,7 @@ use crate::approve::{unproved, view_of};
 use crate::batch::{caught, note_panic};
 use crate::catalogue::{Catalogue, Listed};
 use crate::crash::{is_seeded, reach};
+use crate::disclosure::Discovery;
 use crate::engine::Engine;
 use crate::error::{EngineError, chain, written};
 use crate::rates::with_limit;
@@ -38,7 +39,25 @@ impl Engine {
     /// Takes a call to its answer. One that waits for people is answered after `patience`, and goes on waiting.
     ///
     /// `cancel` ends the call if it runs; one that waits stays, to be joined by the same call.
+    ///
+    /// A call of `call_tool` is a call of the tool that it names.
     pub async fn call(&self, request: Request, patience: Duration, cancel: CancellationToken) -> CallResult {
+        let (agent, task) = (request.agent.clone(), request.task.clone());
+        let result = match Discovery::named(&request.tool) {
+            Some(discovery) => Box::pin(self.discover(discovery, request, patience, cancel)).await,
+            None => self.call_itself(request, patience, cancel).await,
+        };
+        self.note_sent(&agent, task.as_ref(), &result.content);
+        result
+    }
+
+    /// Takes the call of a tool that is no discovery tool to its answer.
+    pub(crate) async fn call_itself(
+        &self,
+        request: Request,
+        patience: Duration,
+        cancel: CancellationToken,
+    ) -> CallResult {
         let tool = filed_under(&request.tool);
         // Fail closed: what cannot be named or recorded does not run.
         let id = match random_bytes() {
@@ -181,7 +200,7 @@ impl Engine {
         admit(&self.catalogue(), &self.settings(), id, request, self.now())
     }
 
-    async fn refuse(
+    pub(crate) async fn refuse(
         &self,
         case: &Case,
         request: &Request,
@@ -492,7 +511,12 @@ impl Engine {
         }
     }
 
-    fn case_of(&self, id: CallId, tool: &ToolName, request: &Request) -> Result<Case, EngineError> {
+    pub(crate) fn case_of(
+        &self,
+        id: CallId,
+        tool: &ToolName,
+        request: &Request,
+    ) -> Result<Case, EngineError> {
         let catalogue = self.catalogue();
         let listed = catalogue.find(&request.tool);
         Ok(Case {

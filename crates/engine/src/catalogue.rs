@@ -14,6 +14,8 @@ use store::{Pin, Stance, Stances, ToolRow, label_of};
 use thiserror::Error;
 use tools::Tool;
 
+use crate::disclosure::Discovery;
+
 /// Why a set of tools is not a catalogue, or a tool has no place in one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CatalogueError {
@@ -30,6 +32,14 @@ pub enum CatalogueError {
         first: ToolName,
         /// The other.
         second: ToolName,
+    },
+    /// The gate itself has a tool of that name.
+    #[error("a tool is named `{name}`, which is or looks like `{taken}`, a name of the gate's own")]
+    Taken {
+        /// The name.
+        name: ToolName,
+        /// The gate's own.
+        taken: &'static str,
     },
 }
 
@@ -216,6 +226,10 @@ impl Catalogue {
     /// Takes a name, unless it is taken or could be taken for one that is.
     pub(crate) fn reserve(&mut self, name: &ToolName) -> Result<(), CatalogueError> {
         let look = name.look();
+        // ATTACK(tool-named-call-tool): whoever has that name would hear what is meant for all others.
+        if let Some(taken) = Discovery::takes(&look) {
+            return Err(CatalogueError::Taken { name: name.clone(), taken });
+        }
         match self.looks.get(&look) {
             // ATTACK(shadowed-tool)
             Some(first) if first == name => Err(CatalogueError::Duplicate { name: name.clone() }),
@@ -282,6 +296,18 @@ impl Catalogue {
         let sees = |listed: &&Arc<Listed>| sight.sees(&listed.facts) && listed.tool.is_for(agent);
         let visible = self.listed.values().filter(sees);
         visible.map(|listed| listed.contract()).collect()
+    }
+
+    /// The tools that an agent may know of.
+    pub(crate) fn tools_visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Arc<Listed>> {
+        let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
+        let sight = Sight::of(agent, settings);
+        self.listed.values().filter(|listed| sight.sees(&listed.facts)).map(Arc::clone).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.listed.len()
     }
 
     /// What an agent may have meant, among the tools it may know of.

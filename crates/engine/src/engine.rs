@@ -17,6 +17,7 @@ use tools::{CallKind, Surroundings, Tool};
 use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
 use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
+use crate::disclosure::Disclosure;
 use crate::error::chain;
 use crate::hooks::Hook;
 use crate::in_force::{Held, InForce, Snapshot};
@@ -96,6 +97,8 @@ pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) in_force: InForce,
     pub(crate) shelf: Shelf,
+    /// What agents have been told of their tools.
+    pub(crate) disclosure: Disclosure,
     pub(crate) surroundings: Surroundings,
     pub(crate) workspace: PathBuf,
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
@@ -149,6 +152,7 @@ impl Engine {
             store,
             in_force: InForce::of(Snapshot::of(policy, hooks)),
             shelf: Shelf::of(catalogue, options.timeouts),
+            disclosure: Disclosure::default(),
             surroundings: options.surroundings.holding_in(options.home.join("holds")),
             workspace: options.workspace,
             workspaces: options.workspaces,

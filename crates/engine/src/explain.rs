@@ -47,6 +47,8 @@ impl Engine {
     pub async fn explain(&self, request: &Request, to: Audience) -> Result<Explanation, EngineError> {
         let engine = self.anew();
         let policy = engine.policy().hash();
+        let meant = engine.meant(request);
+        let request = meant.as_ref().unwrap_or(request);
         let nothing = Explanation {
             verdict: "deny",
             tool: request.tool.clone(),
@@ -57,7 +59,9 @@ impl Engine {
             nearest: None,
             policy,
         };
-        let admitted = match engine.admit(CallId::from_random([0; 16]), request) {
+        let admitted = meant.as_ref().map_err(Clone::clone);
+        let admitted = admitted.and_then(|meant| engine.admit(CallId::from_random([0; 16]), meant));
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(reason) => {
                 let place = engine.origin_of_hiding(request);

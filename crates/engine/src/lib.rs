@@ -19,6 +19,7 @@ mod clock;
 mod command_hook;
 mod court;
 mod crash;
+mod disclosure;
 mod engine;
 mod error;
 mod explain;
@@ -53,6 +54,7 @@ pub use clean::{
     clean_value, rules,
 };
 pub use clock::{Boot, Clock};
+pub use disclosure::{Context, DiscoveryTool, Shown, count_tokens, discovery_tools, wire_name};
 pub use engine::{Engine, OpenError, Options};
 pub use error::EngineError;
 pub use explain::{Audience, Explanation};

@@ -12,6 +12,7 @@
 mod budget;
 mod cedar;
 mod decide;
+mod disclosure;
 mod egress;
 mod facts;
 mod grant;
@@ -46,6 +47,7 @@ pub use cedar::{
     Checked, Circumstances, Kind, Member, Named, Reads, Spend,
 };
 pub use decide::{accounts, after_spending, cedar_says, decide, layer_before, unspent};
+pub use disclosure::DisclosureSettings;
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
     ToolPlaces, VaultSettings,

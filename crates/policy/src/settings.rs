@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::budget::Budget;
 use crate::cedar::{ArgumentTypes, CedarIndex, CedarRule};
+use crate::disclosure::DisclosureSettings;
 use crate::egress::EgressSettings;
 use crate::hook::HookSettings;
 use crate::index::RuleIndex;
@@ -80,6 +81,9 @@ pub struct Settings {
     /// Programs that are heard about calls, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookSettings>,
+    /// How much of its tools an agent is told at once.
+    #[serde(skip)]
+    pub disclosure: DisclosureSettings,
 }
 
 impl Default for Settings {
@@ -106,6 +110,7 @@ impl Default for Settings {
             ask_for: 300_000,
             asking: Asking::default(),
             hooks: Vec::new(),
+            disclosure: DisclosureSettings::default(),
         }
     }
 }

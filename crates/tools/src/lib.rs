@@ -15,7 +15,9 @@ mod crash;
 mod facts;
 mod files;
 mod git;
+mod guides;
 mod http;
+mod imported;
 mod inside;
 mod lifecycle;
 pub mod mcp;
@@ -38,6 +40,8 @@ mod guide;
 pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
+pub use guides::Guide;
+pub use imported::{DeclaredTools, ImportError, read_declared};
 pub use inside::WORKER;
 pub use lifecycle::{KeptFor, Lifecycle};
 pub use operands::{Hold, InForce, Sealed};

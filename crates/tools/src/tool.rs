@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::files;
 use crate::git;
+use crate::guides::{Guide, guide_of};
 use crate::http::HttpRequest;
 use crate::operands::{Sealed, check_operands};
 use crate::pipeline::Ready;
@@ -63,6 +64,11 @@ pub trait Tool: Send + Sync {
         _at: &'a Surroundings,
     ) -> Pin<Box<dyn Future<Output = Result<Sealed, Reason>> + Send + 'a>> {
         Box::pin(async { Ok(Sealed::default()) })
+    }
+
+    /// What is told of it beyond its contract, the first being the most useful.
+    fn guides(&self) -> Vec<Guide> {
+        guide_of(self.contract().name()).into_iter().collect()
     }
 
     /// Gets a sandbox ready for a call that only reads, while somebody still records that it may run: nothing of what it

@@ -12,6 +12,7 @@ mod requests;
 mod secrets;
 mod ssh;
 mod talk;
+mod templates;
 mod trip;
 mod ways;
 
@@ -33,5 +34,6 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("pull_requests", pull_requests::cases()),
         ("ssh", ssh::cases()),
         ("clients", clients::cases()),
+        ("templates", templates::cases()),
     ]
 }

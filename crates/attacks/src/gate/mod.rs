@@ -8,11 +8,13 @@ mod approvals;
 pub(crate) mod case;
 mod commands;
 mod crashes;
+mod disclosure;
 mod doors;
 mod files;
 mod git;
 mod hooks;
 pub(crate) mod hosts;
+mod imports;
 mod input;
 mod leases;
 mod levels;
@@ -77,5 +79,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("past", past::cases()),
         ("reload", reload::cases()),
         ("upstreams", upstreams::cases()),
+        ("disclosure", disclosure::cases()),
+        ("imports", imports::cases()),
     ]
 }

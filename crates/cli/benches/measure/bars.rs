@@ -23,10 +23,12 @@ pub(crate) enum Part {
     Past,
     /// What rules cost.
     Rules,
+    /// What clients with many tools wait for.
+    Lists,
 }
 
 impl Part {
-    const ALL: [Part; 8] = [
+    const ALL: [Part; 9] = [
         Part::Start,
         Part::Warm,
         Part::Doors,
@@ -35,6 +37,7 @@ impl Part {
         Part::Egress,
         Part::Past,
         Part::Rules,
+        Part::Lists,
     ];
 
     pub(crate) fn parse(text: &str) -> Result<Part> {
@@ -54,6 +57,7 @@ impl Part {
             Part::Egress => "egress",
             Part::Past => "past",
             Part::Rules => "rules",
+            Part::Lists => "lists",
         }
     }
 }
@@ -81,10 +85,11 @@ const WARM: &str = "the goal for warm sandboxes";
 const CALL: &str = "the goal for a whole call";
 const GUARD: &str = "the goal for a guarded network";
 const RULES: &str = "the goal for rules";
+const LISTS: &str = "the goal for a list from the catalogue";
 const IDLE: &str = "the goal for an idle gate";
 const PAST: &str = "the goal for simulating a policy";
 
-pub(crate) const BARS: [Bar; 15] = [
+pub(crate) const BARS: [Bar; 16] = [
     bar(Part::Start, "start-bwrap", "toolgate run, × bwrap", Bound::AtMost(1.0 / 2.0), Some("bwrap"), COLD),
     bar(Part::Start, "start-codex", "toolgate run, × codex", Bound::AtMost(1.0 / 15.0), Some("codex"), COLD),
     bar(Part::Start, "start-srt", "toolgate run, × srt", Bound::AtMost(1.0 / 80.0), Some("srt"), COLD),
@@ -113,6 +118,7 @@ pub(crate) const BARS: [Bar; 15] = [
     bar(Part::Past, "past-peak", "deciding past calls, peak MiB", Bound::AtMost(256.0), None, PAST),
     bar(Part::Memory, "sandbox-private", "waiting sandbox, private MiB", Bound::AtMost(1.0), None, IDLE),
     bar(Part::Rules, "decide-tools", "decide with 1,000 tools, p50 µs", Bound::AtMost(10.0), None, RULES),
+    bar(Part::Lists, "list-500", "the list of 500 tools, p50 in ms", Bound::AtMost(5.0), None, LISTS),
     bar(Part::Rules, "decide-rules", "decide, 1,000 Cedar rules × 10", Bound::AtMost(3.0), None, RULES),
 ];
 

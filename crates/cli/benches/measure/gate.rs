@@ -41,6 +41,18 @@ impl Home {
         Ok(Home { toolgate: toolgate.to_owned(), folder })
     }
 
+    /// Adds to the configuration.
+    pub(crate) fn configure(&self, more: &str) -> Result<()> {
+        Ok(std::fs::write(self.folder.join("state/toolgate.yaml"), format!("{CONFIGURATION}{more}"))?)
+    }
+
+    /// Puts a file beside the workspace. Where it is.
+    pub(crate) fn put(&self, name: &str, content: &str) -> Result<String> {
+        let path = self.folder.join(name);
+        std::fs::write(&path, content)?;
+        Ok(path.display().to_string())
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.toolgate);
         command.args(arguments).current_dir(self.folder.join("work"));

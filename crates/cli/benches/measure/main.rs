@@ -16,6 +16,7 @@ mod doors;
 mod egress;
 mod gate;
 mod growth;
+mod lists;
 mod memory;
 mod options;
 mod past;
@@ -88,5 +89,6 @@ fn measure(part: Part, options: &Options, peers: &Peers) -> Result<Section> {
         Part::Egress => egress::measure(options, peers),
         Part::Past => past::measure(options),
         Part::Rules => rules::measure(options),
+        Part::Lists => lists::measure(options),
     }
 }

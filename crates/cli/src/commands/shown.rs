@@ -6,9 +6,9 @@ use std::path::Path;
 use contract::{Action, AgentName, Autonomy, Category, Level, OperatorName, RoleName};
 use engine::OnBadReload;
 use policy::{
-    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, EgressSettings, FileSettings, HookSettings,
-    PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings, ToolGlob, ToolResources,
-    UpstreamSettings,
+    Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, DisclosureSettings, EgressSettings,
+    FileSettings, HookSettings, PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings,
+    ToolGlob, ToolResources, UpstreamSettings,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -39,6 +39,7 @@ pub(super) struct Shown<'a> {
     egress: &'a EgressSettings,
     upstreams: &'a BTreeMap<String, UpstreamSettings>,
     hooks: &'a [HookSettings],
+    disclosure: &'a DisclosureSettings,
     backends: BTreeMap<Category, &'static str>,
     timeouts_ms: &'a BTreeMap<Category, u64>,
     workers: ShownWorkers,
@@ -140,6 +141,7 @@ impl<'a> Shown<'a> {
             ask_for,
             asking,
             hooks,
+            disclosure,
         } = settings;
         let agent = |(name, agent): (&'a AgentName, &'a Agent)| {
             let shown = ShownAgent {
@@ -180,6 +182,7 @@ impl<'a> Shown<'a> {
             egress,
             upstreams,
             hooks,
+            disclosure,
             backends: meaning
                 .backends
                 .iter()

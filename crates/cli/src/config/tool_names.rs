@@ -6,6 +6,9 @@ use policy::ToolGlob;
 use super::at::{At, Place};
 use super::problem::Problem;
 
+/// Tools that tell of others, or call them. What is permitted is a matter of those others.
+const DISCOVERY: &[&str] = &["call_tool", "list_tools", "load_tool", "load_tool_resource", "search_tools"];
+
 /// Every built-in tool, and the one that the gate adds for MCP clients.
 const TOOLS: &[&str] = &[
     "call_status",
@@ -46,7 +49,6 @@ const LATER: &[&str] = &[
     "browser.open",
     "browser.pdf",
     "browser.screenshot",
-    "call_tool",
     "code.run",
     "db.admin",
     "db.migrate",
@@ -57,9 +59,6 @@ const LATER: &[&str] = &[
     "deploy.trigger",
     "design.diagram",
     "design.image",
-    "list_tools",
-    "load_tool",
-    "load_tool_resource",
     "memory.recall",
     "memory.search",
     "memory.store",
@@ -69,7 +68,6 @@ const LATER: &[&str] = &[
     "notify.email",
     "notify.slack",
     "notify.webhook",
-    "search_tools",
     "web.scrape",
     "web.search",
 ];
@@ -108,12 +106,16 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
     if TOOLS.iter().any(means) || text.value.starts_with("mcp_") {
         return Ok(glob);
     }
+    if DISCOVERY.iter().any(means) {
+        warnings.push(Problem::new(text.place, no_rule_about(&text.value)));
+        return Ok(glob);
+    }
     if LATER.iter().any(means) {
         let message = format!("`{}` is read, but this version has no such tool", text.value);
         warnings.push(Problem::new(text.place, message));
         return Ok(glob);
     }
-    let names = TOOLS.iter().chain(LATER).chain(GROUPS).copied();
+    let names = TOOLS.iter().chain(DISCOVERY).chain(LATER).chain(GROUPS).copied();
     match contract::nearest(&text.value, names) {
         Some(near) => Err(Problem {
             nearest: Some(near.to_owned()),
@@ -132,11 +134,21 @@ pub(crate) fn check(name: &str, place: Place, warnings: &mut Vec<Problem>) -> Re
     if TOOLS.contains(&name) || (name.starts_with("mcp_") && ToolName::parse(name).is_ok()) {
         return Ok(());
     }
+    if DISCOVERY.contains(&name) {
+        warnings.push(Problem::new(place, no_rule_about(name)));
+        return Ok(());
+    }
     if LATER.contains(&name) {
         warnings.push(Problem::new(place, format!("`{name}` is read, but this version has no such tool")));
         return Ok(());
     }
     Err(Problem::unknown(place, "there is no tool", name, TOOLS.iter().copied()))
+}
+
+fn no_rule_about(name: &str) -> String {
+    format!(
+        "what is said of `{name}` does nothing: it tells of other tools, or calls them, and their rules hold"
+    )
 }
 
 #[cfg(test)]

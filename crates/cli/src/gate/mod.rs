@@ -18,6 +18,7 @@ mod policy;
 mod port;
 mod private;
 mod receipt;
+mod register;
 mod reload;
 mod replay;
 mod tools;

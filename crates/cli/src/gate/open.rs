@@ -15,8 +15,8 @@ use sandbox::Proofs;
 use tools::Surroundings;
 use tools::mcp::{Refresh, Upstream};
 
-use super::Trouble;
 use super::reload::{Read, Running, Unread, tell_of_shadow};
+use super::{Trouble, register};
 use crate::config::{self, Meaning, Records, Source, way_through};
 use crate::{talk, way_out};
 
@@ -194,6 +194,7 @@ async fn open_with(
         Trouble { hint: hint.map(str::to_owned), ..Trouble::from(error) }
     })?;
     engine.set_upstreams(upstreams).await?;
+    register::load(&engine, home).await?;
     let behind = engine.clock_behind();
     if behind > MOST_BEHIND {
         let behind = behind.as_secs();

@@ -8,6 +8,7 @@ use tools::CallKind;
 
 use super::open::{Gate, agent};
 use super::person::Person;
+use super::register::{RegisterArguments, register};
 use super::{CODE_DONE, Trouble};
 use crate::talk;
 
@@ -82,9 +83,13 @@ enum Command {
         #[command(flatten)]
         person: Person,
     },
+    Register(RegisterArguments),
 }
 
 pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
+    if let Command::Register(registered) = &arguments.command {
+        return register(&arguments.gate, registered).await;
+    }
     let json = arguments.gate.json;
     let opened = match arguments.command {
         Command::List { .. } | Command::Show { .. } | Command::Refresh { .. } => {
@@ -128,6 +133,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
             };
             show(&opened.engine, contract, json);
         }
+        Command::Register(_) => {}
     }
     Ok(CODE_DONE)
 }

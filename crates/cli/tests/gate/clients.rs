@@ -14,6 +14,7 @@ use crate::toolgate::{finish_within, missing, start};
 
 const PYTHON_CLIENT: &str = include_str!("../clients/client.py");
 const TYPESCRIPT_CLIENT: &str = include_str!("../clients/client.mjs");
+const MANY_TOOLS: &str = include_str!("../clients/many_tools.py");
 const VERIFIER: &str = include_str!("../clients/verify.py");
 
 const CHROMIUM: &str = "/usr/bin/chromium";
@@ -48,6 +49,16 @@ fn python(place: &Place, environment: &str, era: &str) -> Option<Value> {
     fs::write(&script, PYTHON_CLIENT).expect("a script can be written");
     let mut command = Command::new(clients.join(environment).join("bin/python"));
     command.arg(script).arg(binary()).arg(era);
+    Some(drive(place, &mut command))
+}
+
+/// What a client sees that has many tools.
+pub(crate) fn many_tools(place: &Place) -> Option<Value> {
+    let clients = clients()?;
+    let script = place.home().join("many_tools.py");
+    fs::write(&script, MANY_TOOLS).expect("a script can be written");
+    let mut command = Command::new(clients.join("py1/bin/python"));
+    command.arg(script).arg(binary());
     Some(drive(place, &mut command))
 }
 

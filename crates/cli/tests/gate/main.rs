@@ -16,6 +16,7 @@ mod hooks;
 mod http_api;
 mod ledger;
 mod lines;
+mod many_tools;
 mod past;
 mod people;
 mod place;

@@ -3,6 +3,7 @@
 #![expect(clippy::panic, reason = "so is what it gets and did not expect")]
 
 mod desk;
+mod disclosure;
 mod faults;
 mod hardship;
 mod hooks;

@@ -1,5 +1,6 @@
 //! MCP inbound: an agent's client on the other end of a pipe.
 
+mod disclosure;
 mod lines;
 mod tools;
 
@@ -19,8 +20,9 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use disclosure::{context_of, definitions, instructions};
 use lines::Lines;
-use tools::{CALL_STATUS, call_status_tool, shown_tool, true_name};
+use tools::{CALL_STATUS, true_name};
 
 /// How often a client that wants to know hears that a call still goes on.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -64,20 +66,19 @@ struct Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("toolgate", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(instructions(&self.engine, &self.agent, INSTRUCTIONS))
     }
 
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let contracts = self.engine.tools_for(&self.agent);
-        let mut shown: Vec<rmcp::model::Tool> = contracts.iter().map(shown_tool).collect();
-        shown.push(call_status_tool());
-        Ok(ListToolsResult::with_all_items(shown))
+        let task = named(&context.meta, "toolgate/task", TaskName::parse)?;
+        Ok(ListToolsResult::with_all_items(definitions(&self.engine, &self.agent, task.as_ref())))
     }
 
     async fn call_tool(
@@ -87,12 +88,19 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let progress = Progress::of(&context);
+        let loaded = self.engine.loaded_changes();
         let result = if request.name == CALL_STATUS {
             progress.beside(self.status(&arguments, context.ct.clone())).await?
         } else {
             let asked = self.understand(&request.name, arguments, &context.meta)?;
+            if let Some(full) = context_of(&context.meta)? {
+                self.engine.note_context(&self.agent, asked.task.as_ref(), full);
+            }
             progress.beside(self.engine.call(asked, self.patience, context.ct.clone())).await
         };
+        if loaded.has_changed().unwrap_or(false) {
+            let _ = context.peer.notify_tool_list_changed().await;
+        }
         Ok(CallToolResponse::Complete(told(&result)))
     }
 }

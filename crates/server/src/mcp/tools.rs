@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use contract::{Contract, EgressClass, Idempotency, SafetyClass};
+use engine::wire_name;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 /// Collects a call that was answered with `waiting`.
 pub(super) const CALL_STATUS: &str = "call_status";
 
-/// A tool's name as clients see it: they take no dots, so `fs.read` is `fs_read` for them.
+/// A tool's name as clients see it.
 fn shown_name(contract: &Contract) -> String {
-    contract.name().as_str().replace('.', "_")
+    wire_name(contract.name())
 }
 
 /// The true name of what a client calls so; the name itself if nothing is.
@@ -81,7 +82,7 @@ fn answer_schema(result: Value) -> Value {
     })
 }
 
-fn object(value: Value) -> JsonObject {
+pub(super) fn object(value: Value) -> JsonObject {
     match value {
         Value::Object(members) => members,
         _ => JsonObject::new(),

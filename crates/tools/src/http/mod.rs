@@ -11,10 +11,10 @@ mod types;
 
 pub(crate) use address::{Address, Scheme, read_host, read_place};
 pub(crate) use ask::{Heard, WebRequest};
-pub(crate) use headers::is_for_anybody;
+pub(crate) use headers::{headers_of, is_for_anybody};
 #[cfg(test)]
 pub(crate) use types::SentPlaces;
-pub(crate) use types::{Got, Order, Places, Redirect};
+pub(crate) use types::{Got, HttpInput, HttpOutput, Order, Places, Redirect};
 
 use std::pin::Pin;
 
@@ -32,7 +32,7 @@ use crate::pipeline::{SHOWN, cut};
 use crate::surroundings::Surroundings;
 use crate::tool::{CallKind, Ran, Tool, check_grant};
 use definition::definition;
-use types::{BodyEncoding, HttpInput, HttpOutput};
+use types::BodyEncoding;
 
 /// Milliseconds that a request may take at most.
 const MAX_TIMEOUT: u64 = 30_000;
@@ -83,7 +83,7 @@ fn asked_by(arguments: &Value, settings: &HttpSettings) -> Result<WebRequest, Re
     }
     Ok(WebRequest {
         address: Address::parse(&input.url)?,
-        headers: headers::headers_of(&input.headers, &settings.headers)?,
+        headers: headers_of(&input.headers, &settings.headers)?,
         method: input.method,
         body,
         redirects,
@@ -136,13 +136,18 @@ impl Tool for HttpRequest {
             let asked = check_grant(&grant, &self.contract, arguments, at)
                 .and_then(|()| asked_by(arguments.value(), &self.settings));
             match asked {
-                Ok(question) => match question.ask(&grant, at, &cancel).await {
-                    Heard { said: Ok((got, body)), facts } => answer(got, body, facts),
-                    Heard { said: Err(reason), facts } => Ran::failed(reason, facts),
-                },
+                Ok(question) => heard(question.ask(&grant, at, &cancel).await),
                 Err(reason) => Ran::failed(reason, RunFacts::default()),
             }
         })
+    }
+}
+
+/// The answer to a question, as a call gives it.
+pub(crate) fn heard(heard: Heard) -> Ran {
+    match heard {
+        Heard { said: Ok((got, body)), facts } => answer(got, body, facts),
+        Heard { said: Err(reason), facts } => Ran::failed(reason, facts),
     }
 }
 

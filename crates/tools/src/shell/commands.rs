@@ -247,7 +247,7 @@ const MUTATE: &[&str] = &[
 const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 
 /// Why a command is not one of the profile's, if it is not. Whether that matters is for policy to say.
-pub(super) fn unlisted(command: &str, profile: Profile) -> Option<Reason> {
+pub(crate) fn unlisted(command: &str, profile: Profile) -> Option<Reason> {
     let name = match command.rsplit_once('/') {
         None => command,
         // ATTACK(command-by-basename): `/tmp/x/ls` is not `ls`. Only the system's own directories lend their name.

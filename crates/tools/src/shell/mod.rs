@@ -5,6 +5,7 @@ mod definition;
 mod syntax;
 mod types;
 
+pub(crate) use commands::unlisted;
 pub(crate) use syntax::hosts;
 
 use std::ffi::OsStr;

@@ -151,6 +151,46 @@ impl Lane for Call<'_> {
     }
 }
 
+/// One question to one server.
+pub(crate) struct Ask<'a> {
+    name: &'static str,
+    server: &'a Server,
+    method: &'static str,
+    parameters: &'static str,
+    gives: &'a str,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn new(
+        name: &'static str,
+        server: &'a Server,
+        method: &'static str,
+        parameters: &'static str,
+        gives: &'a str,
+    ) -> Ask<'a> {
+        Ask { name, server, method, parameters, gives }
+    }
+}
+
+impl Lane for Ask<'_> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn call(&self) -> Result<()> {
+        let mut talk = self.server.talk();
+        let id = talk.send(self.method, self.parameters)?;
+        ensure!(talk.receive()? == id, "an answer to nothing: {}", talk.line);
+        ensure!(
+            talk.line.contains(self.gives),
+            "`{}` does not give what it should: {}",
+            self.name,
+            talk.line
+        );
+        Ok(())
+    }
+}
+
 /// Becomes the server that does nothing, if asked.
 pub(crate) fn serve_nothing_if_asked() {
     if std::env::args().nth(1).as_deref() == Some(NOTHING_ARGUMENT) {

@@ -15,14 +15,14 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 
 pub(crate) use http::Http;
-pub(crate) use mcp::serve_nothing_if_asked;
+pub(crate) use mcp::{Ask, Server, serve_nothing_if_asked};
 
 use crate::gate::{Home, README};
 use crate::options::Options;
 use crate::peers::Peers;
 use crate::report::{Cell, Section, Table};
 use crate::rounds::{Lane, Sample, median, time_rounds, time_slices};
-use mcp::{Call, Server};
+use mcp::Call;
 
 const AT_ONCE: [usize; 4] = [1, 2, 8, 64];
 /// More of these at once would only wait for each other, and for long.

@@ -26,6 +26,33 @@ pub(crate) struct Tools {
     pub(crate) browser: Given<Browser>,
     /// Containers for code. Switching them off leaves the native walls.
     pub(crate) sandbox: Given<SandboxTool>,
+    /// How agents with many tools are told of them.
+    pub(crate) disclosure: Given<Disclosure>,
+}
+
+/// How agents with many tools are told of them: a line of each, and more of those that they load.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Disclosure {
+    /// With fewer tools an agent is told all of them at once. Default: 30.
+    #[serde(alias = "minTools")]
+    pub(crate) min_tools: Given<u64>,
+    /// Tokens that may be sent before a tool is loaded: a line of each, and the tools that find and load others. At least
+    /// 1500. Default: 3000.
+    #[serde(alias = "l1TokenBudget")]
+    pub(crate) l1_token_budget: Given<u64>,
+    /// Tokens that the loaded tools of one agent and task may cost together. At least 1000. Default: 15000.
+    #[serde(alias = "l2TokenBudget")]
+    pub(crate) l2_token_budget: Given<u64>,
+    /// Whether the oldest loaded tool gives way when there is no room; else loading is refused. Default: true.
+    #[serde(alias = "autoUnloadOnBudgetPressure")]
+    pub(crate) auto_unload_on_budget_pressure: Given<bool>,
+    /// How full a context is when loaded tools give way, in per cent, from 1 to 100. Default: 80.
+    #[serde(alias = "unloadThresholdPercent")]
+    pub(crate) unload_threshold_percent: Given<u64>,
+    /// How large a context is, in tokens, where a client does not say. At least 1000. Default: 200000.
+    #[serde(alias = "contextWindowTokens")]
+    pub(crate) context_window_tokens: Given<u64>,
 }
 
 /// Settings of `shell`.

@@ -12,6 +12,7 @@ mod approval;
 mod backends;
 mod cedar;
 mod credentials;
+mod disclosure;
 mod egress;
 mod hooks;
 mod lifecycle;
@@ -280,6 +281,7 @@ impl Reader {
             ask_for: self.ask_for(tree),
             asking: self.asking(tree),
             hooks: self.hooks(tree),
+            disclosure: self.disclosure(tree),
         };
         self.cedar(tree, &mut settings, &custom_actions);
         self.keep_for_later(tree);
