@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod approve;
+mod artifact;
 mod batch;
 mod call;
 mod catalogue;
@@ -19,6 +20,7 @@ mod clock;
 mod command_hook;
 mod court;
 mod crash;
+mod elicit;
 mod engine;
 mod error;
 mod explain;
@@ -42,6 +44,7 @@ mod standing;
 mod turns;
 
 pub use approve::{AnswerRefused, Folded, Reply, Waiting};
+pub use artifact::Shown;
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
 pub use catalogue::CatalogueError;
 pub use chat::{ChatError, Said};

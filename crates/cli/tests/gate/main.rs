@@ -16,6 +16,7 @@ mod hooks;
 mod http_api;
 mod ledger;
 mod lines;
+mod mcp_http;
 mod past;
 mod people;
 mod place;
