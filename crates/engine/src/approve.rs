@@ -91,6 +91,9 @@ pub enum AnswerRefused {
     /// Whoever answers is no operator.
     #[error("only an operator can decide, and this credential is nobody's")]
     NotAnOperator,
+    /// The agent's own client may not bring an answer to this.
+    #[error("the client of this agent may not answer that")]
+    NotInClient,
     /// The question is not there.
     #[error(transparent)]
     Find(#[from] FindError),
@@ -177,13 +180,24 @@ impl Engine {
         credential: &Credential,
         via: &str,
     ) -> Result<ApprovalRow, AnswerRefused> {
-        let Reply { vote, reason, reach } = reply;
         let operator = self.operator_of(credential).await?.ok_or(AnswerRefused::NotAnOperator)?;
         self.tend().await?;
         let row = self.inner.store.find_approval(prefix).await?;
+        self.take_answer(row, reply, operator.name, via).await
+    }
+
+    /// Takes the answer of somebody who is known.
+    pub(crate) async fn take_answer(
+        &self,
+        row: ApprovalRow,
+        reply: Reply,
+        by: OperatorName,
+        via: &str,
+    ) -> Result<ApprovalRow, AnswerRefused> {
+        let Reply { vote, reason, reach } = reply;
         // ATTACK(two-proposers): neither whoever made the call nor the one for whom its agent works.
-        if self.proposers_about(&row).contains(&operator.name) {
-            return Err(AnswerError::Proposer { by: operator.name }.into());
+        if self.proposers_about(&row).contains(&by) {
+            return Err(AnswerError::Proposer { by }.into());
         }
         // ATTACK(approved-unseen): what no list shows whole is approved by nobody.
         if vote == store::Vote::Approve && !self.is_shown(&row).await? {
@@ -195,7 +209,7 @@ impl Engine {
             store::Vote::Reject => None,
         };
         let via = via.to_owned();
-        let answer = store::Answer { vote, by: operator.name, via, reason, standing, now };
+        let answer = store::Answer { vote, by, via, reason, standing, now };
         let row = self.inner.store.answer(&row.id, answer).await?;
         if row.state == ApprovalState::Rejected {
             self.settle_rejected(&row).await?;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod approve;
+mod artifact;
 mod batch;
 mod call;
 mod catalogue;
@@ -20,6 +21,7 @@ mod command_hook;
 mod court;
 mod crash;
 mod disclosure;
+mod elicit;
 mod engine;
 mod error;
 mod explain;
@@ -46,6 +48,7 @@ mod turns;
 mod upstreams;
 
 pub use approve::{AnswerRefused, Folded, Reply, Waiting};
+pub use artifact::ShownArtifact;
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
 pub use catalogue::CatalogueError;
 pub use chat::{ChatError, Said};

@@ -176,6 +176,9 @@ pub struct Agent {
     pub seniority: Option<Seniority>,
     /// The operator on whose behalf it works, who therefore approves nothing of it.
     pub operator: Option<OperatorName>,
+    /// The operator whose answers its own client may bring, if any does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elicitation: Option<OperatorName>,
 }
 
 impl Agent {
@@ -208,6 +211,7 @@ impl Default for Agent {
             role: None,
             seniority: None,
             operator: None,
+            elicitation: None,
         }
     }
 }

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use contract::{AgentName, CallId, Digest, OperatorName};
 use engine::Credential;
-use policy::Agent;
 use rustix::process::Uid;
 use serde_json::{Value, json};
 use server::{HttpOptions, HttpReady, serve_http};
@@ -25,7 +24,7 @@ use crate::Try;
 use crate::bench::Need;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::stand::{AGENT, Ending, Gate, Stand, runtime, standard};
+use crate::gate::stand::{AGENT, Ending, Gate, Opening, Stand, runtime, standard};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -311,8 +310,8 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A user who runs nothing.
 const NOBODY: u32 = 65_534;
 
-const TESTER: &str = "the-token-of-the-agent-tester";
-const OTHER: &str = "the-token-of-another-agent";
+pub(super) const TESTER: &str = "the-token-of-the-agent-tester";
+pub(super) const OTHER: &str = "the-token-of-another-agent";
 /// More agents, and their tokens.
 const CROWD: [(&str, &str); 5] =
     [(TESTER, AGENT), (OTHER, "other"), ("token-3", "third"), ("token-4", "fourth"), ("token-5", "fifth")];
@@ -320,10 +319,10 @@ const YES: &str = r#"{"verdict":"approve"}"#;
 const CALL: &str = r#"{"tool":"fs.list","arguments":{}}"#;
 
 /// A gate with a door, and a call that waits behind it.
-struct Door<'a> {
+pub(super) struct Door<'a> {
     stand: &'a Stand<'a>,
-    gate: Gate<'a>,
-    address: SocketAddr,
+    pub(super) gate: Gate<'a>,
+    pub(super) address: SocketAddr,
     sign_in_url: String,
     link_socket: PathBuf,
     operator: String,
@@ -334,10 +333,10 @@ struct Door<'a> {
 }
 
 /// What came back.
-struct Response {
-    status: u16,
-    head: String,
-    body: String,
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
 }
 
 #[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
@@ -350,11 +349,11 @@ fn listen() -> Try<TcpListener> {
     Ok(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?)
 }
 
-fn bearer(token: &str) -> String {
+pub(super) fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}")
 }
 
-fn opened(answer: Response) -> Effect {
+pub(super) fn opened(answer: Response) -> Effect {
     Effect::through_if((200..300).contains(&answer.status), format!("{} {}", answer.status, answer.body))
 }
 
@@ -383,13 +382,19 @@ impl<'a> Door<'a> {
         Ok(Effect::through_if(asked?.contains("/sign-in?code="), "it got a link"))
     }
 
-    fn open(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+    pub(super) fn open(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+        Door::open_with(Opening::with(standard()), stand)
+    }
+
+    /// The same with other settings, or tools.
+    pub(super) fn open_with(opening: Opening, stand: &'a Stand<'a>) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
-        let mut settings = standard();
+        let mut opening = opening;
+        let settings = &mut opening.settings;
         for (_, agent) in CROWD {
-            settings.agents.insert(AgentName::parse(agent)?, Agent::default());
+            settings.agents.entry(AgentName::parse(agent)?).or_default();
         }
-        let gate = stand.gate(settings)?;
+        let gate = stand.open(opening)?;
         let (call, view) = gate.waits("shell", remove())?;
         let book: HashMap<Digest, AgentName> = CROWD
             .into_iter()
@@ -448,12 +453,19 @@ impl<'a> Door<'a> {
         self.ask("POST", &self.decision_path(), headers, YES)
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Try<Response> {
+    pub(super) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Try<Response> {
         self.send(method, path, &self.address.to_string(), headers, body)
     }
 
     #[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
-    fn send(&self, method: &str, path: &str, host: &str, headers: &[&str], body: &str) -> Try<Response> {
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &[&str],
+        body: &str,
+    ) -> Try<Response> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
@@ -473,6 +485,18 @@ impl<'a> Door<'a> {
         let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
         Ok(Response { status, head: head.to_owned(), body: body.to_owned() })
+    }
+
+    /// Says something, says no more, and waits until nothing more comes.
+    pub(super) fn say_and_hang_up(&self, text: &str) -> Try<String> {
+        let mut stream = connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.write_all(text.as_bytes())?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut heard = Vec::new();
+        // Whether it answers or hangs up as well is its affair.
+        let _ = stream.read_to_end(&mut heard);
+        Ok(String::from_utf8_lossy(&heard).into_owned())
     }
 
     /// Uses the sign-in link: the headers that a page of ours sends from then on.
@@ -495,7 +519,7 @@ impl<'a> Door<'a> {
     }
 
     /// Every attempt was turned away, and the call still waits. It is ended in order, for the ledger.
-    fn finish(&self, tried: Vec<Response>) -> Try<Effect> {
+    pub(super) fn finish(&self, tried: Vec<Response>) -> Try<Effect> {
         if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
             return Ok(Effect::Through(format!("{} {}", answer.status, answer.body)));
         }
@@ -506,6 +530,6 @@ impl<'a> Door<'a> {
     }
 }
 
-fn remove() -> Value {
+pub(super) fn remove() -> Value {
     json!({ "command": "rm", "args": ["precious"], "profile": "mutate" })
 }

@@ -19,6 +19,9 @@ mod input;
 mod leases;
 mod levels;
 mod limits;
+mod mcp_answers;
+mod mcp_client;
+mod mcp_door;
 mod money;
 mod past;
 pub(crate) mod payment;
@@ -64,6 +67,8 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("reading", reading::cases()),
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
+        ("mcp_door", mcp_door::cases()),
+        ("mcp_answers", mcp_answers::cases()),
         ("limits", limits::cases()),
         ("money", money::cases()),
         ("work", work::cases()),

@@ -19,7 +19,7 @@ const VERIFIER: &str = include_str!("../clients/verify.py");
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-fn clients() -> Option<PathBuf> {
+pub(crate) fn clients() -> Option<PathBuf> {
     let folder = std::env::var_os("TOOLGATE_CLIENTS").map(PathBuf::from);
     let found = folder.filter(|folder| folder.join("py2/bin/python").exists());
     if found.is_none() {
@@ -32,7 +32,7 @@ fn clients() -> Option<PathBuf> {
 const A_BROWSER_STARTS: Duration = Duration::from_secs(120);
 
 /// Runs a script of ours with another's libraries, and reads the JSON that it prints.
-fn drive(place: &Place, command: &mut Command) -> Value {
+pub(crate) fn drive(place: &Place, command: &mut Command) -> Value {
     place.settle(command);
     let ran = finish_within(start(command), A_BROWSER_STARTS);
     assert_eq!(ran.code, Some(0), "{ran:?}");

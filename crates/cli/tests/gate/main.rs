@@ -17,6 +17,7 @@ mod http_api;
 mod ledger;
 mod lines;
 mod many_tools;
+mod mcp_http;
 mod past;
 mod people;
 mod place;

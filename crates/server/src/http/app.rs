@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::caller::TokenBook;
 use super::doors::{Doors, NoRandom};
 use super::gate::Gate;
+use crate::mcp::Door;
 
 /// How many can follow events at once.
 const MOST_FOLLOWERS: usize = 32;
@@ -22,6 +23,8 @@ pub(super) struct App(Arc<Inner>);
 
 pub(super) struct Inner {
     pub(super) gate: Arc<dyn Gate>,
+    /// Where MCP clients come in.
+    pub(super) mcp: Option<Door>,
     pub(super) tokens: Arc<dyn TokenBook>,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
@@ -36,12 +39,14 @@ pub(super) struct Inner {
 impl App {
     pub(super) fn new(
         gate: Arc<dyn Gate>,
+        mcp: Option<Door>,
         tokens: Arc<dyn TokenBook>,
         address: SocketAddr,
         shutdown: CancellationToken,
     ) -> App {
         App(Arc::new(Inner {
             gate,
+            mcp,
             tokens,
             doors: Doors::default(),
             address,

@@ -386,7 +386,9 @@ fn event(entry: &LedgerEntry) -> Event {
 
 fn refused(error: AnswerRefused) -> DecideError {
     match error {
-        AnswerRefused::NotAnOperator => DecideError::Forbidden { why: error.to_string() },
+        AnswerRefused::NotAnOperator | AnswerRefused::NotInClient => {
+            DecideError::Forbidden { why: error.to_string() }
+        }
         AnswerRefused::Find(FindError::Store(error)) => DecideError::Gate(trouble(error)),
         AnswerRefused::Find(_) => DecideError::Unknown,
         AnswerRefused::Answer(AnswerError::Unknown { .. }) => DecideError::Unknown,

@@ -18,6 +18,19 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// Reads a JSON body into what it should be. Unknown keys are the type's to refuse.
 pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    let text = read_text(request).await?;
+    // ATTACK(duplicate-key): never by a parser that keeps the last of two keys.
+    let parsed = Canonical::parse(&text).map_err(|error| bad_json(error.to_string()))?;
+    let value = parsed.into_value();
+    // A list would be taken for an object whose keys are left out.
+    if !value.is_object() {
+        return Err(Problem::bad_request("the body is not a JSON object"));
+    }
+    serde_json::from_value(value).map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+/// Reads the text of a JSON body, whatever it says.
+pub(super) async fn read_text(request: Request) -> Result<String, Problem> {
     check_kind(request.headers())?;
     let too_large = || {
         let detail = format!("the body is larger than {MAX_JSON_BYTES} bytes");
@@ -34,15 +47,7 @@ pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Pro
         Ok(Err(_)) => return Err(bad_json("the body ended early")),
         Err(_) => return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body took too long")),
     };
-    let text = std::str::from_utf8(&bytes).map_err(|_| bad_json("the body is not UTF-8"))?;
-    // ATTACK(duplicate-key): never by a parser that keeps the last of two keys.
-    let parsed = Canonical::parse(text).map_err(|error| bad_json(error.to_string()))?;
-    let value = parsed.into_value();
-    // A list would be taken for an object whose keys are left out.
-    if !value.is_object() {
-        return Err(Problem::bad_request("the body is not a JSON object"));
-    }
-    serde_json::from_value(value).map_err(|error| Problem::bad_request(error.to_string()))
+    String::from_utf8(bytes.into()).map_err(|_| bad_json("the body is not UTF-8"))
 }
 
 /// A JSON answer.

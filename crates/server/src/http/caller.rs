@@ -155,6 +155,11 @@ impl Caller {
         }
     }
 
+    /// By what they are known, for whatever has to stay theirs. Nothing if they came by the page.
+    pub(super) fn credential(&self, headers: &HeaderMap) -> Option<Digest> {
+        bearer(headers).map(|token| Digest::of(token.as_bytes()))
+    }
+
     /// The agent whose calls are all that this one may see; nothing for operators, who see all.
     pub(super) fn only_own(&self) -> Option<&AgentName> {
         match self {

@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::app::App;
 use super::caller::{Caller, Who, single};
+use super::mcp;
 use super::problem::{PROBLEM_JSON, Problem};
 use super::room::{NoPlace, Seat};
 
@@ -30,9 +31,11 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Checks where a request comes from, and dresses the response.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let checked = check_host(&app, request.uri(), request.headers())
-        .and_then(|()| check_origin(&app, request.method(), request.headers()));
+        .and_then(|()| check_origin(&app, request.method(), request.uri(), request.headers()));
+    let path = request.uri().path();
+    let is_mcp = path == mcp::PATH;
     let is_call =
-        request.method() == Method::POST && matches!(request.uri().path(), "/v1/calls" | "/v1/calls:batch");
+        request.method() == Method::POST && (is_mcp || matches!(path, "/v1/calls" | "/v1/calls:batch"));
     let mut response = match checked {
         Err(problem) => problem.into_response(),
         Ok(()) if is_call => next.run(request).await,
@@ -42,6 +45,9 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     };
     if is_unspoken(&response) {
         response = Problem::of_status(response.status()).into_response();
+    }
+    if is_mcp && response.status() == StatusCode::UNAUTHORIZED {
+        mcp::say_where_to_ask(&app, response.headers_mut());
     }
     dress(response.headers_mut());
     response
@@ -107,8 +113,9 @@ fn is_ours(app: &App, host: &str) -> bool {
     }
 }
 
-fn check_origin(app: &App, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
-    if method.is_safe() {
+fn check_origin(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    // What only looks is for whoever may look, except where looking is listening in.
+    if method.is_safe() && uri.path() != mcp::PATH {
         return Ok(());
     }
     let wrong = || {

@@ -19,6 +19,7 @@ mod gate;
 mod guard;
 mod ledger;
 mod links;
+mod mcp;
 mod page;
 mod policy;
 mod problem;
@@ -55,6 +56,8 @@ pub use routes::ROUTES;
 use app::App;
 use links::LinkSocket;
 use room::{Room, Seat};
+
+use crate::mcp::Door;
 
 /// How long the head of a request may take to arrive.
 const HEAD_TAKES: Duration = Duration::from_secs(15);
@@ -116,12 +119,22 @@ pub async fn serve_http(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    serve_gate(Arc::new(engine), options, ready).await
+    let door = Door::new(engine.clone(), options.shutdown.clone());
+    serve(Arc::new(engine), Some(door), options, ready).await
 }
 
-/// Serves a gate until it is told to stop, and ends what still runs for its clients then.
+/// Serves a gate until it is told to stop, and ends what still runs for its clients then. MCP is the engine's alone.
 pub async fn serve_gate(
     gate: Arc<dyn Gate>,
+    options: HttpOptions,
+    ready: impl FnOnce(HttpReady),
+) -> Result<(), HttpError> {
+    serve(gate, None, options, ready).await
+}
+
+async fn serve(
+    gate: Arc<dyn Gate>,
+    door: Option<Door>,
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
@@ -135,7 +148,7 @@ pub async fn serve_gate(
     // Whatever way this ends, what belongs to it ends, too.
     let stop = shutdown.child_token();
     let stopping = stop.clone().drop_guard();
-    let app = App::new(gate.clone(), agent_tokens, address, stop.clone());
+    let app = App::new(gate.clone(), door.clone(), agent_tokens, address, stop.clone());
     let whose = Arc::new(operator_credential);
     let sign_in_url = app.sign_in_url(whose.clone()).map_err(|_| HttpError::Random)?;
     let path = home.map(|home| link_socket(&home, address.port()));
@@ -153,6 +166,9 @@ pub async fn serve_gate(
     app.tasks.close();
     app.tasks.wait().await;
     drop(stopping);
+    if let Some(door) = door {
+        door.close().await;
+    }
     gate.close().await;
     Ok(())
 }

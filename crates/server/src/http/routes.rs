@@ -11,7 +11,7 @@ use super::app::App;
 use super::caller::Who;
 use super::guard::{admit, guard};
 use super::problem::Problem;
-use super::{approvals, budgets, calls, events, ledger, page, policy, sign_in, standing, tools};
+use super::{approvals, budgets, calls, events, ledger, mcp, page, policy, sign_in, standing, tools};
 
 /// One table makes both the list and the router, so that neither can have what the other lacks, and no route can be
 /// added without saying whom it is for.
@@ -59,6 +59,11 @@ routes! {
     GET    "/v1/ledger/checkpoint",          Either   => ledger::checkpoint;
     GET    "/v1/ledger/proof/{seq}",         Operator => ledger::proof;
     GET    "/v1/events",                     Operator => events::follow;
+    POST   "/mcp",                           Agent    => mcp::say;
+    GET    "/mcp",                           Agent    => mcp::listen;
+    DELETE "/mcp",                           Agent    => mcp::leave;
+    GET    "/.well-known/oauth-protected-resource",     Anyone => mcp::metadata;
+    GET    "/.well-known/oauth-protected-resource/mcp", Anyone => mcp::metadata;
 }
 
 /// The whole server, as a service.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use contract::{Canonical, MAX_JSON_BYTES};
-use serde_json::{Value, json};
+use contract::MAX_JSON_BYTES;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+
+use super::message::{self, Unread};
 
 /// Room for messages on their way.
 const BUFFER: usize = 64 * 1024;
@@ -63,35 +64,23 @@ async fn pass_in(input: impl AsyncRead + Unpin, mut to_server: DuplexStream, say
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match check(&line) {
-            Ok(()) => {
+        let text = str::from_utf8(&line).map_err(|_| Unread::because("the message is not UTF-8"));
+        let read = text.and_then(message::read);
+        match read {
+            Ok(_) => {
                 if to_server.write_all(&line).await.is_err() {
                     return;
                 }
             }
-            Err(why) => {
+            Err(unread) => {
                 let too_long = line.len() > MAX_JSON_BYTES;
-                if say.send(refusal(&line, &why)).await.is_err() || too_long {
+                let answer = format!("{}\n", unread.answer()).into_bytes();
+                if say.send(answer).await.is_err() || too_long {
                     return;
                 }
             }
         }
     }
-}
-
-/// ATTACK(duplicate-key)
-fn check(line: &[u8]) -> Result<(), String> {
-    let text = std::str::from_utf8(line).map_err(|_| "the message is not UTF-8".to_owned())?;
-    Canonical::parse(text.trim()).map(drop).map_err(|error| error.to_string())
-}
-
-/// The answer to a message that has no meaning, to its id if that much can be read.
-fn refusal(line: &[u8], why: &str) -> Vec<u8> {
-    let id = serde_json::from_slice::<Value>(line).ok().and_then(|value| value.get("id").cloned());
-    let error = json!({ "code": -32600, "message": why });
-    let mut bytes = json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string().into_bytes();
-    bytes.push(b'\n');
-    bytes
 }
 
 async fn pass_out(from_server: DuplexStream, say: mpsc::Sender<Vec<u8>>) {
@@ -116,6 +105,8 @@ async fn write_all(mut output: impl tokio::io::AsyncWrite + Unpin, mut answers: 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[tokio::test]

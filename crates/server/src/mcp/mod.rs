@@ -1,31 +1,52 @@
-//! MCP inbound: an agent's client on the other end of a pipe.
+//! MCP inbound: an agent's client on the other end of a pipe, or of HTTP.
+#![expect(
+    deprecated,
+    reason = "logging is on its way out, and clients of every revision before that have it"
+)]
 
 mod disclosure;
+mod door;
+mod elicit;
+#[cfg(feature = "fixtures")]
+mod fixtures;
 mod lines;
+mod logging;
+mod message;
+mod progress;
+mod resources;
+mod tasks;
 mod tools;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CallResult, Canonical, Key, TaskName};
+use contract::{AgentName, CallId, CallResult, Canonical, Key, OperatorName, TaskName};
 use engine::{Engine, Request};
 use rmcp::ServiceExt;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    JsonObject, ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam,
-    RequestMetaObject, ServerCapabilities, ServerConfig,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
+    ErrorData, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, RequestMetaObject, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 use thiserror::Error;
-use tokio_util::sync::CancellationToken;
+
+use crate::http::Gate;
 
 use disclosure::{context_of, definitions, instructions};
+pub(crate) use door::{Door, Visitor};
+use elicit::{Brought, Told};
 use lines::Lines;
-use tools::{CALL_STATUS, true_name};
+use logging::Log;
+use progress::Progress;
+use tools::{CALL_STATUS, shown_tool, true_name};
 
-/// How often a client that wants to know hears that a call still goes on.
-const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// How long a call that waits blocks at most over HTTP, where clients give up after a while.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 const INSTRUCTIONS: &str = "\
 Toolgate runs your tool calls behind walls and asks people about the risky ones. A call that waits for approval \
@@ -48,7 +69,7 @@ pub enum McpError {
 /// A call that waits for people blocks for `patience` before its client is told so.
 pub async fn serve_stdio(engine: Engine, agent: AgentName, patience: Duration) -> Result<(), McpError> {
     let (lines, ends) = Lines::of_stdio();
-    let server = Server { engine: engine.clone(), agent, patience };
+    let server = Server { patience: Some(patience), ..Server::new(engine.clone(), agent, Way::Stdio) };
     let ended = match server.serve(ends).await {
         Ok(running) => running.waiting().await.map(drop).map_err(McpError::Failed),
         Err(error) => Err(McpError::Greeting(Box::new(error))),
@@ -58,16 +79,55 @@ pub async fn serve_stdio(engine: Engine, agent: AgentName, patience: Duration) -
     ended
 }
 
+/// What is served over HTTP.
+#[cfg(not(feature = "fixtures"))]
+type Served = Server;
+#[cfg(not(feature = "fixtures"))]
+fn served(server: Server) -> Served {
+    server
+}
+
+#[cfg(feature = "fixtures")]
+use fixtures::{Fixtures as Served, served};
+
+/// By which way a client comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Stdio,
+    Http,
+}
+
 struct Server {
     engine: Engine,
     agent: AgentName,
-    patience: Duration,
+    /// The operator who asks for the agent, if it is one.
+    proposer: Option<OperatorName>,
+    way: Way,
+    /// How long a call that waits for people blocks; as it is configured, unless whoever started us says otherwise.
+    patience: Option<Duration>,
+    log: Log,
 }
 
 impl ServerHandler for Server {
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        let known = ProtocolVersion::KNOWN_VERSIONS;
+        match self.way {
+            Way::Stdio => Cow::Borrowed(known),
+            // Over HTTP the oldest one has a transport of its own, which is not here.
+            Way::Http => {
+                known.iter().filter(|known| **known != ProtocolVersion::V_2024_11_05).cloned().collect()
+            }
+        }
+    }
+
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
-        ServerConfig::new(capabilities)
+        let able = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .enable_tasks();
+        ServerConfig::new(able.build())
             .with_server_info(Implementation::new("toolgate", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions(&self.engine, &self.agent, INSTRUCTIONS))
     }
@@ -78,7 +138,74 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let task = named(&context.meta, "toolgate/task", TaskName::parse)?;
-        Ok(ListToolsResult::with_all_items(definitions(&self.engine, &self.agent, task.as_ref())))
+        let shown = definitions(&self.engine, &self.agent, task.as_ref());
+        let mut listed = ListToolsResult::with_all_items(shown);
+        // Another agent sees other tools, and this one may see others by the next time.
+        (listed.ttl_ms, listed.cache_scope) = (Some(0), Some(CacheScope::Private));
+        Ok(listed)
+    }
+
+    /// For the headers that repeat arguments: whether they do.
+    fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
+        let contracts = self.engine.tools_for(&self.agent);
+        contracts.iter().map(|contract| shown_tool(contract)).find(|tool| tool.name == name)
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(self.resources())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(self.resource_templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.read(&request.uri).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.look_at_task(&request.task_id).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.end_task(&request.task_id).await
+    }
+
+    async fn update_task(
+        &self,
+        _request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(ErrorData::invalid_params("nothing was asked in a task", None))
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.log.set(request.level);
+        Ok(())
     }
 
     async fn call_tool(
@@ -86,26 +213,52 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments = request.arguments.unwrap_or_default();
+        let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
+        let arguments = arguments.unwrap_or_default();
         let progress = Progress::of(&context);
         let loaded = self.engine.loaded_changes();
-        let result = if request.name == CALL_STATUS {
-            progress.beside(self.status(&arguments, context.ct.clone())).await?
+        let result = if name == CALL_STATUS {
+            progress.beside(Box::pin(self.status(&arguments, &context))).await?
         } else {
-            let asked = self.understand(&request.name, arguments, &context.meta)?;
+            let asked = self.understand(&name, arguments, &context.meta)?;
             if let Some(full) = context_of(&context.meta)? {
                 self.engine.note_context(&self.agent, asked.task.as_ref(), full);
             }
-            progress.beside(self.engine.call(asked, self.patience, context.ct.clone())).await
+            let brought = Brought { answers: input_responses, state: request_state };
+            match progress.beside(Box::pin(self.call(asked, brought, &context))).await? {
+                Told::Result(result) => *result,
+                Told::Ask(question) => return Ok(CallToolResponse::InputRequired(question)),
+            }
         };
+        self.log.tell(&result, &context).await;
         if loaded.has_changed().unwrap_or(false) {
             let _ = context.peer.notify_tool_list_changed().await;
         }
-        Ok(CallToolResponse::Complete(told(&result)))
+        if tasks::goes_on(&result)
+            && tasks::are_followed(&context)
+            && let Some(task) = self.as_task(&result).await?
+        {
+            return Ok(CallToolResponse::Task(task));
+        }
+        Ok(CallToolResponse::Complete(told(&result, context.protocol_version())))
     }
 }
 
 impl Server {
+    fn new(engine: Engine, agent: AgentName, way: Way) -> Server {
+        Server { engine, agent, proposer: None, way, patience: None, log: Log::default() }
+    }
+
+    /// The same for a client behind which there is an operator.
+    fn proposed_by(self, proposer: Option<OperatorName>) -> Server {
+        Server { proposer, ..self }
+    }
+
+    fn patience(&self, context: &RequestContext<RoleServer>) -> Duration {
+        let patience = self.patience.unwrap_or_else(|| Gate::patience(&self.engine).min(LONGEST_WAIT));
+        if tasks::are_followed(context) { patience.min(tasks::AS_A_TASK_AFTER) } else { patience }
+    }
+
     fn understand(
         &self,
         name: &str,
@@ -124,19 +277,20 @@ impl Server {
             arguments,
             key: named(meta, "toolgate/key", Key::parse)?,
             purpose,
-            proposer: None,
+            proposer: self.proposer.clone(),
         })
     }
 
     async fn status(
         &self,
         arguments: &JsonObject,
-        cancel: CancellationToken,
+        context: &RequestContext<RoleServer>,
     ) -> Result<CallResult, ErrorData> {
         let invalid = |why: String| ErrorData::invalid_params(why, None);
         let text = arguments.get("call_id").and_then(Value::as_str).unwrap_or_default();
         let id = CallId::parse(text).map_err(|error| invalid(error.to_string()))?;
-        let found = self.engine.collect(&self.agent, &id, self.patience, cancel).await;
+        let patience = self.patience(context);
+        let found = self.engine.collect(&self.agent, &id, patience, context.ct.clone()).await;
         match found {
             Ok(Some(result)) => Ok(result),
             Ok(None) => Err(invalid(format!("there is no call `{id}` of this agent"))),
@@ -160,8 +314,11 @@ fn named<T, E: std::fmt::Display>(
 }
 
 /// A result in MCP's terms. Structured content has the same shape whatever happened, so that it fits its schema.
-fn told(result: &CallResult) -> CallToolResult {
-    let content = vec![ContentBlock::text(result.content.clone())];
+fn told(result: &CallResult, to: Option<ProtocolVersion>) -> CallToolResult {
+    let mut content = vec![ContentBlock::text(result.content.clone())];
+    if to.is_some_and(|version| version >= ProtocolVersion::V_2025_06_18) {
+        content.extend(resources::links(result));
+    }
     let mut told =
         if result.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     told.structured_content = Some(json!({
@@ -181,40 +338,4 @@ fn told(result: &CallResult) -> CallToolResult {
     }
     told.meta = Some(MetaObject(meta));
     told
-}
-
-/// Tells the client that a call still goes on, if it asked to be told.
-struct Progress {
-    context: Option<(rmcp::service::Peer<RoleServer>, rmcp::model::ProgressToken)>,
-}
-
-impl Progress {
-    fn of(context: &RequestContext<RoleServer>) -> Progress {
-        Progress { context: context.meta.get_progress_token().map(|token| (context.peer.clone(), token)) }
-    }
-
-    async fn beside<T>(self, work: impl Future<Output = T>) -> T {
-        let done = CancellationToken::new();
-        let telling = async {
-            let Some((peer, token)) = self.context else { return };
-            let mut seconds = 0.0;
-            while !done.is_cancelled() {
-                tokio::select! {
-                    () = done.cancelled() => return,
-                    () = tokio::time::sleep(PROGRESS_EVERY) => {}
-                }
-                seconds += PROGRESS_EVERY.as_secs_f64();
-                let mut told = ProgressNotificationParam::new(token.clone(), seconds);
-                told.message = Some("the call still goes on".to_owned());
-                let _ = peer.notify_progress(told).await;
-            }
-        };
-        let work = async {
-            let result = work.await;
-            done.cancel();
-            result
-        };
-        let (result, ()) = tokio::join!(work, telling);
-        result
-    }
 }

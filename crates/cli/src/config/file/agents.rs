@@ -46,6 +46,9 @@ pub(crate) struct AgentFile {
     pub(crate) seniority: Given<SeniorityWord>,
     /// The operator on whose behalf it works, who therefore approves nothing of it. Default: nobody in particular.
     pub(crate) operator: Given<String>,
+    /// The operator who sits at its MCP client: whoever answers a question there answers as them, and the receipt says so. Never
+    /// about what is `financial` or `privileged`. Default: nobody; questions are answered elsewhere.
+    pub(crate) elicitation: Given<String>,
     /// The directory it works in; a relative one begins at this file. Default: the current directory of the caller.
     pub(crate) workspace: Given<String>,
 }

@@ -13,7 +13,7 @@ use crate::config::word::{PrefixWord, WorkspaceWord};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Mcp {
     /// Servers whose tools agents get as `mcp_NAME_TOOL`, by name: small letters, digits and `-`. An agent sees them if its
-    /// categories include `mcp`, or its `allowed_tools` name them. docs/guide/mcp.md says how. Default: none.
+    /// categories include `mcp`, or its `allowed_tools` name them. docs/guide/mcp-servers.md says how. Default: none.
     pub(crate) servers: Given<BTreeMap<At<String>, ServerFile>>,
 }
 

@@ -47,6 +47,15 @@ impl Reader {
     /// INVARIANT(restrictions-add-up): what the preset denies or asks for stays, whatever the agent says.
     fn agent(&mut self, agent: &AgentFile, base: Agent, roles: &BTreeMap<RoleName, Role>) -> Agent {
         let overrides = agent.overrides.get().map(|level| self.overrides(level)).unwrap_or_default();
+        let operator = agent.operator.at().and_then(|name| self.operator(name));
+        let elicitation = agent.elicitation.at().and_then(|name| {
+            let asked = self.operator(name)?;
+            if Some(&asked) == operator.as_ref() {
+                let why = "the agent works for them, so they approve nothing of it, in its client neither";
+                self.refuse(name.place, format!("`{asked}`: {why}"));
+            }
+            Some(asked)
+        });
         let mut denied = base.denied;
         denied.extend(self.patterns(&agent.denied_tools));
         Agent {
@@ -64,7 +73,8 @@ impl Reader {
             overrides: over(base.overrides, overrides),
             role: agent.role.at().and_then(|name| self.role_of(name, roles)),
             seniority: agent.seniority.get().map(|word| word.0),
-            operator: agent.operator.at().and_then(|name| self.operator(name)),
+            operator,
+            elicitation,
         }
     }
 

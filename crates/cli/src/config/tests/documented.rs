@@ -37,6 +37,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("roles.NAME.tools", "roles: {tester: {tools: [shell, git.*]}}"),
     ("roles.NAME.denied_tools", "roles: {tester: {categories: [git], denied_tools: [git.push]}}"),
     ("roles.NAME.description", "roles: {tester: {description: runs the tests, tools: [shell]}}"),
+    ("agents.NAME.elicitation", "agents: {coder: {elicitation: me}}"),
     ("agents.NAME.workspace", "agents: {coder: {workspace: /work/project}}"),
     ("actions", "actions: [payments:refund]"),
     ("mcp.servers", "mcp: {servers: {files: {command: [files-server]}}}"),

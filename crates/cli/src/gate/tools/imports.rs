@@ -82,8 +82,9 @@ pub(super) async fn refresh(engine: &Engine, server: Option<&str>, json: bool) -
         None => engine.upstreams().iter().map(|upstream| upstream.name().to_owned()).collect(),
     };
     if names.is_empty() {
-        return Err(Trouble::from(anyhow!("no MCP server is configured"))
-            .with_hint("name some under `mcp.servers` in toolgate.yaml; docs/guide/mcp.md says how"));
+        return Err(Trouble::from(anyhow!("no MCP server is configured")).with_hint(
+            "name some under `mcp.servers` in toolgate.yaml; docs/guide/mcp-servers.md says how",
+        ));
     }
     let (mut rows, mut code) = (Vec::new(), CODE_DONE);
     for name in names {

@@ -1,0 +1,216 @@
+//! Answers that an agent's own client brings: unasked, to another question, to what is too much for it, or that are none.
+
+use contract::{AgentName, ApprovalId, OperatorName, SafetyClass};
+use policy::Agent;
+use serde_json::{Value, json};
+use store::Vote;
+
+use super::approvals::remove as remove_file;
+use super::mcp_client::{Client, NEWEST, at_once, message_in, status_in};
+use super::payment::Payment;
+use crate::Try;
+use crate::case::Effect;
+use crate::gate::case::Case;
+use crate::gate::doors::{Door, Response, TESTER};
+use crate::gate::stand::{AGENT, Ending, Opening, Stand, runtime};
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new(
+            "client-answers-unasked",
+            "a client brings no answer where the configuration names nobody who sits there",
+            |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
+            |stand| {
+                let door = Door::open_with(at_once(), stand)?;
+                let client = able(&door);
+                let first = client.call("shell", &remove("precious"))?;
+                if status_in(&first)? != "waiting" {
+                    return Ok(Effect::Through(format!("it is asked: {}", first.body)));
+                }
+                // With a state of its own making, and without.
+                let id = approval_in(&first)?;
+                for state in [Value::Null, json!(id), json!("e30.e30")] {
+                    let again =
+                        answer(&client, &remove("precious"), &json!({ "approve": true }), "accept", state)?;
+                    if status_in(&again)? != "waiting" {
+                        return Ok(Effect::Through(again.body));
+                    }
+                }
+                if is_taken(&door, &ApprovalId::parse(&id)?)? {
+                    return Ok(Effect::Through("the engine takes it".to_owned()));
+                }
+                door.finish(Vec::new())
+            },
+        )
+        .without("the opt-in", |stand| {
+            brings(stand, asked_in_client(), &json!({ "approve": true }), "accept")
+        }),
+        Case::new(
+            "answer-that-is-none",
+            "what is not plainly a yes lets nothing run",
+            |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
+            |stand| {
+                let door = Door::open_with(asked_in_client(), stand)?;
+                let client = able(&door);
+                let state = state_in(&client.call("shell", &remove("precious"))?)?;
+                for (action, content) in [
+                    ("accept", json!({})),
+                    ("accept", Value::Null),
+                    ("accept", json!({ "approve": "true" })),
+                    ("accept", json!({ "approve": 1 })),
+                    ("accept", json!({ "Approve": true })),
+                    ("accept", json!({ "approve": true, "scope": "agent" })),
+                    ("accept", json!([true])),
+                    ("cancel", json!({ "approve": true })),
+                    ("ACCEPT", json!({ "approve": true })),
+                ] {
+                    let again = answer(&client, &remove("precious"), &content, action, json!(state))?;
+                    if !stand.workspace.join("precious").exists() {
+                        return Ok(Effect::Through(format!("{action} {content}: {}", again.body)));
+                    }
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
+            "answer-to-another-question",
+            "an answer counts for the question that was asked, and for no other",
+            |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
+            |stand| {
+                let door = Door::open_with(asked_in_client(), stand)?;
+                stand.put("harmless", "x")?;
+                let client = able(&door);
+                let state = state_in(&client.call("shell", &remove("harmless"))?)?;
+                let tampered = format!("{}x", &state);
+                let of_another = state_of_another_gate();
+                client.call("shell", &remove("precious"))?;
+                for state in [state, tampered, of_another, String::new()] {
+                    let again = answer(
+                        &client,
+                        &remove("precious"),
+                        &json!({ "approve": true }),
+                        "accept",
+                        json!(state),
+                    )?;
+                    if !stand.workspace.join("precious").exists() {
+                        return Ok(Effect::Through(again.body));
+                    }
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
+            "client-answers-privileged",
+            "what is financial or privileged is not asked in a client, and not answered there",
+            |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
+            |stand| {
+                let mut opening = asked_in_client();
+                let book = stand.place.path("book");
+                for (name, safety) in [("pay", SafetyClass::Financial), ("rule", SafetyClass::Privileged)] {
+                    let tool = Payment { name, safety, ..Payment::into(book.clone()) };
+                    opening.tools.push(tool.tool()?);
+                }
+                let second = OperatorName::parse("second")?;
+                let door = Door::open_with(opening, stand)?;
+                let engine = &door.gate.engine;
+                let now = engine.now();
+                let credential = engine::Credential::presented("somebody else's");
+                runtime()?.block_on(engine.store().add_operator(
+                    &second,
+                    store::Role::Admin,
+                    credential.digest(),
+                    now,
+                ))?;
+                let client = able(&door);
+                for name in ["pay", "rule"] {
+                    let first = client.call(name, &json!({ "amount": 1 }))?;
+                    if message_in(&first)?.pointer("/result/inputRequests").is_some() {
+                        return Ok(Effect::Through(format!("the client is asked: {}", first.body)));
+                    }
+                    let id = ApprovalId::parse(&approval_in(&first)?)?;
+                    if is_taken(&door, &id)? || book.exists() {
+                        return Ok(Effect::Through(format!("`{name}` is approved in the client")));
+                    }
+                }
+                door.finish(Vec::new())
+            },
+        ),
+    ]
+}
+
+/// Where whoever sits at the client of the agent answers as the local operator.
+fn asked_in_client() -> Opening {
+    let mut opening = at_once();
+    let me = OperatorName::parse("me").ok();
+    if let Ok(name) = AgentName::parse(AGENT) {
+        opening.settings.agents.insert(name, Agent { elicitation: me, ..Agent::default() });
+    }
+    opening
+}
+
+/// Whether a yes from the client of the agent is taken for this question.
+fn is_taken(door: &Door<'_>, id: &ApprovalId) -> Try<bool> {
+    let agent = AgentName::parse(AGENT)?;
+    Ok(runtime()?.block_on(door.gate.engine.answer_from_client(&agent, id, Vote::Approve)).is_ok())
+}
+
+/// A client that can be asked brings this answer to what it is asked; through if the deed was done.
+fn brings(stand: &Stand<'_>, opening: Opening, content: &Value, action: &str) -> Try<Effect> {
+    let door = Door::open_with(opening, stand)?;
+    let client = able(&door);
+    let state = state_in(&client.call("shell", &remove("precious"))?)?;
+    let done = answer(&client, &remove("precious"), content, action, json!(state))?;
+    door.gate.expect(&contract::CallId::parse(&call_in(&done)?)?, Ending::Done);
+    Ok(Effect::through_if(!stand.workspace.join("precious").exists(), done.body))
+}
+
+fn able<'a>(door: &'a Door<'a>) -> Client<'a> {
+    Client { able: json!({ "elicitation": { "form": {} } }), ..Client::new(door, TESTER, NEWEST) }
+}
+
+fn remove(name: &str) -> Value {
+    remove_file(name)
+}
+
+/// Makes the call again, with an answer to what was asked.
+fn answer(
+    client: &Client<'_>,
+    arguments: &Value,
+    content: &Value,
+    action: &str,
+    state: Value,
+) -> Try<Response> {
+    let mut params = json!({
+        "name": "shell",
+        "arguments": arguments,
+        "inputResponses": { "approval": { "action": action, "content": content } },
+    });
+    if let (false, Some(members)) = (state.is_null(), params.as_object_mut()) {
+        members.insert("requestState".to_owned(), state);
+    }
+    client.request("tools/call", params, &[])
+}
+
+fn text_in(answer: &Response, pointer: &str) -> Try<String> {
+    let message = message_in(answer)?;
+    let text = message.pointer(pointer).and_then(Value::as_str);
+    Ok(text.ok_or(format!("no `{pointer}`: {}", answer.body))?.to_owned())
+}
+
+/// What the client is to bring along with its answer.
+fn state_in(answer: &Response) -> Try<String> {
+    text_in(answer, "/result/requestState")
+}
+
+fn approval_in(answer: &Response) -> Try<String> {
+    text_in(answer, "/result/structuredContent/approval/id")
+}
+
+fn call_in(answer: &Response) -> Try<String> {
+    text_in(answer, "/result/structuredContent/call_id")
+}
+
+/// As well made as any, under a key that is not this gate's.
+fn state_of_another_gate() -> String {
+    "eyJ2IjoxfQ.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned()
+}

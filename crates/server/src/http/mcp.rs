@@ -1,0 +1,122 @@
+//! Where MCP clients come in, and what those are told who may not.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use serde_json::json;
+
+use super::app::App;
+use super::body;
+use super::caller::Caller;
+use super::problem::Problem;
+use super::room::Held;
+use crate::mcp::{Door, Visitor};
+
+/// The one address of MCP.
+pub(super) const PATH: &str = "/mcp";
+
+/// A message.
+pub(super) async fn say(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Extension(held): Extension<Arc<Held>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (door, visitor) = enter(&app, &caller, request.headers())?;
+    let (parts, content) = request.into_parts();
+    let text = body::read_text(Request::from_parts(parts.clone(), content)).await?;
+    Ok(kept(door.answer(visitor, parts, text).await, held))
+}
+
+/// Waits for what the gate has to say by itself, or for the rest of an answer.
+pub(super) async fn listen(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Extension(held): Extension<Arc<Held>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (door, visitor) = enter(&app, &caller, request.headers())?;
+    Ok(kept(door.answer_without_message(visitor, request.into_parts().0).await, held))
+}
+
+/// Ends a session.
+pub(super) async fn leave(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (door, visitor) = enter(&app, &caller, request.headers())?;
+    Ok(door.answer_without_message(visitor, request.into_parts().0).await)
+}
+
+/// What this address is, as RFC 9728 has it.
+pub(super) async fn metadata(State(app): State<App>) -> Response {
+    let about = json!({
+        "resource": resource(&app),
+        "resource_name": "Toolgate",
+        "bearer_methods_supported": ["header"],
+    });
+    body::json(StatusCode::OK, &about)
+}
+
+/// Tells whoever is not let in where it says what is needed.
+pub(super) fn say_where_to_ask(app: &App, headers: &mut HeaderMap) {
+    let where_to = format!("http://{}/.well-known/oauth-protected-resource/mcp", app.address);
+    let ask = format!("Bearer realm=\"toolgate\", resource_metadata=\"{where_to}\"");
+    if let Ok(ask) = HeaderValue::from_str(&ask) {
+        headers.insert(header::WWW_AUTHENTICATE, ask);
+    }
+}
+
+fn resource(app: &App) -> String {
+    format!("http://{}{PATH}", app.address)
+}
+
+fn enter<'a>(app: &'a App, caller: &Caller, headers: &HeaderMap) -> Result<(&'a Door, Visitor), Problem> {
+    let door = app.mcp.as_ref().ok_or_else(no_mcp)?;
+    let nobody =
+        || Problem::new(StatusCode::UNAUTHORIZED, "bad_credential", "MCP clients give a bearer token");
+    let credential = caller.credential(headers).ok_or_else(nobody)?;
+    let agent = caller.acting_agent()?.clone();
+    Ok((door, Visitor { agent, proposer: caller.proposer().cloned(), credential }))
+}
+
+fn no_mcp() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "no_mcp", "what is behind this server does not speak MCP")
+}
+
+/// The request goes on for as long as its answer does.
+fn kept(response: Response, held: Arc<Held>) -> Response {
+    response.map(|body| Body::new(Kept { body, _held: held }))
+}
+
+struct Kept {
+    body: Body,
+    _held: Arc<Held>,
+}
+
+impl HttpBody for Kept {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

