@@ -86,3 +86,4 @@ pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};
 pub use standing::{NewStanding, Revocation, RevocationRow, RevokeError, StandingRow};
 pub use time::Witness;
+pub use write::Durable;
