@@ -9,11 +9,11 @@ use contract::{
     AgentName, CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass,
     ToolName,
 };
-use policy::{Admitted, Grant, Ruling, Settings, Verdict, may_see};
+use policy::{Admitted, Grant, HookTime, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
 use store::{
-    ApprovalRow, CallRow, Course, Joined, NewApproval, NewCall, Outlook, RecordError, Recorded, Sameness,
-    StoreError,
+    ApprovalRow, CallRow, Course, Durable, Joined, NewApproval, NewCall, Outlook, RecordError, Recorded,
+    Sameness, StoreError,
 };
 use tokio_util::sync::CancellationToken;
 use tools::{InForce, Owner, Ran, Surroundings, Tool};
@@ -142,7 +142,8 @@ impl Engine {
                 let case = &Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
                 // What may have been done before is not got ready for: it costs nobody anything to ask again.
                 let at = if has_claim { at } else { self.get_ready(request, case, &grant, at) };
-                let recorded = store.record_charged(planned, &limits.allowances, charge.as_ref());
+                let durable = self.durable(request, case, &grant);
+                let recorded = store.record_charged(planned, &limits.allowances, charge.as_ref(), durable);
                 let recorded = match recorded.instrument(debug_span!("record")).await {
                     Err(RecordError::Store(StoreError::Unproved { what, .. })) => {
                         return self.refuse(case, request, unproved(what), trace).await;
@@ -209,7 +210,10 @@ impl Engine {
     ) -> Result<CallResult, EngineError> {
         let planned = self.new_call(case, request, trace, None, Course::Refuse);
         let limits = self.limits_on_refusing();
-        match self.inner.store.record_within(planned, &limits.allowances).await? {
+        // Nothing runs, and nobody hears of it before its end is on record.
+        let recorded =
+            self.inner.store.record_charged(planned, &limits.allowances, None, Durable::WithNext).await?;
+        match recorded {
             Recorded::UsedUp(used_up) => Ok(limits.unrecorded(case, used_up, &reason)),
             _ => Ok(self.settle(case, End::Refused(reason), None).await),
         }
@@ -413,6 +417,22 @@ impl Engine {
                 tracing::error!(call = %case.id, tool = %case.tool, error = chain(&error), "a call could not be begun");
                 Err(not_begun(error.to_string()))
             }
+        }
+    }
+
+    /// When the record of a call that nobody was asked about has to be on the disk.
+    fn durable(&self, request: &Request, case: &Case, grant: &Grant) -> Durable {
+        let listed = self.inner.catalogue.find(&request.tool);
+        let is_unnoticed = || listed.is_some_and(|listed| listed.tool.is_unnoticed(grant));
+        match case.safety {
+            // ATTACK(effect-without-record): a yes that was given before is used up here.
+            _ if grant.authority().approval.is_some() => Durable::Now,
+            // A hook hears what it gave, and may tell others.
+            SafetyClass::Read if self.is_heard(HookTime::After, &case.tool) => Durable::Now,
+            SafetyClass::Read if caught(is_unnoticed).is_ok_and(|unnoticed| unnoticed) => Durable::WithNext,
+            SafetyClass::Read => Durable::Now,
+            // Nothing has begun before `begin` has recorded it.
+            _ => Durable::WithNext,
         }
     }
 

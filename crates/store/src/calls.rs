@@ -33,7 +33,7 @@ use crate::seals::{self, Seal};
 use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
 use crate::standing::{is_usable, note_use};
 use crate::wrapping::Secrets;
-use crate::write::Write;
+use crate::write::{Durable, Write};
 
 /// How long a claim is kept.
 pub const CLAIM_KEPT_MS: i64 = 24 * 60 * 60 * 1000;
@@ -161,7 +161,7 @@ pub struct NewApproval {
 /// What became of a call that was to be recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recorded {
-    /// It is recorded, durably.
+    /// It is recorded.
     New {
         /// The ledger entry that tells of it.
         seq: i64,
@@ -268,15 +268,17 @@ impl Store {
         call: NewCall,
         allowances: &[Allowance],
     ) -> Result<Recorded, RecordError> {
-        self.record_charged(call, allowances, None).await
+        self.record_charged(call, allowances, None, Durable::Now).await
     }
 
-    /// The same for a call that takes something of budgets, if it runs: that is reserved with the record.
+    /// The same for a call that takes something of budgets, if it runs: that is reserved with the record. Whether it is
+    /// durable when this returns is for the caller to say.
     pub async fn record_charged(
         &self,
         call: NewCall,
         allowances: &[Allowance],
         charge: Option<&Charge>,
+        durable: Durable,
     ) -> Result<Recorded, RecordError> {
         if let Course::Ask(question) = &call.course
             && (question.quorum == 0 || question.expires_at <= call.asked_at)
@@ -352,7 +354,7 @@ impl Store {
             let request = self.keys().wrapping().lookup("request", call.request.as_bytes());
             write.say(make.bind(request).bind(call.asked_at))?;
         }
-        write.commit().await?;
+        write.commit_until(durable).await?;
         Ok(Recorded::New { seq })
     }
 

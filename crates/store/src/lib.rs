@@ -88,3 +88,4 @@ pub use spending::{Allowance, UsedUp};
 pub use stances::{Pin, Stance, StanceError, Stances, label_of};
 pub use standing::{NewStanding, Revocation, RevocationRow, RevokeError, StandingRow};
 pub use time::Witness;
+pub use write::Durable;

@@ -475,6 +475,7 @@ mod tests {
 
     use super::*;
     use crate::calls::{Course, NewCall, RecordError};
+    use crate::write::Durable;
 
     fn home() -> (tempfile::TempDir, Keys, String) {
         let home = tempfile::tempdir().unwrap();
@@ -536,6 +537,21 @@ mod tests {
         assert!(store.is_alive(&own).await.unwrap());
         let names = std::fs::read_dir(&folder).unwrap().collect::<Vec<_>>();
         assert_eq!(names.len(), 1, "nothing lies beside the link");
+    }
+
+    #[tokio::test]
+    async fn a_record_that_may_wait_is_waited_for_with_the_next_one() {
+        let (_home, keys, url) = home();
+        let store = Store::open(&url, keys).await.unwrap();
+        let disk = store.disk.clone().unwrap();
+        let before = disk.tickets();
+        store.record_charged(call(0), &[], None, Durable::WithNext).await.unwrap();
+        assert_eq!(disk.tickets(), before);
+        // It is recorded all the same, for every process.
+        assert_eq!(store.calls(9, None).await.unwrap().len(), 1);
+        // Its ticket is drawn after both commits, so that a sync covers both.
+        store.record_charged(call(1), &[], None, Durable::Now).await.unwrap();
+        assert_eq!(disk.tickets(), before + 1);
     }
 
     #[tokio::test]

@@ -33,6 +33,17 @@ const LONGEST: u32 = 7;
 
 const COMMIT: &str = "COMMIT";
 
+/// When a record has to be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// When it is told that it is recorded.
+    Now,
+    /// With the next record of the same call, which is waited for. Until then a power cut may take it back, and with it
+    /// everything that came after it; the end of a process does not. So nothing may happen meanwhile that anybody could
+    /// notice. A server makes everything durable at once.
+    WithNext,
+}
+
 /// A transaction that holds the database's one write lock.
 pub(crate) struct Write<'a> {
     store: &'a Store,
@@ -227,7 +238,12 @@ impl Write<'_> {
     }
 
     /// Makes everything durable.
-    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+    pub(crate) async fn commit(self) -> Result<(), StoreError> {
+        self.commit_until(Durable::Now).await
+    }
+
+    /// Commits, and makes it durable when this says.
+    pub(crate) async fn commit_until(mut self, durable: Durable) -> Result<(), StoreError> {
         self.store.faults.check()?;
         if let Some(tail) = &self.tail {
             tail.sign(&mut self.later, self.store.keys())?;
@@ -276,10 +292,12 @@ impl Write<'_> {
         }
         // The next one may write while this one waits for the disk.
         self.held.let_go();
-        if let Some(disk) = &self.store.disk {
-            disk.wait().await?;
+        if durable == Durable::Now {
+            if let Some(disk) = &self.store.disk {
+                disk.wait().await?;
+            }
+            self.about.reach("durable");
         }
-        self.about.reach("durable");
         // Written, and not told.
         self.store.faults.check()
     }

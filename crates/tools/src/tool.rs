@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use clean::Findings;
 use contract::{
-    AgentName, Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass,
+    AgentName, Canonical, Contract, ContractError, EgressClass, Output, Profile, Reason, RunFacts,
+    SafetyClass,
 };
-use policy::{Facets, Grant, Settings};
+use policy::{Facets, Grant, Settings, WorkspaceAccess};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -75,6 +76,12 @@ pub trait Tool: Send + Sync {
     /// asks for begins. It is for [`Surroundings::with_ready`]. Does not block; where there is nothing to gain, does nothing.
     fn get_ready(&self, _grant: &Grant, _arguments: &Canonical, _at: &Surroundings) -> Option<Ready> {
         None
+    }
+
+    /// Whether nothing outside of its sandbox can tell, until its answer is given, that a call with this grant was run: it
+    /// runs behind walls, writes nowhere and reaches nobody. Then it may run while its record is on its way to the disk.
+    fn is_unnoticed(&self, _grant: &Grant) -> bool {
+        false
     }
 
     /// Does it. The grant is used up, whatever comes of it; cancelling, or dropping the future, ends every process of
@@ -147,6 +154,15 @@ pub(crate) fn check_grant(
         return Err(Reason::internal("the grant is for another call, or has expired"));
     }
     check_operands(grant, at.in_force())
+}
+
+/// Whether a grant lets nothing be changed, and nobody be reached.
+pub(crate) fn only_looks(grant: &Grant) -> bool {
+    let authority = grant.authority();
+    authority.access != WorkspaceAccess::Write
+        && authority.egress == EgressClass::None
+        && authority.hosts.is_empty()
+        && authority.profile.is_none_or(|profile| profile == Profile::Inspect)
 }
 
 /// Why a call ended that nobody wanted any more.

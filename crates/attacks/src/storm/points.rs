@@ -49,7 +49,8 @@ pub(crate) const POINTS: [Point; 30] = [
     point("decided", Paying, Done),
     point("call.planned/before-commit", Paying, Done),
     point("call.planned/before-sync", Paying, Done),
-    point("call.planned/durable", Paying, Done),
+    // Of a payment that nobody is asked about, it is on the disk with `call.started`.
+    point("call.planned/durable", PayingWithApproval, Done),
     point("approval.answered/before-commit", PayingWithApproval, Done),
     point("approval.answered/before-sync", PayingWithApproval, Done),
     point("approval.answered/durable", PayingWithApproval, Done),

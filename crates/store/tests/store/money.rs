@@ -6,7 +6,7 @@ use contract::{
     AgentName, Amount, CallStatus, Cost, Measure, OfTask, Pot, SafetyClass, Tally, TaskName, ToolName,
 };
 use serde_json::json;
-use store::{Basis, Charge, NewCall, Recorded, Store, Within};
+use store::{Basis, Charge, Durable, NewCall, Recorded, Store, Within};
 use tokio::task::JoinSet;
 
 use crate::gate::{self, Gate, NOW, approval, call_id, settlement, yes};
@@ -37,7 +37,7 @@ async fn taken(store: &Store, measure: Measure) -> Tally {
 }
 
 async fn record(store: &Store, call: NewCall, charge: &Charge) -> Recorded {
-    store.record_charged(call, &[], Some(charge)).await.unwrap()
+    store.record_charged(call, &[], Some(charge), Durable::Now).await.unwrap()
 }
 
 fn is_new(recorded: &Recorded) -> bool {

@@ -25,7 +25,7 @@ use crate::operands::{InForce, Sealed, Sought};
 use crate::path::{Guard, names_of};
 use crate::pool::Asked;
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant, taken_back};
+use crate::tool::{Ran, Tool, check_grant, only_looks, taken_back};
 use crate::wire::{Links, WorkerRequest, WorkerResponse};
 use verb::Verb;
 
@@ -96,6 +96,10 @@ impl Tool for FileTool {
             let (words, not_bound, unseen) = (call.operands()?, Vec::new(), false);
             at.bind(Sought { root, links: self.links(), directory, words, not_bound, unseen }).await
         })
+    }
+
+    fn is_unnoticed(&self, grant: &Grant) -> bool {
+        only_looks(grant)
     }
 
     fn run<'a>(

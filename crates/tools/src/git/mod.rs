@@ -45,7 +45,7 @@ use crate::path::{Beneath, Guard, names_of};
 use crate::pipeline::{Commands, Cut, Ended, Ready, SHOWN, cut, danger_of, facets_of};
 use crate::reach::Login;
 use crate::surroundings::Surroundings;
-use crate::tool::{CallKind, Ran, Tool, check_grant};
+use crate::tool::{CallKind, Ran, Tool, check_grant, only_looks};
 use line::Line;
 
 /// Every verb.
@@ -244,6 +244,10 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Tool for Built<In, Out>
     fn get_ready(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Option<Ready> {
         let (_, commands) = self.granted(grant, arguments, at).ok()?;
         commands.get_ready(grant, at)
+    }
+
+    fn is_unnoticed(&self, grant: &Grant) -> bool {
+        only_looks(grant)
     }
 
     fn run<'a>(

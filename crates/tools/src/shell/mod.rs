@@ -25,7 +25,7 @@ use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of, shown};
 use crate::pipeline::{Commands, Ended, MAX_STAGES, Ready, danger_of, facets_of};
 use crate::surroundings::Surroundings;
-use crate::tool::{CallKind, Ran, Tool, check_grant};
+use crate::tool::{CallKind, Ran, Tool, check_grant, only_looks};
 use definition::definition;
 use types::{ShellInput, ShellOutput, StageInput, StageOutput};
 
@@ -85,6 +85,10 @@ impl Tool for Shell {
 
     fn get_ready(&self, grant: &Grant, arguments: &Canonical, at: &Surroundings) -> Option<Ready> {
         self.commands(grant, arguments, at).ok()?.get_ready(grant, at)
+    }
+
+    fn is_unnoticed(&self, grant: &Grant) -> bool {
+        only_looks(grant)
     }
 
     fn run<'a>(

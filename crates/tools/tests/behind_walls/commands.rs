@@ -30,6 +30,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("somebody_left_behind_is_not_waited_for", somebody_left_behind_is_not_waited_for),
     ("a_sandbox_that_waited_has_the_memory_of_its_call", a_sandbox_that_waited_has_the_memory_of_its_call),
     (
+        "only_a_call_that_changes_nothing_and_reaches_nobody_goes_unnoticed",
+        only_a_call_that_changes_nothing_and_reaches_nobody_goes_unnoticed,
+    ),
+    (
         "what_is_ready_for_one_call_is_not_used_for_another",
         what_is_ready_for_one_call_is_not_used_for_another,
     ),
@@ -343,6 +347,25 @@ fn what_is_ready_for_one_call_is_not_used_for_another() {
     for (given, asked) in [(&writing, &writing), (&arguments, &writing)] {
         let grant = one.grant(&*tool, given).unwrap();
         assert!(tool.get_ready(&grant, asked, &one.at).is_none());
+    }
+}
+
+fn only_a_call_that_changes_nothing_and_reaches_nobody_goes_unnoticed() {
+    let bench = Bench::new();
+    bench.put("a.txt", "one");
+    let shell = |profile: &str| json!({ "command": "cat", "args": ["a.txt"], "profile": profile });
+    for (tool, arguments, unnoticed) in [
+        ("fs.read", json!({ "path": "a.txt" }), true),
+        ("fs.search", json!({ "pattern": "one" }), true),
+        ("git.log", json!({}), true),
+        ("shell", shell("inspect"), true),
+        ("shell", shell("build"), false),
+        ("fs.write", json!({ "path": "a.txt", "content": "two" }), false),
+    ] {
+        let arguments = Canonical::of(arguments).unwrap();
+        let tool = bench.tool(tool);
+        let grant = bench.grant(&*tool, &arguments).unwrap();
+        assert_eq!(tool.is_unnoticed(&grant), unnoticed, "{}", arguments.text());
     }
 }
 
