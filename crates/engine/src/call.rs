@@ -422,7 +422,8 @@ impl Engine {
 
     /// When the record of a call that nobody was asked about has to be on the disk.
     fn durable(&self, request: &Request, case: &Case, grant: &Grant) -> Durable {
-        let listed = self.inner.catalogue.find(&request.tool);
+        let catalogue = self.catalogue();
+        let listed = catalogue.find(&request.tool);
         let is_unnoticed = || listed.is_some_and(|listed| listed.tool.is_unnoticed(grant));
         match case.safety {
             // ATTACK(effect-without-record): a yes that was given before is used up here.

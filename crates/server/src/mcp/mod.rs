@@ -148,7 +148,7 @@ impl ServerHandler for Server {
     /// For the headers that repeat arguments: whether they do.
     fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
         let contracts = self.engine.tools_for(&self.agent);
-        contracts.iter().map(|contract| shown_tool(contract)).find(|tool| tool.name == name)
+        contracts.iter().map(shown_tool).find(|tool| tool.name == name)
     }
 
     async fn list_resources(

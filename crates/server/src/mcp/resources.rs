@@ -20,7 +20,7 @@ const ARTIFACTS: &str = "toolgate://artifact/";
 impl Server {
     pub(super) fn resources(&self) -> ListResourcesResult {
         let tools = self.engine.tools_for(&self.agent);
-        let mut listed = ListResourcesResult::with_all_items(tools.into_iter().map(page_of).collect());
+        let mut listed = ListResourcesResult::with_all_items(tools.iter().map(page_of).collect());
         listed.ttl_ms = Some(0);
         listed.cache_scope = Some(CacheScope::Private);
         listed
@@ -41,7 +41,7 @@ impl Server {
         let unknown = || ErrorData::invalid_params("there is no such resource", Some(json!({ "uri": uri })));
         let contents = if let Some(name) = uri.strip_prefix(TOOLS) {
             let tools = self.engine.tools_for(&self.agent);
-            let contract = tools.into_iter().find(|contract| contract.name().as_str() == name);
+            let contract = tools.iter().find(|contract| contract.name().as_str() == name);
             let page = page_about(contract.ok_or_else(unknown)?);
             ResourceContents::text(page, uri).with_mime_type("text/markdown")
         } else {
