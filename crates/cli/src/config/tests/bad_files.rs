@@ -471,6 +471,10 @@ fn times_and_steps_that_make_no_sense_are_refused() {
             "4:7: each step comes later than the one before",
         ),
         (
+            "agents: { a: { operator: alice, elicitation: alice } }",
+            "1:46: `alice`: the agent works for them, so they approve nothing of it, in its client neither",
+        ),
+        (
             "agents: { a: { operator: \"no body\" } }",
             "1:26: `no body`: an operator name may only hold letters, digits, `_`, `.` and `-`, not ` `",
         ),
