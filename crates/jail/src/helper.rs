@@ -417,7 +417,11 @@ fn serve() -> io::Result<()> {
 /// Builds a sandbox ahead of time, says so, and does the one errand that comes. Returns where the next one may come.
 pub(crate) fn serve_waiting(nursery: Nursery, channel: &UnixStream) -> io::Result<Option<UnixStream>> {
     let ready = || drop(write_frame(channel, &[]));
-    do_errand(Prepared::after_waiting(nursery, channel.as_fd(), ready), channel)
+    let prepared = Prepared::after_waiting(nursery.clone(), channel.as_fd(), ready);
+    if prepared.is_err() && nursery.is_gone() {
+        return Err(io::ErrorKind::NotConnected.into());
+    }
+    do_errand(prepared, channel)
 }
 
 fn do_errand(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<Option<UnixStream>> {

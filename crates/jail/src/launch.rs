@@ -185,6 +185,10 @@ impl Prepared {
             prepared.waited.mounts = Some(mounts);
             return Ok(prepared);
         }
+        if nursery.is_gone() {
+            // Nothing is promised that nobody could keep: whoever asks goes elsewhere.
+            return Err(StartError::InitDied);
+        }
         ready();
         poll_again(&mut [PollFd::from_borrowed_fd(channel, PollFlags::IN)])?;
         Prepared::without(nursery, Controls::NONE, Manner::AtOnce)

@@ -148,6 +148,14 @@ impl Nursery {
         Nursery { maker: Maker::Zygotes(zygotes), shares: true, translations: Arc::default() }
     }
 
+    /// Whether nothing can be cloned any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        match &self.maker {
+            Maker::Here => false,
+            Maker::Zygotes(zygotes) => is_gone(&zygotes.plain),
+        }
+    }
+
     /// The same, for sandboxes that share nothing with others.
     pub(crate) fn for_own_settings(&self) -> Nursery {
         Nursery { shares: false, ..self.clone() }
