@@ -18,7 +18,12 @@ pub(crate) fn settings_of(configured: &policy::EgressSettings) -> Result<egress:
     Ok(egress::EgressSettings {
         nameservers: configured.nameservers.clone(),
         extra_roots,
-        credentials: configured.credentials.iter().map(credential).collect::<Result<_>>()?,
+        credentials: configured
+            .credentials
+            .iter()
+            .chain(&configured.server_credentials)
+            .map(credential)
+            .collect::<Result<_>>()?,
         vault: configured.vault.as_ref().map(vault).transpose()?,
         known_hosts: known_hosts(configured)?,
         patience: Patience::default(),

@@ -44,7 +44,7 @@ impl Schema {
         }
         refuse_remote(&definition)?;
         close_objects(&mut definition);
-        // ATTACK(regex-bomb): patterns are matched in linear time, whoever wrote them; what that cannot be done for is none.
+        // ATTACK(hostile-schema): patterns are matched in linear time, whoever wrote them; what that cannot be done for is none.
         let validator = jsonschema::options()
             .with_pattern_options(jsonschema::PatternOptions::regex())
             .build(&definition)

@@ -39,6 +39,9 @@ pub enum Methods {
     ReadOnly,
     /// The same, and the one request by which git asks for objects, which is a POST.
     GitFetch,
+    /// GET, HEAD, and the one request by which a server of tools is asked: a POST of JSON. Whether that changes something is
+    /// up to the server; whoever lets a call by as one that reads has looked at its tool.
+    ToolCall,
     /// Anything, in any protocol.
     Any,
 }
@@ -47,7 +50,7 @@ impl Methods {
     /// Whether every request has to be seen.
     pub(crate) fn only_reads(self) -> bool {
         match self {
-            Methods::ReadOnly | Methods::GitFetch => true,
+            Methods::ReadOnly | Methods::GitFetch | Methods::ToolCall => true,
             Methods::Any => false,
         }
     }

@@ -83,7 +83,8 @@ pub(crate) fn check<B>(
     }
     if methods.only_reads() {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD)
-            || (methods == Methods::GitFetch && is_fetch(request));
+            || (methods == Methods::GitFetch && is_fetch(request))
+            || (methods == Methods::ToolCall && is_tool_call(request));
         if !is_read {
             return Err(Denial::Method);
         }
@@ -102,6 +103,12 @@ fn is_fetch<B>(request: &Request<B>) -> bool {
     *request.method() == Method::POST
         && request.uri().path().ends_with("/git-upload-pack")
         && kind == Some(b"application/x-git-upload-pack-request")
+}
+
+/// Whether a server of tools is asked.
+fn is_tool_call<B>(request: &Request<B>) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    *request.method() == Method::POST && kind == Some(b"application/json")
 }
 
 fn names_host<B>(request: &Request<B>, target: &Target, speaks: Speaks) -> Result<(), Denial> {
@@ -254,6 +261,20 @@ mod tests {
         assert_eq!(any("/", &[("host", "a.test"), ("host", "a.test")]), Err(Denial::NoHost));
         for uri in ["https://b.test/", "http://a.test/", "https://a.test:8443/", "https://u@a.test/"] {
             assert_eq!(any(uri, &[("host", "a.test")]), Err(Denial::OtherHost), "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_tools_is_asked_by_a_post_of_json_and_nothing_else_is_written() {
+        let json = [("host", "a.test"), ("content-type", "application/json")];
+        assert_eq!(checked(&request("POST", "/mcp", &json), Methods::ToolCall), Ok(()));
+        assert_eq!(checked(&request("POST", "/mcp", &json), Methods::ReadOnly), Err(Denial::Method));
+        for (method, headers) in [("PUT", json.as_slice()), ("DELETE", &json), ("POST", &json[..1])] {
+            assert_eq!(
+                checked(&request(method, "/mcp", headers), Methods::ToolCall),
+                Err(Denial::Method),
+                "{method}"
+            );
         }
     }
 

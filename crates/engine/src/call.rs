@@ -94,8 +94,12 @@ impl Engine {
         };
         reach("admitted");
         let store = &self.inner.store;
-        let Outlook { waiting, operators, .. } =
+        let Outlook { waiting, operators, stances, .. } =
             self.look_ahead(case).instrument(debug_span!("look")).await?;
+        // What operators have said since, at whichever gate, counts from this call on.
+        if self.believe(stances).await {
+            return Box::pin(self.anew().take(case.id.clone(), tool, request, patience, cancel)).await;
+        }
         if let Some(row) = waiting {
             return self.join_waiting(row, case, request, patience, cancel).await;
         }
@@ -580,7 +584,9 @@ pub(crate) fn admit(
             None => reason.with_hint("`toolgate tools list` shows those there are"),
         }
     };
-    let listed = catalogue.find(&request.tool).ok_or_else(unknown)?;
+    // What is not for an agent is not there for it.
+    let listed = catalogue.find(&request.tool).filter(|listed| listed.tool.is_for(&request.agent));
+    let listed = listed.ok_or_else(unknown)?;
     // Whoever may not use a tool learns nothing of it, not even its schema.
     if let Some(agent) = settings.agents.get(&request.agent) {
         may_see(agent, &listed.facts, settings)
@@ -608,7 +614,7 @@ pub(crate) fn understand(
         let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
         return Err(Reason::bad_request(why));
     }
-    let facets = caught(|| listed.tool.facets(request.arguments.value(), settings))??;
+    let facets = listed.lowered(caught(|| listed.tool.facets(request.arguments.value(), settings))??);
     Ok(Admitted {
         call: id,
         agent: request.agent.clone(),

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{AgentName, Category, Contract, SourceName, ToolName, ToolStatus, nearest};
-use policy::{GrantLimits, Settings, Sight, ToolFacts};
-use store::ToolRow;
+use contract::{
+    AgentName, Category, Contract, Finding, SourceName, ToolName, ToolStatus, TrustLabel, nearest,
+};
+use policy::{Facets, GrantLimits, Settings, Sight, ToolFacts};
+use store::{Pin, Stance, Stances, ToolRow, label_of};
 use thiserror::Error;
 use tools::Tool;
 
@@ -47,10 +49,14 @@ pub(crate) struct Listed {
     pub(crate) facts: ToolFacts,
     /// Nothing for our own.
     pub(crate) source: Option<SourceName>,
+    set: SetByOperators,
+    /// What is suspicious about it beside others.
+    noticed: Vec<Finding>,
 }
 
-/// What operators have set in the registry about a tool. It makes a tool stricter than its contract, and never less:
-/// whoever writes the table has no key.
+/// What the table of tools says of one. It makes a tool stricter than its contract, and never less: whoever writes the table
+/// has no key.
+#[derive(Clone, Copy)]
 pub(crate) struct SetByOperators {
     pub(crate) status: ToolStatus,
     pub(crate) requires_approval: bool,
@@ -76,17 +82,103 @@ impl Listed {
             requires_approval: set.requires_approval || ToolRow::of(contract).requires_approval,
             limits: limits_of(contract, timeouts),
         };
-        Listed { tool, facts, source: None }
+        Listed { tool, facts, source: None, set, noticed: Vec::new() }
     }
 
-    pub(crate) fn from_source(self, source: &SourceName) -> Listed {
-        Listed { source: Some(source.clone()), ..self }
+    /// The same for one from somewhere, as far as operators have said that it is believed.
+    pub(crate) fn from_source(mut self, source: &SourceName, stance: &Stance) -> Listed {
+        self.source = Some(source.clone());
+        self.believe(stance);
+        self
     }
 
     /// Its contract, under the label that it has by now.
     pub(crate) fn contract(&self) -> Contract {
-        self.tool.contract().labelled(self.facts.trust)
+        let contract = self.tool.contract().labelled(self.facts.trust);
+        if self.noticed.is_empty() { contract } else { contract.with_findings(self.noticed.clone()) }
     }
+
+    /// The same by what operators have said since.
+    fn again(&self, stance: &Stance) -> Listed {
+        let mut again = Listed {
+            tool: Arc::clone(&self.tool),
+            facts: self.facts.clone(),
+            source: self.source.clone(),
+            set: self.set,
+            noticed: self.noticed.clone(),
+        };
+        again.believe(stance);
+        again
+    }
+
+    /// Only what comes from somewhere is believed or not. Of what nobody has looked at the worst is supposed, and what is not as
+    /// somebody has seen it is suspended.
+    fn believe(&mut self, stance: &Stance) {
+        let contract = self.tool.contract();
+        let definition = contract.definition();
+        let pin = stance.pin.as_ref().filter(|pin| pin.hash == contract.hash() && !stance.is_suspended);
+        // ATTACK(rug-pull)
+        let is_another = stance.is_suspended || (stance.pin.is_some() && pin.is_none());
+        self.facts.status = match self.set.status {
+            _ if stance.is_disabled => ToolStatus::Disabled,
+            _ if is_another => ToolStatus::Suspended,
+            // A row that is behind what operators have said since.
+            ToolStatus::Suspended if pin.is_some() => ToolStatus::Active,
+            status => status,
+        };
+        let own = if contract.findings().is_empty() { TrustLabel::Imported } else { TrustLabel::Untrusted };
+        self.facts.trust = label_of(stance, &contract.hash(), own);
+        // INVARIANT(lowered-by-a-pin): by an operator's word about this very definition, and by nothing else.
+        self.facts.safety = pin.map_or(definition.safety, |pin| pin.safety.min(definition.safety));
+        self.facts.egress = pin.map_or(definition.egress, |pin| pin.egress.min(definition.egress));
+        self.facts.least = self.facts.safety;
+        self.facts.requires_approval =
+            pin.is_none_or(Pin::asks) || self.set.requires_approval && pin.is_none();
+    }
+
+    /// What a call does, by what operators have said of its tool.
+    pub(crate) fn lowered(&self, facets: Facets) -> Facets {
+        match self.source {
+            None => facets,
+            Some(_) => Facets {
+                safety: facets.safety.min(self.facts.safety),
+                egress: facets.egress.min(self.facts.egress),
+                ..facets
+            },
+        }
+    }
+
+    /// Looks for the names of tools that are not its source's in what its author wrote.
+    pub(crate) fn notice(&mut self, others: &Catalogue) {
+        let Some(origin) = &self.tool.contract().definition().origin else { return };
+        let text = origin.original.to_string().to_lowercase();
+        // A short name is a word of any text.
+        let is_named = |name: &&ToolName| name.as_str().len() >= 6 && names(&text, name.as_str());
+        let named = others.listed.keys().filter(is_named).take(MOST_NOTICED);
+        self.noticed = named.map(|name| Finding::NamesAnother { tool: name.to_string() }).collect();
+    }
+}
+
+/// As many other tools as are told that one speaks of.
+const MOST_NOTICED: usize = 8;
+
+/// Whether a text names a tool, and not something of which the name is a part.
+fn names(text: &str, name: &str) -> bool {
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let after = text.get(at + name.len()..).and_then(|after| after.chars().next());
+        !before.is_some_and(is_of_a_name) && !after.is_some_and(is_of_a_name)
+    })
+}
+
+/// Names that the ways in have for themselves.
+const RESERVED: [&str; 6] =
+    ["call_status", "list_tools", "search_tools", "load_tool", "load_tool_resource", "call_tool"];
+
+/// Whether a name is none that a tool from somewhere could have.
+pub(crate) fn is_reserved(name: &ToolName) -> bool {
+    RESERVED.contains(&name.as_str())
 }
 
 /// All tools, by name.
@@ -96,6 +188,8 @@ pub(crate) struct Catalogue {
     looks: BTreeMap<String, ToolName>,
     /// Every tool that the store has ever had: what was spent with one that is gone is spent.
     pub(crate) registered: Arc<BTreeSet<ToolName>>,
+    /// What operators had said of tools when it was made.
+    pub(crate) stances: Arc<Stances>,
 }
 
 impl Catalogue {
@@ -108,6 +202,25 @@ impl Catalogue {
             catalogue.listed.insert(name, Arc::new(listed));
         }
         Ok(catalogue)
+    }
+
+    /// Whether a tool from somewhere could have a name.
+    pub(crate) fn is_free(&self, name: &ToolName) -> bool {
+        !self.looks.contains_key(&name.look()) && !is_reserved(name)
+    }
+
+    /// The same by what operators have said since.
+    pub(crate) fn believing(&self, stances: &Arc<Stances>) -> Catalogue {
+        let again = |(name, listed): (&ToolName, &Arc<Listed>)| {
+            let changed = listed.source.is_some() && self.stances.of(name) != stances.of(name);
+            let listed = if changed { Arc::new(listed.again(&stances.of(name))) } else { Arc::clone(listed) };
+            (name.clone(), listed)
+        };
+        Catalogue {
+            listed: self.listed.iter().map(again).collect(),
+            stances: Arc::clone(stances),
+            ..self.clone()
+        }
     }
 
     /// Takes a name, unless it is taken or could be taken for one that is.
@@ -134,7 +247,7 @@ impl Catalogue {
         let kept = self.listed.iter().filter(|(_, listed)| listed.source.as_ref() != Some(source));
         let listed: BTreeMap<_, _> = kept.map(|(name, listed)| (name.clone(), Arc::clone(listed))).collect();
         let looks = listed.keys().map(|name| (name.look(), name.clone())).collect();
-        Catalogue { listed, looks, registered: Arc::clone(&self.registered) }
+        Catalogue { listed, looks, ..self.clone() }
     }
 
     /// Puts in a tool whose name was taken for it.
@@ -171,11 +284,17 @@ impl Catalogue {
         listed.filter(move |listed| listed.source.as_ref() == Some(source))
     }
 
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Listed> {
+        self.listed.values().map(AsRef::as_ref)
+    }
+
     /// The contracts that an agent may know of.
     pub(crate) fn visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Contract> {
-        let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
-        let sight = Sight::of(agent, settings);
-        let visible = self.listed.values().filter(|listed| sight.sees(&listed.facts));
+        let Some(known) = settings.agents.get(agent) else { return Vec::new() };
+        let sight = Sight::of(known, settings);
+        let sees = |listed: &&Arc<Listed>| sight.sees(&listed.facts) && listed.tool.is_for(agent);
+        let visible = self.listed.values().filter(sees);
         visible.map(|listed| listed.contract()).collect()
     }
 

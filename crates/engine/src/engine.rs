@@ -11,6 +11,7 @@ use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, Stor
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tools::mcp::Upstream;
 use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
@@ -105,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) local_operator: LocalOperator,
     /// How the text of another configuration is read.
     pub(crate) candidates: OnceLock<Arc<ReadCandidate>>,
+    /// Other people's servers.
+    pub(crate) upstreams: OnceLock<Vec<Arc<Upstream>>>,
     /// Those of whoever embeds this.
     pub(crate) hooks: OnceLock<Vec<Arc<dyn Hook>>>,
     /// Whose calls hooks hear at the moment.
@@ -144,6 +147,7 @@ impl Engine {
         let policy = Policy::of(options.settings).map_err(OpenError::Settings)?;
         let mut catalogue = Catalogue::new(listed)?;
         catalogue.registered = Arc::new(states.into_keys().collect());
+        catalogue.stances = store.stances().await?;
         let inner = Inner {
             store,
             in_force: InForce::of(Snapshot::of(policy, hooks)),
@@ -155,6 +159,7 @@ impl Engine {
             clock,
             local_operator,
             candidates: OnceLock::new(),
+            upstreams: OnceLock::new(),
             hooks: OnceLock::new(),
             turns: Turns::default(),
             owned: Mutex::default(),
@@ -209,6 +214,7 @@ impl Engine {
     pub async fn close(&self) {
         self.inner.ending.cancel();
         self.owned().values().for_each(CancellationToken::cancel);
+        self.upstreams().iter().for_each(|upstream| upstream.end());
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use contract::{Category, SourceName, ToolName};
-use store::{StoreError, ToolRow};
+use store::{Stances, StoreError, ToolRow};
 use tokio::sync::watch;
 use tools::Tool;
 
-use crate::catalogue::{Catalogue, Listed, SetByOperators};
+use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators, is_reserved};
 use crate::engine::Engine;
 
 /// As many refusals as are remembered not to be told again.
@@ -121,7 +121,13 @@ impl Engine {
         let mut refused = unfit;
         let mut fitting = Vec::new();
         for tool in tools {
-            match next.reserve(tool.contract().name()) {
+            let name = tool.contract().name();
+            let taken = if is_reserved(name) {
+                Err(CatalogueError::Duplicate { name: name.clone() })
+            } else {
+                next.reserve(name)
+            };
+            match taken {
                 Ok(()) => fitting.push(tool),
                 Err(error) => refused
                     .push(NotListed { name: tool.contract().name().to_string(), why: error.to_string() }),
@@ -133,10 +139,16 @@ impl Engine {
         refused
             .extend(not_taken.map(|(name, why)| NotListed { name: name.to_string(), why: why.to_string() }));
         let taken: BTreeSet<&ToolName> = registered.refused.iter().map(|(name, _)| name).collect();
+        // After they were registered: that may have suspended some.
+        next = next.believing(&self.inner.store.stances().await?);
+        let others = before.without(source);
         for tool in fitting.into_iter().filter(|tool| !taken.contains(tool.contract().name())) {
             let Some(state) = registered.states.get(tool.contract().name()) else { continue };
             let set = SetByOperators { status: state.status, requires_approval: state.requires_approval };
-            next.put(Listed::of(tool, set, &shelf.timeouts).from_source(source));
+            let stance = next.stances.of(tool.contract().name());
+            let mut listed = Listed::of(tool, set, &shelf.timeouts).from_source(source, &stance);
+            listed.notice(&others);
+            next.put(listed);
         }
         next.registered = Arc::new(registered.states.into_keys().collect());
         let untold = shelf.untold(source, &refused);
@@ -146,6 +158,29 @@ impl Engine {
         let listed = next.of_source(source).map(|listed| listed.facts.name.clone()).collect();
         self.publish(next).await;
         Ok(Imported { listed, refused })
+    }
+
+    /// Takes in what operators have said of tools. Whether that was news.
+    pub(crate) async fn believe(&self, stances: Arc<Stances>) -> bool {
+        if self.inner.shelf.now().stances == stances {
+            return false;
+        }
+        let _changing = self.inner.shelf.changing.lock().await;
+        let now = self.inner.shelf.now();
+        if now.stances != stances {
+            self.publish(now.believing(&stances)).await;
+        }
+        true
+    }
+
+    /// Whether a tool of a source could have a name: nothing that is listed has it or looks like it, and the registry has it
+    /// for nobody else.
+    pub(crate) async fn is_free_for(&self, source: &SourceName, name: &ToolName) -> Result<bool, StoreError> {
+        if !self.inner.shelf.now().without(source).is_free(name) {
+            return Ok(false);
+        }
+        let known = self.inner.store.tool(name).await?;
+        Ok(known.is_none_or(|row| row.source.as_ref() == Some(source)))
     }
 
     /// Puts another catalogue in the place of the one before. Whoever has looked at that already records first.

@@ -259,7 +259,11 @@ impl<'a> Hearing<'a> {
 
     /// ATTACK(command-that-spends): that the gate lends its name is a part of what is asked.
     fn with_credential(&self, target: &Target) -> &'static str {
-        let mut credentials = self.settings.egress.credentials.iter();
+        let of_servers = match self.call.tool.category {
+            Category::Mcp => self.settings.egress.server_credentials.as_slice(),
+            _ => &[],
+        };
+        let mut credentials = self.settings.egress.credentials.iter().chain(of_servers);
         if credentials.any(|credential| credential.to.covers(target)) {
             ", with the credential that this gate has for it"
         } else {
@@ -736,5 +740,7 @@ pub(crate) fn is_free(action: &str) -> bool {
             | "memory:write"
             | "db:query"
             | "web:read"
+            // Classed up when it was imported, so nothing but what an operator has lowered is no question.
+            | "mcp:call"
     )
 }

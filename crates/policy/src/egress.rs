@@ -35,6 +35,9 @@ pub struct EgressSettings {
     pub extra_roots: Option<PathBuf>,
     /// What is added to requests on their way out.
     pub credentials: Vec<Credential>,
+    /// The same for servers whose tools are offered as ours: no other call gets them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub server_credentials: Vec<Credential>,
     /// Where secrets of a vault are to be had.
     pub vault: Option<VaultSettings>,
     /// The keys of hosts that are reached by ssh, a line each as `known_hosts(5)` has them.
@@ -204,6 +207,7 @@ impl Default for EgressSettings {
             nameservers: Vec::new(),
             extra_roots: None,
             credentials: Vec::new(),
+            server_credentials: Vec::new(),
             vault: None,
             known_hosts: Vec::new(),
             known_hosts_file: None,

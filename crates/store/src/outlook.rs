@@ -1,5 +1,7 @@
 //! What is looked at before a call is decided, in one trip to the database.
 
+use std::sync::Arc;
+
 use contract::{AgentName, Digest, TaskName, ToolName};
 use sqlx::Any;
 use sqlx::any::AnyArguments;
@@ -13,6 +15,7 @@ use crate::open::Store;
 use crate::operators::OperatorRow;
 use crate::private::revealed_call;
 use crate::questions::ANYTHING_DUE;
+use crate::stances::Stances;
 
 /// By what a call is known to be the same as another.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,8 @@ pub struct Outlook {
     pub waiting: Option<CallRow>,
     /// Everybody who is an operator, by name.
     pub operators: Vec<OperatorRow>,
+    /// What operators have said of tools.
+    pub stances: Arc<Stances>,
 }
 
 impl Store {
@@ -50,11 +55,16 @@ impl Store {
         let mut answers = questions.ask(&mut *self.read().await?, self.database).await?;
         let is_anything_due = answers.row()?.is_some();
         let waiting = answers.row()?.as_ref().map(|row| revealed_call(row, self.keys())).transpose()?;
-        let roster = match self.roster_as_remembered(before, last_of(answers.row()?)?) {
+        let last = last_of(answers.row()?)?;
+        let roster = match self.roster_as_remembered(before.clone(), last) {
             Some(roster) => roster,
             None => self.roster().await?,
         };
-        Ok(Outlook { is_anything_due, waiting, operators: roster.present() })
+        let stances = match self.stances_as_remembered(before, last) {
+            Some(stances) => stances,
+            None => self.stances().await?,
+        };
+        Ok(Outlook { is_anything_due, waiting, operators: roster.present(), stances })
     }
 
     /// The same call, if it waits for people or for someone to run it: one that an equal call can join.

@@ -18,6 +18,7 @@ use crate::error::StoreError;
 use crate::ledger::{LastEntry, List, Tail, Told, last_entry, told};
 use crate::open::Store;
 use crate::operators::{OperatorRow, Role};
+use crate::stances::Stances;
 
 /// How many entries are remembered.
 const MOST_REMEMBERED: usize = 10_000;
@@ -27,6 +28,7 @@ const MOST_REMEMBERED: usize = 10_000;
 pub(crate) struct Proved {
     entries: Mutex<BTreeMap<i64, Arc<Told>>>,
     roster: Mutex<Option<(Option<i64>, Arc<Roster>)>>,
+    stances: Mutex<Option<(Option<i64>, Arc<Stances>)>>,
 }
 
 /// The ledger as it is at one moment, for those who act on it.
@@ -84,6 +86,25 @@ impl Records<'_> {
             *lock(&self.proved.roster) = Some((last, Arc::clone(&roster)));
         }
         Ok(roster)
+    }
+
+    /// What operators have said of tools.
+    pub(crate) async fn stances(&mut self) -> Result<Arc<Stances>, StoreError> {
+        let last = self.tail.last_of(List::Tools);
+        let known = lock(&self.proved.stances).clone();
+        if let Some((_, stances)) = known.filter(|(at, _)| *at == last) {
+            return Ok(stances);
+        }
+        let entries = self.list(List::Tools, -1).await?.ok_or(StoreError::Unsigned)?;
+        let mut stances = Stances::default();
+        for entry in entries.iter().rev() {
+            stances.hear(entry).ok_or(StoreError::Unreadable { what: "entry about a tool" })?;
+        }
+        let stances = Arc::new(stances);
+        if last.is_none_or(|last| self.tail.has_signed(last)) {
+            *lock(&self.proved.stances) = Some((last, Arc::clone(&stances)));
+        }
+        Ok(stances)
     }
 
     async fn listed(&mut self, seq: i64) -> Result<Option<Arc<Told>>, StoreError> {
@@ -173,14 +194,21 @@ impl Store {
         if let Some(roster) = self.roster_as_remembered(before, last) {
             return Ok(roster);
         }
+        self.with_records(async |mut records| records.roster().await).await
+    }
+
+    /// Looks at the ledger as it is now.
+    pub(crate) async fn with_records<T>(
+        &self,
+        look: impl AsyncFnOnce(Records<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         // Before the view is taken: what is remembered is not newer than it.
         let remembered = self.remembered();
         let mut read = self.snapshot().await?;
         let tail = Tail::load(&mut read, remembered, self.keys().public()).await?;
-        let mut records = Records { connection: &mut read, tail: &tail, proved: &self.proved };
-        let roster = records.roster().await?;
+        let seen = look(Records { connection: &mut read, tail: &tail, proved: &self.proved }).await?;
         self.remember(tail);
-        Ok(roster)
+        Ok(seen)
     }
 }
 
@@ -193,6 +221,20 @@ impl Store {
         let tail = before.filter(is_last).or_else(|| self.remembered().filter(is_last))?;
         let known = lock(&self.proved.roster).clone();
         known.filter(|(at, _)| *at == tail.last_of(List::People)).map(|(_, roster)| roster)
+    }
+}
+
+impl Store {
+    /// The same of what operators have said of tools.
+    pub(crate) fn stances_as_remembered(
+        &self,
+        before: Option<Tail>,
+        last: LastEntry,
+    ) -> Option<Arc<Stances>> {
+        let is_last = |tail: &Tail| tail.last() == last;
+        let tail = before.filter(is_last).or_else(|| self.remembered().filter(is_last))?;
+        let known = lock(&self.proved.stances).clone();
+        known.filter(|(at, _)| *at == tail.last_of(List::Tools)).map(|(_, stances)| stances)
     }
 }
 

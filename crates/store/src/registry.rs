@@ -283,6 +283,13 @@ async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(),
         return Err(RegisterError::Shadows { name: tool.name.clone(), other: row.source.clone() });
     }
     keep_version(write, tool, &definition, now).await?;
+    // ATTACK(rug-pull): by what the signed ledger tells of the pin, whatever the row says.
+    if let Some(row) = known.as_ref().filter(|_| tool.source.is_some()) {
+        let stance = write.stances().await?.of(&tool.name);
+        if stance.pin.is_some_and(|pin| pin.hash != tool.hash) {
+            return if stance.is_suspended { Ok(()) } else { Ok(suspend(write, tool, row, now).await?) };
+        }
+    }
     match known {
         Some(row) if tool.is_recorded_in(&row) => Ok(()),
         Some(row)

@@ -22,6 +22,7 @@ use crate::migrations::begin;
 use crate::open::Store;
 use crate::place::Database;
 use crate::records::{Records, Roster};
+use crate::stances::Stances;
 
 /// Several gates on one database write in turn: the lock belongs to the table, so each schema has its own.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(4398046511104 + 'ledger'::regclass::oid::bigint)";
@@ -178,6 +179,11 @@ impl Write<'_> {
     /// Who the operators are, as the signed ledger tells.
     pub(crate) async fn roster(&mut self) -> Result<Arc<Roster>, StoreError> {
         Box::pin(self.records().await?.roster()).await
+    }
+
+    /// What operators have said of tools, as the signed ledger tells.
+    pub(crate) async fn stances(&mut self) -> Result<Arc<Stances>, StoreError> {
+        Box::pin(self.records().await?.stances()).await
     }
 
     /// Appends to the ledger; returns the entry's place.

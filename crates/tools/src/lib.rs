@@ -20,6 +20,7 @@ mod http;
 mod imported;
 mod inside;
 mod lifecycle;
+pub mod mcp;
 mod operands;
 mod path;
 mod pipeline;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use contract::{Attempt, EgressClass, Reason, RunFacts};
+use contract::{Attempt, EgressClass, Reason, RunFacts, Target};
 pub(crate) use egress::Login;
 pub(crate) use egress::Methods;
 pub(crate) use egress::Usage;
@@ -23,6 +23,22 @@ const MOST_TOLD: usize = 8;
 pub(crate) struct Reaching {
     pub(crate) egress: Egress,
     pub(crate) settings: EgressSettings,
+}
+
+impl Reaching {
+    /// Whom programs have to trust where the gate may come to see their requests.
+    pub(crate) fn authority_of_readers(&self) -> Option<String> {
+        self.egress.trusted_inside(&Permit {
+            reach: Vec::new(),
+            blocked: Vec::new(),
+            methods: Methods::ReadOnly,
+            spends: Vec::new(),
+            by_pattern: Vec::new(),
+            private: self.settings.private.clone(),
+            login: None,
+            limits: PermitLimits::default(),
+        })
+    }
 }
 
 /// The way out of one call's network.
@@ -53,12 +69,17 @@ impl WayOut {
             EgressClass::Write => Methods::Any,
         };
         let limits = permit_limits(&settings.limits, authority.limits.timeout);
+        // What a server of tools is shown of the gate is shown to it by calls of its tools, and by no other call.
+        let may_spend = |target: &&Target| {
+            let is_a_servers = settings.server_credentials.iter().any(|of| of.to.covers(target));
+            reading == Methods::ToolCall || !is_a_servers
+        };
         let permit = Permit {
             reach: authority.hosts.clone(),
             blocked: authority.blocked.clone(),
             methods,
             // ATTACK(redirect-that-spends): where an answer leads, or a program goes, the gate's credentials do not go along.
-            spends: authority.named.clone(),
+            spends: authority.named.iter().filter(may_spend).cloned().collect(),
             by_pattern: authority.by_pattern.clone(),
             private: settings.private.clone(),
             login: login.filter(|login| egress.signs_for(&login.target)),

@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use clean::Findings;
-use contract::{Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass};
+use contract::{
+    AgentName, Canonical, Contract, ContractError, EgressClass, Output, Reason, RunFacts, SafetyClass,
+};
 use policy::{Facets, Grant, Settings};
 use serde::Serialize;
 use serde_json::Value;
@@ -39,6 +41,11 @@ pub trait Tool: Send + Sync {
     /// How dangerous the least of its calls is.
     fn least_safety(&self) -> SafetyClass {
         self.kinds().iter().map(|kind| kind.safety).min().unwrap_or(self.contract().definition().safety)
+    }
+
+    /// Whether it is for this agent, whatever levels and lists say.
+    fn is_for(&self, _agent: &AgentName) -> bool {
+        true
     }
 
     /// What a call would do, read from its arguments alone; or why it can never be done.

@@ -36,6 +36,7 @@ mod secrets;
 pub(crate) mod stand;
 mod standing;
 mod suite;
+mod upstreams;
 mod visitor;
 mod ways_in;
 mod work;
@@ -79,5 +80,6 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("reload", reload::cases()),
         ("disclosure", disclosure::cases()),
         ("imports", imports::cases()),
+        ("upstreams", upstreams::cases()),
     ]
 }

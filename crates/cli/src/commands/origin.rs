@@ -57,6 +57,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["egress", "http", "methods"], &["tools.http.methods"]),
     (&["egress", "http", "headers"], &["tools.http.headers"]),
     (&["egress", "http", "max_response"], &["tools.http.max_response"]),
+    (&["egress", "server_credentials"], &["mcp.servers"]),
+    (&["upstreams"], &["mcp.servers"]),
     (&["hooks"], &["hooks"]),
     (&["disclosure", "min_tools"], &["tools.disclosure.min_tools"]),
     (&["disclosure", "l1_token_budget"], &["tools.disclosure.l1_token_budget"]),

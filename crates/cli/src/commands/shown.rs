@@ -8,7 +8,7 @@ use engine::OnBadReload;
 use policy::{
     Agent, ApprovalRule, Asking, Budget, CedarRule, Constraints, DisclosureSettings, EgressSettings,
     FileSettings, HookSettings, PriceSettings, RateSettings, Role, Seniority, Settings, ShellSettings,
-    ToolGlob, ToolResources,
+    ToolGlob, ToolResources, UpstreamSettings,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -37,6 +37,7 @@ pub(super) struct Shown<'a> {
     shell: &'a ShellSettings,
     files: &'a FileSettings,
     egress: &'a EgressSettings,
+    upstreams: &'a BTreeMap<String, UpstreamSettings>,
     hooks: &'a [HookSettings],
     disclosure: &'a DisclosureSettings,
     backends: BTreeMap<Category, &'static str>,
@@ -131,7 +132,7 @@ impl<'a> Shown<'a> {
             shell,
             files,
             egress,
-            upstreams: _,
+            upstreams,
             rates,
             resources,
             prices,
@@ -179,6 +180,7 @@ impl<'a> Shown<'a> {
             shell,
             files,
             egress,
+            upstreams,
             hooks,
             disclosure,
             backends: meaning

@@ -34,6 +34,7 @@ const TOOLS: &[&str] = &[
     "git.show",
     "git.status",
     "http.request",
+    "mcp.refresh",
     "shell",
 ];
 

@@ -7,7 +7,10 @@ use std::marker::PhantomData;
 
 use contract::{Autonomy, Category, Level};
 use engine::OnBadReload;
-use policy::{FileSystem, Git, HookTime, Network, Over, Per, Period, Preset, Seniority, Terminal};
+use policy::{
+    FileSystem, Git, HookTime, NamePrefix, Network, Over, Per, Period, Preset, Seniority, Terminal,
+    WorkspaceAccess,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -217,6 +220,12 @@ words! {
     /// When a hook is heard.
     HookTimeWord: HookTime {
         "before" => HookTime::Before, "after" => HookTime::After, "both" => HookTime::Both,
+    }
+    /// What a server's tools are called.
+    PrefixWord: NamePrefix { "always" => NamePrefix::Always, "auto" => NamePrefix::Auto }
+    /// What a server may do in a workspace.
+    WorkspaceWord: WorkspaceAccess {
+        "none" => WorkspaceAccess::None, "read" => WorkspaceAccess::Read, "write" => WorkspaceAccess::Write,
     }
     /// How often a budget begins anew.
     PeriodWord: Period {

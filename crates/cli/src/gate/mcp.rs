@@ -1,5 +1,7 @@
 //! `toolgate mcp`: the gate as an MCP server on standard input and output.
 
+use std::time::Duration;
+
 use clap::Args;
 use contract::AgentName;
 use policy::Preset;
@@ -8,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::call::patience;
 use super::open::{Gate, agent};
 use super::{CODE_DONE, Trouble};
+
+/// How long servers of which nothing is known yet are waited for.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
 
 const AFTER_HELP: &str = "\
 For a coding assistant: claude mcp add toolgate -- toolgate mcp
@@ -37,6 +42,9 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
         return Err(Trouble::from(error).with_hint(hint_for(&agent)));
     }
     opened.engine.keep_recovering();
+    // Many clients ask once what there is.
+    opened.engine.introduce_upstreams(FIRST_LOOK).await;
+    opened.engine.follow_upstreams();
     let patience = patience(&opened.engine, arguments.wait, 3600);
     let following = running.follow(opened.engine.clone(), None, CancellationToken::new())?;
     let served = server::serve_stdio(opened.engine, agent, patience).await;

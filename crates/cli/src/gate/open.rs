@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -12,6 +13,7 @@ use engine::{Cause, Clock, Engine, OpenError, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
 use tools::Surroundings;
+use tools::mcp::{Refresh, Upstream};
 
 use super::reload::{Read, Running, Unread, tell_of_shadow};
 use super::{Trouble, register};
@@ -170,10 +172,16 @@ async fn open_with(
         .guarding(&settings.files)
         .keeping(meaning.lifecycle)
         .reaching_out(egress, &settings.egress);
+    let upstreams: Vec<Arc<Upstream>> =
+        settings.upstreams.iter().filter_map(|(name, of)| Upstream::new(name, of.clone())).collect();
+    let mut tools = tools::built_in(&settings).context("a built-in tool is not valid")?;
+    if !upstreams.is_empty() {
+        tools.push(Arc::new(Refresh::new(upstreams.clone()).context("a built-in tool is not valid")?));
+    }
     let options = Options {
         home: home.to_owned(),
         store,
-        tools: tools::built_in(&settings).context("a built-in tool is not valid")?,
+        tools,
         settings,
         workspace: workspace.to_owned(),
         workspaces: meaning.workspaces,
@@ -186,6 +194,7 @@ async fn open_with(
         Trouble { hint: hint.map(str::to_owned), ..Trouble::from(error) }
     })?;
     register::load(&engine, home).await?;
+    engine.set_upstreams(upstreams).await?;
     let behind = engine.clock_behind();
     if behind > MOST_BEHIND {
         let behind = behind.as_secs();
@@ -256,8 +265,11 @@ pub(super) fn keep_apart(
     let shadow = running.shadow.iter().map(|file| ("the shadow", file.as_path()));
     let ours = [Some(("Toolgate's home", home)), store, config].into_iter().flatten();
     let ours = ours.chain(hooks).chain(rules).chain(shadow);
-    let workspaces: Vec<PathBuf> =
-        meaning.workspaces.values().map(|path| real(path)).chain(here.map(Path::to_owned)).collect();
+    // Nor is there anything of ours where a server reads or writes.
+    let granted =
+        meaning.settings.upstreams.values().flat_map(|server| server.read.iter().chain(&server.write));
+    let workspaces = meaning.workspaces.values().chain(granted).map(|path| real(path));
+    let workspaces: Vec<PathBuf> = workspaces.chain(here.map(Path::to_owned)).collect();
     if workspaces.iter().any(|workspace| workspace.parent().is_none()) {
         let error = anyhow!("the workspace is `/`, and everything is in it: also what guards an agent");
         return Err(Trouble::from(error).with_hint(

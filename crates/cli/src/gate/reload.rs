@@ -448,7 +448,7 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         examples: _,
         without_examples: _,
     } = began;
-    let Settings { files, egress, .. } = settings;
+    let Settings { files, egress, upstreams, .. } = settings;
     let EgressSettings {
         allow: _,
         by_category: _,
@@ -459,6 +459,7 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         nameservers,
         extra_roots,
         credentials,
+        server_credentials,
         vault,
         known_hosts,
         known_hosts_file,
@@ -473,6 +474,7 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         ("listen", *listen == now.listen),
         ("tools.filesystem", *files == new.files),
         ("tools.http", *http == out.http),
+        ("mcp.servers", *upstreams == new.upstreams && *server_credentials == out.server_credentials),
         ("egress.private", *private == out.private),
         ("egress.nameservers", *nameservers == out.nameservers),
         ("egress.extra_roots", *extra_roots == out.extra_roots),

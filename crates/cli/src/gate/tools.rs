@@ -1,15 +1,18 @@
 //! `toolgate tools`: what there is to call.
 
 use clap::{Args, Subcommand};
-use contract::{Contract, nearest};
+use contract::{Contract, ToolStatus, nearest};
 use engine::Engine;
 use serde_json::json;
 use tools::CallKind;
 
 use super::open::{Gate, agent};
+use super::person::Person;
 use super::register::{RegisterArguments, register};
 use super::{CODE_DONE, Trouble};
 use crate::talk;
+
+mod imports;
 
 /// Show the tools an agent may use
 #[derive(Args)]
@@ -28,11 +31,57 @@ pub(crate) struct ToolsArguments {
 #[derive(Subcommand)]
 enum Command {
     /// One line for each
-    List,
+    List {
+        /// Also those that the agent may not use, with where they come from and how far they are trusted
+        #[arg(long)]
+        all: bool,
+    },
     /// Everything about one
     Show {
         /// The tool
         name: String,
+    },
+    /// Ask the MCP servers of the configuration what they offer
+    Refresh {
+        /// One of them; all, if none is named
+        server: Option<String>,
+    },
+    /// Say that you have looked at a tool that comes from elsewhere, as it is now: any change of it suspends it
+    Pin {
+        /// The tool
+        name: String,
+
+        /// How dangerous its calls are, if that is less than `network`: read or write
+        #[arg(long, value_name = "CLASS")]
+        safety: Option<String>,
+
+        /// What leaves the machine, if that is less than `write`: none or read_only
+        #[arg(long, value_name = "CLASS")]
+        egress: Option<String>,
+
+        #[command(flatten)]
+        person: Person,
+    },
+    /// Show what has changed in a tool since it was pinned
+    Diff {
+        /// The tool
+        name: String,
+    },
+    /// Switch off a tool that comes from elsewhere
+    Disable {
+        /// The tool
+        name: String,
+
+        #[command(flatten)]
+        person: Person,
+    },
+    /// Switch it on again
+    Enable {
+        /// The tool
+        name: String,
+
+        #[command(flatten)]
+        person: Person,
     },
     Register(RegisterArguments),
 }
@@ -41,12 +90,40 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
     if let Command::Register(registered) = &arguments.command {
         return register(&arguments.gate, registered).await;
     }
-    let opened = arguments.gate.open().await?;
+    let json = arguments.gate.json;
+    let opened = match arguments.command {
+        Command::List { .. } | Command::Show { .. } | Command::Refresh { .. } => {
+            arguments.gate.open().await?
+        }
+        _ => arguments.gate.open_for_people().await?,
+    };
     let contracts = opened.engine.tools_for(&agent(&arguments.agent)?);
     match &arguments.command {
-        Command::List => list(&opened.engine, &contracts, arguments.gate.json),
+        Command::List { all: false } => list(&opened.engine, &contracts, json),
+        Command::List { all: true } => imports::list(&opened.engine, json),
+        Command::Refresh { server } => {
+            return imports::refresh(&opened.engine, server.as_deref(), json).await;
+        }
+        Command::Pin { name, safety, egress, person } => {
+            let credential = person.credential(&opened).await?;
+            let lowering = imports::lowering(safety.as_deref(), egress.as_deref())?;
+            imports::pin(&opened.engine, name, lowering, &credential, json).await?;
+        }
+        Command::Diff { name } => return imports::diff(&opened.engine, name, json).await,
+        Command::Disable { name, person } => {
+            let credential = person.credential(&opened).await?;
+            imports::switch(&opened.engine, name, ToolStatus::Disabled, &credential, json).await?;
+        }
+        Command::Enable { name, person } => {
+            let credential = person.credential(&opened).await?;
+            imports::switch(&opened.engine, name, ToolStatus::Active, &credential, json).await?;
+        }
         Command::Show { name } => {
-            let Some(contract) = contracts.iter().find(|contract| contract.name().as_str() == name) else {
+            // Whoever asks may be the one who has to look at what no agent may use.
+            let all = opened.engine.all_tools();
+            let others = all.iter().filter(|tool| tool.source.is_some()).map(|tool| &tool.contract);
+            let mut known = contracts.iter().chain(others);
+            let Some(contract) = known.find(|contract| contract.name().as_str() == name) else {
                 let error = anyhow::anyhow!("agent `{}` has no tool `{name}`", arguments.agent);
                 let names = contracts.iter().map(|contract| contract.name().as_str());
                 return Err(match nearest(name, names) {
@@ -54,7 +131,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
                     None => Trouble::from(error).with_hint("`toolgate tools list` shows what there is"),
                 });
             };
-            show(&opened.engine, contract, arguments.gate.json);
+            show(&opened.engine, contract, json);
         }
         Command::Register(_) => {}
     }
@@ -101,6 +178,9 @@ fn show(engine: &Engine, contract: &Contract, json: bool) {
     }
     talk::data(&format!("  action    {}", definition.action));
     talk::data(&format!("  trust     {}", contract.trust()));
+    for line in imports::about(engine, contract) {
+        talk::data(&line);
+    }
     for finding in contract.findings() {
         talk::data(&format!("  finding   {finding}"));
     }
@@ -127,5 +207,6 @@ fn as_json(engine: &Engine, contract: &Contract) -> serde_json::Value {
         "trust": contract.trust(),
         "findings": contract.findings(),
         "kinds": engine.kinds_of(contract.name()),
+        "import": imports::as_json(engine, contract),
     })
 }

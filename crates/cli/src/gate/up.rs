@@ -57,6 +57,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         return Err(trouble);
     }
     opened.engine.keep_recovering();
+    opened.engine.follow_upstreams();
     read_texts(&opened.engine);
     let shutdown = CancellationToken::new();
     let tokens = Arc::new(LiveTokens::default());

@@ -23,5 +23,6 @@ mod place;
 mod policy;
 mod private;
 mod reload;
+mod servers;
 mod telling;
 mod up;

@@ -1,4 +1,5 @@
-//! Which entries decide who may say yes, and what was said: two lists through the ledger, each entry naming the one before.
+//! Which entries decide who may say yes, what was said, and which tools are believed: three lists through the ledger, each
+//! entry naming the one before.
 //!
 //! Where each list ends is signed with the head. So it can be told that something was *not* taken back, and not used, from
 //! the entries of a list alone: whoever leaves one out has to sign another head.
@@ -19,6 +20,8 @@ pub(crate) enum List {
     People,
     /// What people have answered and taken back, and which answers were used up.
     Answers,
+    /// Which tools were pinned, suspended, and switched off.
+    Tools,
 }
 
 impl List {
@@ -29,6 +32,7 @@ impl List {
                 Some(List::People)
             }
             "approval.answered" | "approval.revoked" | "approval.ended" => Some(List::Answers),
+            "tool.pinned" | "tool.suspended" | "tool.disabled" | "tool.enabled" => Some(List::Tools),
             _ => None,
         }
     }
@@ -39,6 +43,7 @@ impl List {
 pub(crate) struct Lists {
     people: Option<i64>,
     answers: Option<i64>,
+    tools: Option<i64>,
 }
 
 impl Lists {
@@ -47,6 +52,7 @@ impl Lists {
         match list {
             List::People => self.people,
             List::Answers => self.answers,
+            List::Tools => self.tools,
         }
     }
 
@@ -58,13 +64,14 @@ impl Lists {
         match list {
             List::People => self.people = Some(seq),
             List::Answers => self.answers = Some(seq),
+            List::Tools => self.tools = Some(seq),
         }
     }
 
     /// The line that a head has for them.
     pub(crate) fn line(&self) -> String {
         let place = |seq: Option<i64>| seq.map_or_else(|| "-".to_owned(), |seq| seq.to_string());
-        format!("{LINE}{} {}\n", place(self.people), place(self.answers))
+        format!("{LINE}{} {} {}\n", place(self.people), place(self.answers), place(self.tools))
     }
 
     /// Reads them from the lines of a head that was signed.
@@ -74,7 +81,8 @@ impl Lists {
             "-" => Some(None),
             seq => seq.parse().ok().map(Some),
         };
-        Some(Lists { people: place()?, answers: place()? })
+        // Earlier versions knew no list of tools, and so had none pinned.
+        Some(Lists { people: place()?, answers: place()?, tools: place().flatten() })
     }
 }
 
@@ -100,5 +108,7 @@ mod tests {
         assert_eq!(Lists::find(format!("origin\n9\nroot\n{}", lists.line()).lines()), Some(lists));
         assert_eq!(Lists::find("origin\n9\nroot\n".lines()), None);
         assert_eq!(Lists::find("toolgate-lists 1\n".lines()), None);
+        let earlier = Lists { people: Some(1), answers: Some(2), tools: None };
+        assert_eq!(Lists::find("toolgate-lists 1 2\n".lines()), Some(earlier));
     }
 }

@@ -58,7 +58,27 @@ impl WebRequest {
 
     /// Asks. Whoever calls this has checked that the grant is for the call.
     pub(crate) async fn ask(self, grant: &Grant, at: &Surroundings, cancel: &CancellationToken) -> Heard {
-        let launched = match self.prepare(grant, at) {
+        self.ask_by(Methods::ReadOnly, grant, at, cancel).await
+    }
+
+    /// The same for a question to a server of tools, which is a POST also where it only reads.
+    pub(crate) async fn ask_server(
+        self,
+        grant: &Grant,
+        at: &Surroundings,
+        cancel: &CancellationToken,
+    ) -> Heard {
+        self.ask_by(Methods::ToolCall, grant, at, cancel).await
+    }
+
+    async fn ask_by(
+        self,
+        reading: Methods,
+        grant: &Grant,
+        at: &Surroundings,
+        cancel: &CancellationToken,
+    ) -> Heard {
+        let launched = match self.prepare(reading, grant, at) {
             Ok(launch) => launch.run(at, cancel).await,
             Err(reason) => Err(reason),
         };
@@ -68,9 +88,9 @@ impl WebRequest {
         }
     }
 
-    fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Launch, Reason> {
+    fn prepare(self, reading: Methods, grant: &Grant, at: &Surroundings) -> Result<Launch, Reason> {
         let authority = grant.authority();
-        let way = WayOut::of(grant, at, Methods::ReadOnly, None)?
+        let way = WayOut::of(grant, at, reading, None)?
             .ok_or_else(|| Reason::host_not_allowed("the grant names no host that could be reached"))?;
         let places = Places { reach: authority.hosts.clone(), blocked: authority.blocked.clone() };
         let order = Order {

@@ -7,6 +7,7 @@ mod agents;
 mod approval;
 mod egress;
 mod hook;
+mod mcp;
 mod money;
 mod rules;
 mod sandboxing;
@@ -22,6 +23,7 @@ pub(crate) use agents::{AgentFile, RoleFile};
 pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
 pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
+pub(crate) use mcp::{Mcp, ServerFile};
 pub(crate) use money::{BudgetFile, PriceFile, Prices};
 pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
@@ -60,6 +62,8 @@ pub(crate) struct File {
     /// Programs of yours that are heard before a call runs and after it has, in this order: they can have people asked,
     /// deny, remark and withhold. docs/hooks.md says how. Default: none.
     pub(crate) hooks: Given<Vec<At<HookFile>>>,
+    /// Other people's MCP servers, whose tools agents get through this gate.
+    pub(crate) mcp: Given<Mcp>,
     /// What calls may reach, and how.
     pub(crate) egress: Given<Egress>,
     /// What calls cost, by what this gate measures of them. Default: nothing.

@@ -79,7 +79,7 @@ impl Reader {
     }
 
     /// A list of places and presets.
-    fn places(&mut self, list: &[At<String>], egress: &EgressSettings) -> Vec<Reach> {
+    pub(super) fn places(&mut self, list: &[At<String>], egress: &EgressSettings) -> Vec<Reach> {
         let mut places = Vec::new();
         for text in list {
             let read = match text.value.strip_prefix("preset:") {

@@ -17,6 +17,7 @@ mod egress;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod mcp;
 mod money;
 mod origins;
 mod rates;
@@ -256,6 +257,8 @@ impl Reader {
         let files = tools.and_then(|tools| tools.filesystem.get());
         let prices = self.prices(tree);
         let budgets = self.budgets(tree, &agents, &prices);
+        let mut egress = self.egress(tree);
+        let upstreams = self.servers(tree, &mut egress, &agents);
         let mut settings = Settings {
             agents,
             roles,
@@ -268,8 +271,8 @@ impl Reader {
             unavailable,
             shell: self.shell(bash),
             files: self.files(files),
-            egress: self.egress(tree),
-            upstreams: BTreeMap::new(),
+            egress,
+            upstreams,
             rates: self.rates(tree),
             resources: self.resources(tree),
             prices,

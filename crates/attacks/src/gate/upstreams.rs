@@ -1,0 +1,545 @@
+//! Other people's MCP servers, hostile in each way that one can be, behind a real gate and real walls.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::{CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
+use engine::{Imported, Lowering};
+use policy::{
+    Agent, EgressSettings, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess,
+    categories_of,
+};
+use sandbox::Host;
+use serde_json::{Value, json};
+use store::Vote;
+use tools::mcp::{Refresh, Upstream};
+
+use crate::Try;
+use crate::bench::{Need, find_program};
+use crate::case::Effect;
+use crate::gate::case::Case;
+use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, settings_of};
+use crate::launch::command_of;
+
+/// The server. What it does is up to its first argument.
+const SERVER: &str = include_str!("upstream.py");
+/// What the server is called here.
+const NAME: &str = "s";
+
+pub(crate) fn cases() -> Vec<Case> {
+    let cases = vec![
+        Case::new(
+            "server-environment",
+            "a server gets no variable of the gate's",
+            |stand| Ok(stand.shown_in(&bare(stand, "environment", "")?)),
+            |stand| {
+                let variables = vec![
+                    ("PLANTED".into(), stand.secret.clone().into()),
+                    ("PLANTED_TOKEN".into(), stand.secret.clone().into()),
+                ];
+                let host = Host { home: None, variables };
+                let gate = open_as(stand, "environment", |_| {}, Some(host))?;
+                let said = call_pinned(&gate, "", Ending::Done)?;
+                Ok(stand.shown_in(&said.content))
+            },
+        ),
+        Case::new(
+            "server-reads-outside",
+            "a server sees the folders that are listed for it, and no other",
+            |stand| Ok(stand.shown_in(&bare(stand, "reads", &stand.outside.display().to_string())?)),
+            |stand| {
+                let gate = open(stand, "reads")?;
+                let said = call_pinned(&gate, &stand.outside.display().to_string(), Ending::Done)?;
+                call(&gate, &stand.home().join("signing.key").display().to_string(), Ending::Done)?;
+                call(&gate, "/proc/1/environ", Ending::Done)?;
+                Ok(stand.shown_in(&said.content))
+            },
+        ),
+        Case::new(
+            "server-writes-outside",
+            "a server changes nothing of the gate's, nor of a workspace that it may not write in",
+            |stand| {
+                let target = stand.put("target", "as it was")?;
+                bare(stand, "writes", &target.display().to_string())?;
+                Ok(Effect::through_if(fs::read_to_string(target)? != "as it was", "it has changed"))
+            },
+            |stand| {
+                let target = stand.put("target", "as it was")?;
+                let gate = open_as(stand, "writes", |server| server.workspace = WorkspaceAccess::Read, None)?;
+                let database = stand.home().join("toolgate.db");
+                call_pinned(&gate, &target.display().to_string(), Ending::Done)?;
+                for path in [&stand.outside, &database, &script(stand)?] {
+                    call(&gate, &path.display().to_string(), Ending::Done)?;
+                }
+                Ok(Effect::through_if(fs::read_to_string(target)? != "as it was", "it has changed"))
+            },
+        ),
+        Case::new(
+            "server-connects",
+            "a server for which no host is listed reaches nobody",
+            |stand| visited(|address| bare(stand, "connects", address).map(drop)),
+            |stand| {
+                let gate = open(stand, "connects")?;
+                let ending = Ending::Done;
+                visited(|address| call_pinned(&gate, address, ending).map(drop))
+            },
+        ),
+        Case::new(
+            "server-that-goes-on",
+            "a server that goes on with a call that has ended is ended with it",
+            |stand| {
+                let notes = notes(stand)?;
+                let mut child = start(stand, "silent", "wait")?;
+                std::thread::sleep(Duration::from_millis(2500));
+                let grows = fs::read_to_string(&notes)?.contains("still at it");
+                child.kill()?;
+                child.wait()?;
+                Ok(Effect::through_if(grows, "it is at work"))
+            },
+            |stand| {
+                let gate = open_as(stand, "silent", |server| server.timeout_ms = 1000, None)?;
+                call_pinned(&gate, "wait", Ending::Failed("timeout"))?;
+                std::thread::sleep(Duration::from_secs(4));
+                let then = fs::read_to_string(notes(stand)?)?;
+                std::thread::sleep(Duration::from_millis(2500));
+                let now = fs::read_to_string(notes(stand)?)?;
+                // It is there again for the next one.
+                call(&gate, "hello", Ending::Done)?;
+                Ok(Effect::through_if(then != now, "it is still at work"))
+            },
+        ),
+        Case::new(
+            "server-that-dies",
+            "a server that dies with each call is started less and less often, and tells when",
+            honest,
+            |stand| {
+                let gate = open(stand, "dies")?;
+                pin(&gate, "mcp_s_echo")?;
+                // Once is no habit.
+                for _ in 0..2 {
+                    let first = gate.send(gate.request("mcp_s_echo", json!({ "text": "x" }))?)?;
+                    if first.status != CallStatus::Unknown {
+                        return Err(format!("{:?}: {}", first.status, first.content).into());
+                    }
+                }
+                let next = call(&gate, "x", Ending::Failed("tool_failed"))?;
+                Ok(Effect::through_if(
+                    !next.content.contains("in a row"),
+                    format!("it was started again at once: {}", next.content),
+                ))
+            },
+        ),
+        Case::new(
+            "garbled-server",
+            "what is no message, or one with two meanings, is no answer",
+            honest,
+            |stand| {
+                for how in ["junk", "twice", "deep", "long", "other", "batch"] {
+                    let stand = &Stand::new(stand.bench)?;
+                    let gate = open(stand, "garbage")?;
+                    pin(&gate, "mcp_s_echo")?;
+                    let said = gate.send(gate.request("mcp_s_echo", json!({ "text": how }))?)?;
+                    if said.status != CallStatus::Unknown {
+                        let why = format!("{how}: {:?} {}", said.status, said.content);
+                        return Ok(Effect::Through(why));
+                    }
+                }
+                // Nobody else is harmed.
+                let gate = open(stand, "honest")?;
+                call_pinned(&gate, "x", Ending::Done)?;
+                Ok(Effect::Held("each was refused".to_owned()))
+            },
+        ),
+        Case::new(
+            "flood-of-notices",
+            "a server that says more than anybody asked for is not listened to",
+            honest,
+            |stand| {
+                let gate = open(stand, "notices")?;
+                pin(&gate, "mcp_s_echo")?;
+                let said = gate.send(gate.request("mcp_s_echo", json!({ "text": "x" }))?)?;
+                gate.call("fs.list", json!({ "path": "." }), Ending::Done)?;
+                Ok(Effect::through_if(said.status == CallStatus::Completed, said.content))
+            },
+        ),
+        Case::new(
+            "flood-of-errors",
+            "what a server says on its standard error fills nothing",
+            |stand| {
+                let said = bare(stand, "stderr", "x")?;
+                Ok(Effect::through_if(said.len() > 100_000_000, "it says more than anybody keeps"))
+            },
+            |stand| {
+                let gate = open(stand, "stderr")?;
+                let said = call_pinned(&gate, "x", Ending::Done)?;
+                Ok(Effect::through_if(
+                    said.content != "x",
+                    said.content.chars().take(200).collect::<String>(),
+                ))
+            },
+        ),
+        Case::new(
+            "rug-pull",
+            "a pinned tool that its server describes otherwise is suspended until somebody has looked",
+            |stand| {
+                let gate = open(stand, "honest")?;
+                change(stand)?;
+                refresh(&gate)?;
+                let said = call_pinned(&gate, "x", Ending::Done)?;
+                Ok(Effect::through_if(said.content == "x", "what was looked at runs"))
+            },
+            |stand| {
+                let gate = open(stand, "honest")?;
+                call_pinned(&gate, "x", Ending::Done)?;
+                change(stand)?;
+                refresh(&gate)?;
+                let tool = listed(&gate, "mcp_s_echo")?;
+                if !tool.is_suspended() {
+                    return Ok(Effect::Through("it is not suspended".to_owned()));
+                }
+                call(&gate, "x", Ending::Refused("tool_disabled"))?;
+                // Also where it goes back to what was pinned: somebody has to look.
+                fs::write(notes(stand)?, "")?;
+                refresh(&gate)?;
+                let said = call(&gate, "x", Ending::Refused("tool_disabled"))?;
+                let told = ledger_tells(&gate, "tool.suspended")?;
+                Ok(Effect::through_if(said.content == "x" || !told, "it runs, or nobody is told"))
+            },
+        )
+        .without("the pin", |stand| {
+            let gate = open(stand, "honest")?;
+            change(stand)?;
+            refresh(&gate)?;
+            let tool = listed(&gate, "mcp_s_echo")?;
+            Ok(Effect::through_if(!tool.is_suspended(), "nobody has pinned it, and it is listed as it is"))
+        }),
+        Case::new(
+            "rug-pull-at-the-call",
+            "a server that is started anew and offers something else runs nothing of it",
+            honest,
+            |stand| {
+                let gate = open(stand, "honest")?;
+                pin(&gate, "mcp_s_echo")?;
+                // Nothing was asked again since: the call itself finds out.
+                change(stand)?;
+                let said = call(&gate, "x", Ending::Failed("changed"))?;
+                Ok(Effect::through_if(said.content == "x", "it ran"))
+            },
+        ),
+        Case::new(
+            "shadowed-tool",
+            "no tool of a server takes the name of one of ours, nor one that looks like it",
+            |stand| {
+                let gate = open_as(stand, "honest", |server| server.prefix = NamePrefix::Auto, None)?;
+                pin(&gate, "echo")?;
+                let said = gate.call("echo", json!({ "text": "x" }), Ending::Done)?;
+                Ok(Effect::through_if(said.content == "x", "a name that is free is taken"))
+            },
+            |stand| {
+                let gate = open_as(stand, "shadow", |server| server.prefix = NamePrefix::Auto, None)?;
+                let said =
+                    gate.call("shell", json!({ "command": "echo", "args": ["ours"] }), Ending::Done)?;
+                let theirs = |name: &str| listed(&gate, name).is_ok_and(|tool| tool.source.is_some());
+                let taken =
+                    ["shell", "fs_read", "fs.read", "call_status"].into_iter().find(|name| theirs(name));
+                Ok(Effect::through_if(
+                    taken.is_some() || !said.content.contains("ours"),
+                    format!("{taken:?}"),
+                ))
+            },
+        ),
+        Case::new(
+            "poisoned-description",
+            "orders in a description or a schema are shown to no model, and are told to people",
+            |stand| {
+                let text = bare_list(stand, "poisoned")?;
+                Ok(Effect::through_if(text.contains("id_rsa"), "the server says so"))
+            },
+            |stand| {
+                let gate = open(stand, "poisoned")?;
+                let tool = listed(&gate, "mcp_s_add")?;
+                let shown =
+                    tool.contract.shown_description() + &tool.contract.input().definition().to_string();
+                if tool.contract.findings().is_empty() {
+                    return Ok(Effect::Through("nobody is told".to_owned()));
+                }
+                let spoken =
+                    ["id_rsa", "gnore previous", "must call"].into_iter().find(|text| shown.contains(text));
+                Ok(Effect::through_if(spoken.is_some(), shown))
+            },
+        ),
+        Case::new(
+            "class-by-own-word",
+            "a tool that says of itself that it only reads is asked about like any other",
+            honest,
+            |stand| {
+                let gate = open(stand, "modest")?;
+                let (call, view) = gate.waits("mcp_s_echo", json!({ "text": "x" }))?;
+                gate.answer(view.id.as_str(), Vote::Reject)?;
+                gate.expect(&call, Ending::Refused("rejected"));
+                let tool = listed(&gate, "mcp_s_echo")?;
+                let classes = (tool.facts.safety, tool.facts.egress);
+                Ok(Effect::through_if(
+                    classes != (SafetyClass::Network, EgressClass::Write),
+                    format!("{classes:?}"),
+                ))
+            },
+        ),
+        Case::new(
+            "hostile-schema",
+            "a schema that leads elsewhere, never ends or speaks to its reader is not taken, and no pattern takes for ever",
+            |stand| {
+                let text = bare_list(stand, "schemas")?;
+                Ok(Effect::through_if(text.contains("evil.example"), "the server offers it"))
+            },
+            |stand| {
+                let gate = open(stand, "schemas")?;
+                let taken = refresh(&gate)?.listed;
+                if taken.len() != 2 {
+                    return Ok(Effect::Through(format!("{taken:?}")));
+                }
+                let long = format!("{}!", "a".repeat(100_000));
+                gate.call("mcp_s_regex", json!({ "text": long }), Ending::Refused("bad_arguments"))?;
+                Ok(Effect::Held("only what is fit was taken".to_owned()))
+            },
+        ),
+        Case::new(
+            "upstream-case-variant",
+            "a key that differs from another by its case alone is not passed on",
+            |stand| {
+                let said = bare(stand, "case", "x")?;
+                Ok(Effect::through_if(said.contains("text"), "the server is given what it is sent"))
+            },
+            |stand| {
+                let gate = open(stand, "case")?;
+                pin(&gate, "mcp_s_echo")?;
+                let both = json!({ "text": "x", "Text": "y" });
+                let said = gate.call("mcp_s_echo", both, Ending::Refused("bad_arguments"))?;
+                Ok(Effect::through_if(said.content.contains("\"Text\""), said.content))
+            },
+        ),
+        Case::new(
+            "unknown-revision",
+            "a server that speaks a revision that nobody knows is not used",
+            honest,
+            |stand| not_listed(stand, "downgrade"),
+        ),
+        Case::new("endless-pages", "a list of tools that does not end is none", honest, |stand| {
+            not_listed(stand, "pages")
+        }),
+        Case::new(
+            "failure-dropped",
+            "that a call has failed, as the server says, is said on",
+            |stand| {
+                let said = bare(stand, "failing", "x")?;
+                Ok(Effect::through_if(said.contains("isError"), "the server says so"))
+            },
+            |stand| {
+                let gate = open(stand, "failing")?;
+                let said = call_pinned(&gate, "x", Ending::Done)?;
+                Ok(Effect::through_if(!said.is_error, "it is told as one that went well"))
+            },
+        ),
+        Case::new(
+            "server-of-another",
+            "the tools of a server that is for others are not there",
+            honest,
+            |stand| {
+                let nobody = |server: &mut UpstreamSettings| server.agents = Some(Default::default());
+                let gate = open_unasked(stand, "honest", nobody, None)?;
+                let said =
+                    gate.call("mcp_s_echo", json!({ "text": "x" }), Ending::Refused("unknown_tool"))?;
+                Ok(Effect::through_if(said.content == "x", "it ran"))
+            },
+        ),
+    ];
+    cases.into_iter().map(|case| case.needs(Need::Program("python3"))).collect()
+}
+
+/// A tool of an honest server that somebody has looked at is called, and answers.
+fn honest(stand: &Stand<'_>) -> Try<Effect> {
+    let gate = open(stand, "honest")?;
+    let said = call_pinned(&gate, "x", Ending::Done)?;
+    Ok(Effect::through_if(said.content == "x", said.content))
+}
+
+/// A server of which nothing is taken.
+fn not_listed(stand: &Stand<'_>, mode: &str) -> Try<Effect> {
+    let gate = open_unasked(stand, mode, |_| {}, None)?;
+    gate.call("mcp.refresh", json!({ "server": NAME }), Ending::Failed("tool_failed"))?;
+    Ok(Effect::through_if(listed(&gate, "mcp_s_echo").is_ok(), "its tools are listed"))
+}
+
+/// A gate with one server of this mode, whose tools are listed.
+fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
+    open_as(stand, mode, |_| {}, None)
+}
+
+fn open_as<'a>(
+    stand: &'a Stand<'a>,
+    mode: &str,
+    otherwise: impl FnOnce(&mut UpstreamSettings),
+    host: Option<Host>,
+) -> Try<Gate<'a>> {
+    let gate = open_unasked(stand, mode, otherwise, host)?;
+    refresh(&gate)?;
+    Ok(gate)
+}
+
+fn open_unasked<'a>(
+    stand: &'a Stand<'a>,
+    mode: &str,
+    otherwise: impl FnOnce(&mut UpstreamSettings),
+    host: Option<Host>,
+) -> Try<Gate<'a>> {
+    let (script, notes) = (script(stand)?, notes(stand)?);
+    let folder = |path: &PathBuf| path.parent().map(PathBuf::from).ok_or("it is in no folder");
+    let mut server = UpstreamSettings {
+        way: UpstreamWay::Command(vec![
+            "python3".to_owned(),
+            script.display().to_string(),
+            mode.to_owned(),
+            notes.display().to_string(),
+        ]),
+        allow: Vec::new(),
+        read: vec![folder(&script)?],
+        write: vec![folder(&notes)?],
+        workspace: WorkspaceAccess::None,
+        variables: Default::default(),
+        enable: None,
+        disable: Default::default(),
+        timeout_ms: 20_000,
+        prefix: NamePrefix::Always,
+        agents: None,
+    };
+    otherwise(&mut server);
+    let mut categories = categories_of(contract::Level::Standard);
+    categories.insert(Category::Mcp);
+    let overrides = Overrides { categories: Some(categories), ..Overrides::default() };
+    let settings = settings_of(Agent { overrides, ..Agent::default() });
+    let upstream = Upstream::new(NAME, server.clone()).ok_or("the server has no name")?;
+    // A gate that names one has a way out. It is never asked.
+    let egress = EgressSettings { nameservers: vec!["192.0.2.53:53".parse()?], ..EgressSettings::default() };
+    let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), egress, ..settings };
+    let mut opening = Opening::with(settings);
+    opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
+    opening.host = host.unwrap_or_default();
+    let gate = stand.open(opening)?;
+    runtime()?.block_on(gate.engine.set_upstreams(vec![upstream]))?;
+    Ok(gate)
+}
+
+/// Asks the server what it offers, and lists that.
+fn refresh(gate: &Gate<'_>) -> Try<Imported> {
+    gate.call("mcp.refresh", json!({ "server": NAME }), Ending::Done)?;
+    Ok(runtime()?.block_on(gate.engine.refresh_upstream(NAME))?)
+}
+
+/// Somebody looks at a tool, and says that it only reads and reaches nobody.
+fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
+    let lowering = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
+    let (tool, operator) = (ToolName::parse(tool)?, gate.operator()?);
+    runtime()?.block_on(gate.engine.pin_tool(&tool, lowering, &operator))?;
+    Ok(())
+}
+
+fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
+    pin(gate, "mcp_s_echo")?;
+    call(gate, text, ending)
+}
+
+fn call(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
+    gate.call("mcp_s_echo", json!({ "text": text }), ending)
+}
+
+fn listed(gate: &Gate<'_>, name: &str) -> Try<engine::ListedTool> {
+    let found = gate.engine.all_tools().into_iter().find(|tool| tool.facts.name.as_str() == name);
+    found.ok_or_else(|| format!("there is no `{name}`").into())
+}
+
+fn ledger_tells(gate: &Gate<'_>, kind: &str) -> Try<bool> {
+    let mut told = Vec::new();
+    runtime()?.block_on(gate.engine.store().export(&mut told))?;
+    Ok(String::from_utf8_lossy(&told).contains(kind))
+}
+
+/// Has the server describe its tool otherwise.
+fn change(stand: &Stand<'_>) -> Try<()> {
+    Ok(fs::write(notes(stand)?, "changed")?)
+}
+
+fn script(stand: &Stand<'_>) -> Try<PathBuf> {
+    stand.place.folder("servers")?;
+    stand.place.file("servers/upstream.py", SERVER)
+}
+
+/// A file that the server reads, and may write.
+fn notes(stand: &Stand<'_>) -> Try<PathBuf> {
+    let folder = stand.place.folder("notes")?;
+    let path = folder.join("note");
+    if !path.exists() {
+        return stand.place.file("notes/note", "");
+    }
+    Ok(path)
+}
+
+/// Whether somebody came to a listener on this host.
+fn visited(go: impl FnOnce(&str) -> Try<()>) -> Try<Effect> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    go(&listener.local_addr()?.to_string())?;
+    Ok(Effect::through_if(listener.accept().is_ok(), "somebody came"))
+}
+
+/// What the server says without a gate, to one call.
+fn bare(stand: &Stand<'_>, mode: &str, text: &str) -> Try<String> {
+    let mut child = start(stand, mode, text)?;
+    drop(child.stdin.take());
+    let mut errors = child.stderr.take().ok_or("no standard error")?;
+    let reading = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        errors.read_to_end(&mut said).map(|_| said)
+    });
+    let mut said = String::new();
+    child.stdout.take().ok_or("no standard output")?.read_to_string(&mut said)?;
+    child.wait()?;
+    let errors = reading.join().map_err(|_| "reading failed")??;
+    Ok(said + &String::from_utf8_lossy(&errors))
+}
+
+/// What the server offers without a gate.
+fn bare_list(stand: &Stand<'_>, mode: &str) -> Try<String> {
+    bare(stand, mode, "")
+}
+
+fn start(stand: &Stand<'_>, mode: &str, text: &str) -> Try<std::process::Child> {
+    let python = find_program("python3").ok_or("no `python3` here")?;
+    let words = [script(stand)?.into(), mode.into(), notes(stand)?.into()];
+    let mut child = command_of(&python, &words)
+        .env_clear()
+        .env("PLANTED", &stand.secret)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut input = child.stdin.take().ok_or("no standard input")?;
+    let call = json!({ "name": "echo", "arguments": { "text": text } });
+    for message in [
+        question(1, "initialize", json!({ "protocolVersion": "2025-11-25" })),
+        question(2, "tools/list", json!({})),
+        question(3, "tools/call", call),
+    ] {
+        writeln!(input, "{message}")?;
+    }
+    child.stdin = Some(input);
+    Ok(child)
+}
+
+fn question(id: u64, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}

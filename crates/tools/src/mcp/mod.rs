@@ -1,0 +1,19 @@
+//! Tools of other people's MCP servers, as tools of ours.
+//!
+//! A server is a stranger: what it offers is cleaned, classed up and hashed ([`import`]), what it says is read strictly
+//! ([`message`], [`session`], [`result`]), and it runs behind walls ([`instance`], [`upstream`]) or is asked by a worker that is
+//! ([`web`]). Which of its tools are listed, and who may call them, is not known here.
+
+mod import;
+mod instance;
+mod message;
+mod result;
+mod session;
+mod tool;
+mod upstream;
+mod web;
+
+pub use import::{Offer, Unfit, source_of};
+pub use tool::{NotMade, REFRESH, Refresh, UpstreamTool};
+pub use upstream::Upstream;
+pub use web::place_of;

@@ -1,0 +1,242 @@
+//! One configured server: the instances that serve its agents, when they are started and when they end.
+//!
+//! # Invariants
+//! - An agent has its own instance, and no other agent's call reaches it.
+//! - One that may change the workspace lives for one call: between calls nobody writes there.
+//! - One that keeps ending is started less and less often, and a call that comes too soon is told when.
+//! - One that nobody has called for a while is ended, and so is one that does not say that it is well.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use contract::{AgentName, Reason, SourceName};
+use policy::{Grant, UpstreamSettings, UpstreamWay, WorkspaceAccess};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::import::source_of;
+use super::instance::Instance;
+use crate::surroundings::Surroundings;
+
+/// How long an instance waits for its agent's next call.
+const IDLE: Duration = Duration::from_secs(300);
+/// How often one that waits is asked whether it is well, and how long it may take to say so.
+const HEALTH: Duration = Duration::from_secs(30);
+const WELL_WITHIN: Duration = Duration::from_secs(5);
+/// How long after an end the next start may be, and how long at most after many.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// One configured server.
+#[derive(Debug)]
+pub struct Upstream {
+    name: String,
+    source: SourceName,
+    settings: UpstreamSettings,
+    slots: Mutex<HashMap<AgentName, Arc<tokio::sync::Mutex<Slot>>>>,
+    latest: Mutex<Option<Vec<Value>>>,
+    /// Counts how often the server was seen to offer something else.
+    changes: watch::Sender<u64>,
+}
+
+/// The place of one agent's instance.
+#[derive(Debug, Default)]
+struct Slot {
+    instance: Option<Arc<Instance>>,
+    /// How often in a row it ended by itself, or could not be started.
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+impl Upstream {
+    /// A server of this name. Nothing is started.
+    pub fn new(name: &str, settings: UpstreamSettings) -> Option<Arc<Upstream>> {
+        Some(Arc::new(Upstream {
+            name: name.to_owned(),
+            source: source_of(name)?,
+            settings,
+            slots: Mutex::default(),
+            latest: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }))
+    }
+
+    /// What it is called in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its tools come from.
+    pub fn source(&self) -> &SourceName {
+        &self.source
+    }
+
+    /// How it is configured.
+    pub fn settings(&self) -> &UpstreamSettings {
+        &self.settings
+    }
+
+    /// What it was last heard to offer, for the first who asks.
+    pub fn take_offers(&self) -> Option<Vec<Value>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Counts how often it was seen to offer something else than before.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Whether its tools are for this agent.
+    pub(super) fn is_for(&self, agent: &AgentName) -> bool {
+        self.settings.agents.as_ref().is_none_or(|agents| agents.contains(agent))
+    }
+
+    /// Ends every instance.
+    pub fn end(&self) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(super) fn heard(&self, offers: Vec<Value>) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(offers);
+    }
+
+    /// Says that it offers something else by now.
+    pub(super) fn note_change(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// What it may do in the workspace while nobody writes there.
+    pub(super) fn access_to_look(&self) -> WorkspaceAccess {
+        self.settings.workspace.min(WorkspaceAccess::Read)
+    }
+
+    /// The instance that serves an agent, started if there is none. One that writes in the workspace is always a new one.
+    pub(super) async fn instance(
+        self: &Arc<Self>,
+        agent: &AgentName,
+        access: WorkspaceAccess,
+        grant: &Grant,
+        at: &Surroundings,
+    ) -> Result<Arc<Instance>, Reason> {
+        if access == WorkspaceAccess::Write {
+            return Ok(Arc::new(self.start(access, grant, at).await?));
+        }
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(slots.entry(agent.clone()).or_default())
+        };
+        let mut slot = slot.lock().await;
+        if let Some(instance) = slot.instance.take() {
+            if !instance.session.is_over() {
+                instance.touch();
+                slot.instance = Some(Arc::clone(&instance));
+                return Ok(instance);
+            }
+            slot.failed();
+        }
+        slot.check(&self.name)?;
+        match self.start(access, grant, at).await {
+            Ok(instance) => {
+                let instance = Arc::new(instance);
+                slot.instance = Some(Arc::clone(&instance));
+                tokio::spawn(look_after(Arc::downgrade(&instance), Arc::downgrade(self)));
+                Ok(instance)
+            }
+            Err(reason) => {
+                slot.failed();
+                Err(reason)
+            }
+        }
+    }
+
+    async fn start(
+        self: &Arc<Self>,
+        access: WorkspaceAccess,
+        grant: &Grant,
+        at: &Surroundings,
+    ) -> Result<Instance, Reason> {
+        debug_assert!(matches!(self.settings.way, UpstreamWay::Command(_)));
+        Instance::start(&self.name, &self.settings, access, grant, at).await
+    }
+
+    /// An answer has come: whatever ended before was no habit.
+    pub(super) async fn went_well(&self, agent: &AgentName) {
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(agent).cloned();
+        if let Some(slot) = slot {
+            let mut slot = slot.lock().await;
+            (slot.failures, slot.not_before) = (0, None);
+        }
+    }
+}
+
+impl Slot {
+    fn failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        // Once is no habit, and may have been our own doing.
+        let doublings = self.failures.saturating_sub(1).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
+        self.not_before = (doublings > 0).then(|| Instant::now() + pause.min(LONGEST_PAUSE));
+    }
+
+    /// ATTACK(server-that-dies): to start it is work; whoever makes it die again and again does not get it done each time.
+    fn check(&self, server: &str) -> Result<(), Reason> {
+        let Some(left) = self.not_before.and_then(|until| until.checked_duration_since(Instant::now()))
+        else {
+            return Ok(());
+        };
+        let why = format!("the server `{server}` has ended {} times in a row", self.failures);
+        let milliseconds = u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+        Err(Reason::tool_failed(why).with_hint("try again later").retry_after(milliseconds))
+    }
+}
+
+/// Ends an instance that nobody has called for a while, or that is not well, and says when its tools have changed.
+async fn look_after(instance: Weak<Instance>, upstream: Weak<Upstream>) {
+    let Some(mut changes) = instance.upgrade().map(|instance| instance.session.changes()) else { return };
+    loop {
+        let changed = tokio::select! {
+            changed = changes.changed() => changed.is_ok(),
+            () = tokio::time::sleep(HEALTH) => false,
+        };
+        let (Some(instance), Some(upstream)) = (instance.upgrade(), upstream.upgrade()) else { return };
+        if instance.session.is_over() {
+            return;
+        }
+        if changed {
+            upstream.note_change();
+            continue;
+        }
+        if instance.unused_for() >= IDLE {
+            return instance.end();
+        }
+        let well = tokio::time::timeout(WELL_WITHIN, instance.session.ask("ping", json!({}))).await;
+        // One that knows no ping has answered, too.
+        if well.is_err() {
+            return instance.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_in_a_row_makes_the_next_start_later() {
+        let mut slot = Slot::default();
+        assert!(slot.check("x").is_ok());
+        slot.failed();
+        assert!(slot.check("x").is_ok(), "once is no habit");
+        let mut before = Duration::ZERO;
+        for _ in 0..6 {
+            slot.failed();
+            let pause = slot.not_before.unwrap().duration_since(Instant::now());
+            assert!(pause > before, "{pause:?}");
+            before = pause;
+            assert!(slot.check("x").is_err());
+        }
+        (0..40).for_each(|_| slot.failed());
+        assert!(slot.not_before.unwrap().duration_since(Instant::now()) <= LONGEST_PAUSE);
+    }
+}
