@@ -43,9 +43,10 @@ impl Engine {
     /// A call of `call_tool` is a call of the tool that it names.
     pub async fn call(&self, request: Request, patience: Duration, cancel: CancellationToken) -> CallResult {
         let (agent, task) = (request.agent.clone(), request.task.clone());
+        // In boxes: these are large, and whoever calls has them on its stack.
         let result = match Discovery::named(&request.tool) {
             Some(discovery) => Box::pin(self.discover(discovery, request, patience, cancel)).await,
-            None => self.call_itself(request, patience, cancel).await,
+            None => Box::pin(self.call_itself(request, patience, cancel)).await,
         };
         self.note_sent(&agent, task.as_ref(), &result.content);
         result

@@ -132,8 +132,7 @@ impl Listed {
         self.facts.safety = pin.map_or(definition.safety, |pin| pin.safety.min(definition.safety));
         self.facts.egress = pin.map_or(definition.egress, |pin| pin.egress.min(definition.egress));
         self.facts.least = self.facts.safety;
-        self.facts.requires_approval =
-            pin.is_none_or(Pin::asks) || self.set.requires_approval && pin.is_none();
+        self.facts.requires_approval = pin.is_none_or(Pin::asks);
     }
 
     /// What a call does, by what operators have said of its tool.

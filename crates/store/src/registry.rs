@@ -287,7 +287,14 @@ async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(),
     if let Some(row) = known.as_ref().filter(|_| tool.source.is_some()) {
         let stance = write.stances().await?.of(&tool.name);
         if stance.pin.is_some_and(|pin| pin.hash != tool.hash) {
-            return if stance.is_suspended { Ok(()) } else { Ok(suspend(write, tool, row, now).await?) };
+            if !stance.is_suspended {
+                suspend(write, tool, row, now).await?;
+            }
+            // What somebody has to look at is what is offered now.
+            if row.hash != tool.hash {
+                change(write, tool, definition, now).await?;
+            }
+            return Ok(());
         }
     }
     match known {

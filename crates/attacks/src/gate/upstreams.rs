@@ -11,12 +11,10 @@ use std::time::Duration;
 use contract::{CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
 use engine::{Imported, Lowering};
 use policy::{
-    Agent, EgressSettings, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess,
-    categories_of,
+    Agent, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
 };
 use sandbox::Host;
 use serde_json::{Value, json};
-use store::Vote;
 use tools::mcp::{Refresh, Upstream};
 
 use crate::Try;
@@ -275,13 +273,12 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "class-by-own-word",
-            "a tool that says of itself that it only reads is asked about like any other",
+            "a tool that says of itself that it only reads is taken for one that writes outside",
             honest,
             |stand| {
                 let gate = open(stand, "modest")?;
-                let (call, view) = gate.waits("mcp_s_echo", json!({ "text": "x" }))?;
-                gate.answer(view.id.as_str(), Vote::Reject)?;
-                gate.expect(&call, Ending::Refused("rejected"));
+                // This gate reaches nobody, so it refuses whatever may write outside before anybody is asked.
+                call(&gate, "x", Ending::Refused("cannot_enforce"))?;
                 let tool = listed(&gate, "mcp_s_echo")?;
                 let classes = (tool.facts.safety, tool.facts.egress);
                 Ok(Effect::through_if(
@@ -423,9 +420,7 @@ fn open_unasked<'a>(
     let overrides = Overrides { categories: Some(categories), ..Overrides::default() };
     let settings = settings_of(Agent { overrides, ..Agent::default() });
     let upstream = Upstream::new(NAME, server.clone()).ok_or("the server has no name")?;
-    // A gate that names one has a way out. It is never asked.
-    let egress = EgressSettings { nameservers: vec!["192.0.2.53:53".parse()?], ..EgressSettings::default() };
-    let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), egress, ..settings };
+    let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), ..settings };
     let mut opening = Opening::with(settings);
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
     opening.host = host.unwrap_or_default();

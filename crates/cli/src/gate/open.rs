@@ -193,8 +193,8 @@ async fn open_with(
         let hint = hint_for(&error);
         Trouble { hint: hint.map(str::to_owned), ..Trouble::from(error) }
     })?;
-    engine.set_upstreams(upstreams).await?;
     register::load(&engine, home).await?;
+    engine.set_upstreams(upstreams).await?;
     let behind = engine.clock_behind();
     if behind > MOST_BEHIND {
         let behind = behind.as_secs();

@@ -3,6 +3,7 @@
 //! `./test` puts them into the folder `servers` of the one that `TOOLGATE_CLIENTS` names.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,7 +42,8 @@ impl Served {
         let plain = |path: &PathBuf| path.to_str().expect("a plain path").to_owned();
         let server = of(&plain(&servers), &plain(&secret));
         let agent = json!({ "overrides": { "categories": ["file_system", "mcp"] } });
-        let configuration = json!({ "agents": { "default": agent }, "mcp": { "servers": { "s": server } } });
+        let configuration = json!({ "agents": { "default": agent }, "egress": { "private": ["127.0.0.1"] },
+            "mcp": { "servers": { "s": server } } });
         fs::write(place.home().join("toolgate.yaml"), configuration.to_string()).expect("written");
         let served = Served { place, secret };
         let listed = served.run(&["tools", "refresh"]);
@@ -158,9 +160,33 @@ fn server_git_sees_the_repository_of_the_workspace_alone() {
 }
 
 #[test]
-fn server_fetch_reaches_nobody_who_is_not_listed() {
-    let of = |servers: &str, _: &str| json!({ "command": [format!("{servers}/py/bin/mcp-server-fetch")], "ro": [servers] });
+fn server_fetch_reaches_whom_it_is_listed_for_and_nobody_else() {
+    let (granted, its_url) = nobody();
+    let place = granted.local_addr().expect("it has an address").to_string();
+    let of = |servers: &str, _: &str| {
+        let program = format!("{servers}/py/bin/mcp-server-fetch");
+        json!({ "command": [program, "--ignore-robots-txt", "--allow-private-ips"], "ro": [servers], "allow": [place] })
+    };
     let Some(served) = Served::by(of) else { return };
+    granted.set_nonblocking(false).expect("it can wait");
+    std::thread::spawn(move || {
+        let (mut line, _) = granted.accept().expect("somebody comes");
+        let mut asked = [0; 4096];
+        let _ = line.read(&mut asked);
+        let _ = line
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 7\r\n\r\ngranted");
+    });
+    let pinned = served.run(&["tools", "pin", "mcp_s_fetch", "--safety", "network", "--egress", "read_only"]);
+    assert_eq!(pinned.code, Some(0), "{pinned:?}");
+    let call =
+        |url: &str| served.run(&["call", "mcp_s_fetch", &json!({ "url": url, "raw": true }).to_string()]);
+    let reached = call(&its_url);
+    assert!(reached.stdout.contains("granted"), "{reached:?}");
+    let (listener, url) = nobody();
+    let refused = call(&url);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(listener.accept().is_err(), "somebody came");
+    // The same server, of which somebody has said that nothing leaves the machine.
     let (listener, url) = nobody();
     let result = served.call("fetch", &json!({ "url": url }));
     assert_eq!(result["is_error"], true, "{result}");

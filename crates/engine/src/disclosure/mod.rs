@@ -199,7 +199,7 @@ impl Engine {
         };
         match engine.find(discovery, &request) {
             // INVARIANT(one-path): nothing that follows knows that it was asked for this way.
-            Ok(Found::Call(inner)) => self.call_itself(*inner, patience, cancel).await,
+            Ok(Found::Call(inner)) => Box::pin(self.call_itself(*inner, patience, cancel)).await,
             Ok(Found::Told { content, structured }) => told(id, tool, content, structured),
             Err(Refusal { about, reason }) => {
                 let refused = Request { tool: about, ..request };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use contract::{CallStatus, Definition, SourceName, ToolName, TrustLabel};
-use engine::NotListed;
+use engine::{Credential, Lowering, NotListed};
 use serde_json::json;
 use tools::Tool;
 
@@ -25,6 +25,13 @@ fn names(desk: &Desk) -> Vec<String> {
     tools.iter().map(|contract| contract.name().to_string()).collect()
 }
 
+/// Somebody looks at a tool, so that its calls are not asked about.
+async fn pin(desk: &Desk, name: &str) {
+    let credential = Credential::load_or_create(desk.home.path()).unwrap();
+    let name = ToolName::parse(name).unwrap();
+    desk.engine.pin_tool(&name, Lowering::default(), &credential).await.unwrap();
+}
+
 async fn replace(desk: &Desk, from: &str, tools: Vec<Arc<dyn Tool>>) -> engine::Imported {
     desk.engine.replace_source(&source(from), tools, Vec::new()).await.unwrap()
 }
@@ -38,7 +45,9 @@ async fn a_source_replaces_its_own_tools_all_at_once_and_whoever_listens_hears_o
     assert!(changes.has_changed().unwrap());
     assert_eq!(*changes.borrow_and_update(), 2);
     assert_eq!(names(&desk), ["a.one", "a.two", "b.one", "do", "do.more"]);
-    assert_eq!(desk.call("a.one", json!({})).await.status, CallStatus::Completed);
+    assert_eq!(desk.call("a.one", json!({})).await.status, CallStatus::Waiting, "nobody has looked at it");
+    pin(&desk, "a.one").await;
+    assert_eq!(desk.call("a.one", json!({ "what": "x" })).await.status, CallStatus::Completed);
     replace(&desk, "mcp:a", vec![offered(&desk, "a.three", "x")]).await;
     assert_eq!(names(&desk), ["a.three", "b.one", "do", "do.more"]);
     assert_eq!(code(&desk.call("a.one", json!({})).await), "unknown_tool");
@@ -50,6 +59,7 @@ async fn a_source_replaces_its_own_tools_all_at_once_and_whoever_listens_hears_o
 async fn a_call_under_way_goes_on_with_the_tool_that_it_was_admitted_with() {
     let desk = Desk::open(settings()).await;
     replace(&desk, "mcp:a", vec![offered(&desk, "a.one", "x")]).await;
+    pin(&desk, "a.one").await;
     let engine = desk.engine.clone();
     let call = tokio::spawn(async move {
         let wait = request("builder", "a.one", json!({ "what": "wait" }));
@@ -116,4 +126,31 @@ async fn what_waits_for_people_does_not_run_once_its_tool_is_another() {
         .unwrap()
         .unwrap();
     assert_eq!((code(&result), desk.runs()), ("expired", 0));
+}
+
+#[tokio::test]
+async fn a_pinned_tool_that_changes_is_suspended_at_every_gate_until_it_is_pinned_again() {
+    let desk = Desk::open(settings()).await;
+    let beside = desk.beside().await;
+    let offer = async |engine: &engine::Engine, description: &str| {
+        let tools = vec![offered(&desk, "a.one", description)];
+        engine.replace_source(&source("mcp:a"), tools, Vec::new()).await.unwrap();
+    };
+    offer(&desk.engine, "x").await;
+    offer(&beside, "x").await;
+    pin(&desk, "a.one").await;
+    let call = async |engine: &engine::Engine| {
+        let request = request("builder", "a.one", json!({ "what": "x" }));
+        engine.call(request, std::time::Duration::ZERO, Default::default()).await
+    };
+    assert_eq!(call(&beside).await.status, CallStatus::Completed, "the other gate has heard of the pin");
+    offer(&desk.engine, "x, and more").await;
+    for engine in [&desk.engine, &beside] {
+        assert_eq!(code(&call(engine).await), "tool_disabled");
+    }
+    pin(&desk, "a.one").await;
+    assert_eq!(call(&desk.engine).await.status, CallStatus::Completed);
+    assert_eq!(code(&call(&beside).await), "tool_disabled", "it offers what nobody has looked at any more");
+    let versions = desk.engine.versions_of(&ToolName::parse("a.one").unwrap()).await.unwrap().unwrap();
+    assert_eq!(versions.before, versions.now);
 }

@@ -22,6 +22,7 @@ mod rules;
 mod sealing;
 mod seals;
 mod spending;
+mod stances;
 mod standing;
 mod together;
 

@@ -190,7 +190,7 @@ impl Tool for UpstreamTool {
             if cancel.is_cancelled() {
                 return Ran::failed(taken_back(), RunFacts::default());
             }
-            let timeout = grant.authority().limits.timeout;
+            let (timeout, egress) = (grant.authority().limits.timeout, grant.authority().egress);
             let asked = async {
                 match &self.upstream.settings().way {
                     UpstreamWay::Command(_) => self.ask(&grant, arguments, at).await,
@@ -224,7 +224,12 @@ impl Tool for UpstreamTool {
                 () = cancel.cancelled() => return Ran::failed(taken_back(), RunFacts::default()),
                 () = tokio::time::sleep(timeout) => {
                     let why = format!("the server `{}` did not answer in {} s", self.upstream.name(), timeout.as_secs());
-                    return Ran::failed(Reason::timeout(why), RunFacts::default());
+                    // It had the question, and nobody knows what became of it.
+                    let reason = match egress {
+                        EgressClass::Write => Reason::outcome_unknown(why).with_hint("look before you try again"),
+                        EgressClass::None | EgressClass::ReadOnly => Reason::timeout(why),
+                    };
+                    return Ran::failed(reason, RunFacts::default());
                 }
             };
             match answered {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use contract::{AgentName, Reason, SourceName};
+use contract::{AgentName, Canonical, Digest, Reason, SourceName};
 use policy::{Grant, UpstreamSettings, UpstreamWay, WorkspaceAccess};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -36,6 +36,8 @@ pub struct Upstream {
     settings: UpstreamSettings,
     slots: Mutex<HashMap<AgentName, Arc<tokio::sync::Mutex<Slot>>>>,
     latest: Mutex<Option<Vec<Value>>>,
+    /// The digest of what it offered when it was last asked.
+    known: Mutex<Option<Digest>>,
     /// Counts how often the server was seen to offer something else.
     changes: watch::Sender<u64>,
 }
@@ -58,6 +60,7 @@ impl Upstream {
             settings,
             slots: Mutex::default(),
             latest: Mutex::default(),
+            known: Mutex::default(),
             changes: watch::Sender::new(0),
         }))
     }
@@ -97,7 +100,14 @@ impl Upstream {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// Takes in what it offers. Whoever lists it is told if that is something else than before.
     pub(super) fn heard(&self, offers: Vec<Value>) {
+        let digest = Canonical::of(Value::Array(offers.clone())).ok().map(|offers| offers.digest());
+        let before =
+            std::mem::replace(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner), digest);
+        if before.is_some() && before != digest {
+            self.note_change();
+        }
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(offers);
     }
 

@@ -44,6 +44,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("mcp.servers.NAME.command", "mcp: {servers: {files: {command: [node, /opt/files/index.js]}}}"),
     ("mcp.servers.NAME.url", "mcp: {servers: {files: {url: \"https://mcp.example.com/mcp\"}}}"),
     (
+        "mcp.servers.NAME.auth",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {bearer: \"env:DOCS_AT\"}}}}",
+    ),
+    (
+        "mcp.servers.NAME.tools",
+        "mcp: {servers: {files: {command: [files-server], tools: {disable: [write_file]}}}}",
+    ),
+    (
         "mcp.servers.NAME.auth.bearer",
         "mcp: {servers: {files: {url: \"https://mcp.example.com/mcp\", auth: {bearer: \"env:FILES_AT\"}}}}",
     ),
