@@ -39,8 +39,11 @@ pub(crate) struct Nursery {
     /// Whether what has been made ready may be used.
     shares: bool,
     /// Made before. Each says who owns files, and holds nothing of a run.
-    translations: Arc<Mutex<VecDeque<(Identity, Owner, Arc<OwnedFd>)>>>,
+    translations: Arc<Mutex<VecDeque<Translation>>>,
 }
+
+/// Whose sandboxes see files of which owner as their own, by which user namespace.
+type Translation = (Identity, Owner, Arc<OwnedFd>);
 
 /// The user and the group that files belong to.
 type Owner = (u32, u32);
