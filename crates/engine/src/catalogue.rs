@@ -86,7 +86,7 @@ impl Listed {
     }
 
     /// The same for one from somewhere, as far as operators have said that it is believed.
-    pub(crate) fn from_source(mut self, source: &SourceName, stance: &Stance) -> Listed {
+    pub(crate) fn brought_by(mut self, source: &SourceName, stance: &Stance) -> Listed {
         self.source = Some(source.clone());
         self.believe(stance);
         self

@@ -146,7 +146,7 @@ impl Engine {
             let Some(state) = registered.states.get(tool.contract().name()) else { continue };
             let set = SetByOperators { status: state.status, requires_approval: state.requires_approval };
             let stance = next.stances.of(tool.contract().name());
-            let mut listed = Listed::of(tool, set, &shelf.timeouts).from_source(source, &stance);
+            let mut listed = Listed::of(tool, set, &shelf.timeouts).brought_by(source, &stance);
             listed.notice(&others);
             next.put(listed);
         }

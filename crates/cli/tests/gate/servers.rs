@@ -71,8 +71,8 @@ impl Served {
     fn content(&self, tool: &str, arguments: &Value) -> String {
         let result = self.call(tool, arguments);
         assert_eq!(
-            (&result["status"], &result["is_error"]),
-            (&json!("completed"), &json!(false)),
+            (result.pointer("/status"), result.pointer("/is_error")),
+            (Some(&json!("completed")), Some(&json!(false))),
             "{result}"
         );
         text(&result, "/content")
