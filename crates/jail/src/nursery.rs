@@ -79,11 +79,12 @@ impl Zygotes {
         Zygotes { plain, readied, mounts, since: Instant::now(), is_stale: AtomicBool::new(false) }
     }
 
-    /// Whether the host may look otherwise than when things were made ready, or one of the two has ended.
+    /// Whether the host may look otherwise than when things were made ready, or nothing can be cloned any more. Where nothing
+    /// could be made ready, the other one does.
     pub(crate) fn are_stale(&self) -> bool {
         if self.since.elapsed() >= LONGEST_USE
             || self.mounts.since() == Mounts::Changed
-            || [&self.plain, &self.readied].into_iter().any(is_gone)
+            || is_gone(&self.plain)
         {
             self.is_stale.store(true, Ordering::Relaxed);
         }

@@ -10,7 +10,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
@@ -54,9 +53,10 @@ pub struct Warm {
 #[derive(Debug)]
 struct Inner {
     helper: Helper,
-    /// Before the keeper, which ends when nobody waits any more.
     waiting: Mutex<Waiting>,
     keeper: Mutex<Option<Keeper>>,
+    /// Keepers that take no more orders.
+    retired: Mutex<Vec<Child>>,
     refilling: Mutex<()>,
 }
 
@@ -107,6 +107,7 @@ impl Warm {
         let inner = Arc::new(Inner {
             helper,
             keeper: Mutex::default(),
+            retired: Mutex::default(),
             waiting: Mutex::new(waiting),
             refilling: Mutex::default(),
         });
@@ -126,7 +127,7 @@ impl Warm {
 
     /// Starts one request. The sandbox ends when the handle is dropped. Whoever has waited for it calls [`Warm::refill`].
     pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
-        let started = self.inner.line()?.start(request);
+        let started = self.inner.going_on(self.inner.line()?).start(request);
         self.refill_if_empty();
         started
     }
@@ -144,7 +145,7 @@ impl Warm {
         // What is longer would have to be read while it is written.
         let plan = plan.encode().ok().filter(|plan| plan.len() <= SENT_AT_ONCE)?;
         let channel = self.inner.waiting().take_ready(Instant::now())?;
-        self.inner.line_of(channel).begin(&plan).ok()
+        self.inner.going_on(line_to(channel)).begin(&plan).ok()
     }
 
     /// Has as many wait as should: when a run is over.
@@ -165,33 +166,39 @@ impl Inner {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A sandbox for one run: one that waits, else a new copy of the zygote, else a process of its own.
+    fn retired(&self) -> MutexGuard<'_, Vec<Child>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sandbox for one run: one that waits, else one that the keeper makes, else a process of its own.
     fn line(&self) -> Result<Line, HelperError> {
         let now = Instant::now();
         let ready = self.waiting().take_ready(now);
         if let Some(channel) = ready {
-            return Ok(self.line_of(channel));
+            return Ok(line_to(channel));
         }
         let soon = self.waiting().take_unready(now);
         let found = soon.or_else(|| self.order_one().ok());
         // Nothing is sent to one that has not said that it is there: whatever has become of the keeper, it is not lost.
         match found.filter(is_soon_ready) {
-            Some(channel) => Ok(self.line_of(channel)),
+            Some(channel) => Ok(line_to(channel)),
             None => self.helper.call(),
         }
     }
 
-    /// The line to one that waits. Whoever serves it has another wait when the run is over: nobody has to ask for that.
-    fn line_of(&self, channel: UnixStream) -> Line {
-        let next = UnixStream::pair().ok().and_then(|(ours, theirs)| {
-            let mut waiting = self.waiting();
-            let is_wanted = waiting.lines.len() < waiting.wanted;
-            is_wanted.then(|| {
+    /// Whoever serves the line has another wait when the run is over: nobody has to ask for that.
+    fn going_on(&self, line: Line) -> Line {
+        let mut waiting = self.waiting();
+        if line.child.is_some() || waiting.are_enough(Instant::now()) {
+            return line;
+        }
+        match UnixStream::pair() {
+            Ok((ours, theirs)) => {
                 waiting.add(ours, Made::AfterARun);
-                theirs
-            })
-        });
-        Line { channel, child: None, next }
+                Line { next: Some(theirs), ..line }
+            }
+            Err(_) => line,
+        }
     }
 
     /// Has as many made as should wait. What cannot be made now is tried again with the next run.
@@ -220,7 +227,10 @@ impl Inner {
         }
         let (child, control) = self.helper.spawn(ZYGOTE_ARGUMENT).map_err(io::Error::other)?;
         control.set_nonblocking(true)?;
-        let living = keeper.insert(Keeper { child, control });
+        let before = keeper.replace(Keeper { child, control });
+        // It serves those who wait there until they are used, and ends then.
+        self.retired().extend(before.map(|before| before.child));
+        let Some(living) = &*keeper else { return Err(io::ErrorKind::NotConnected.into()) };
         send(&living.control, &(), &[theirs.as_fd()])?;
         Ok(ours)
     }
@@ -296,6 +306,10 @@ impl WaitingLine {
     }
 }
 
+fn line_to(channel: UnixStream) -> Line {
+    Line { channel, child: None, next: None }
+}
+
 fn most() -> usize {
     usize::try_from(processors()).unwrap_or(1) * MOST_PER_PROCESSOR
 }
@@ -331,21 +345,25 @@ fn look_after(inner: &Weak<Inner>) {
             waiting.drop_useless(now);
             waiting.calm_down(now);
         }
+        inner.retired().retain_mut(|keeper| matches!(keeper.try_wait(), Ok(None)));
         inner.refill();
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Inner {
     fn drop(&mut self) {
-        // It ends by itself, when it has cleaned up after those that it still serves.
-        let _ = self.control.shutdown(Shutdown::Both);
+        // Nobody waits any more, and nobody orders: they end when they have cleaned up after those that they still serve.
+        self.waiting().lines.clear();
+        let mut keepers = std::mem::take(&mut *self.retired());
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        keepers.extend(keeper.map(|keeper| keeper.child));
         let until = Instant::now() + ENDED_WITHIN;
-        while let Ok(None) = self.child.try_wait() {
-            if Instant::now() >= until {
-                // Nobody waits for it any more; it goes on until it is done.
-                return;
+        for mut keeper in keepers {
+            while let Ok(None) = keeper.try_wait()
+                && Instant::now() < until
+            {
+                thread::sleep(Duration::from_millis(1));
             }
-            thread::sleep(Duration::from_millis(1));
         }
     }
 }
