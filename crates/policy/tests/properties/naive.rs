@@ -203,6 +203,7 @@ fn is_free(action: &str) -> bool {
         "vcs" => verb != "push",
         "db" => verb == "query",
         "web" => verb == "read",
+        "mcp" => verb == "call",
         "test" | "docs" | "memory" => true,
         _ => false,
     }
