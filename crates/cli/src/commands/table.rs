@@ -7,9 +7,12 @@ use serde_json::{Map, Value};
 
 use super::origin::name_in_the_file;
 
-/// How wide a value gets before it goes on in the next line: beside the longest name, and before `toolgate.yaml:100`, in
-/// 80 columns.
+/// How wide a value gets before it goes on in the next line.
 const WIDEST_VALUE: usize = 32;
+/// And how wide at the least, where names are long.
+const NARROWEST_VALUE: usize = 20;
+/// What is left to a name and a value before `toolgate.yaml:100`, in 80 columns with two between each.
+const BEFORE_SOURCE: usize = 59;
 
 /// One line; a heading has neither value nor source.
 struct Row {
@@ -23,16 +26,22 @@ struct Row {
 pub(super) fn as_text(tree: &Value) -> String {
     let mut named = Map::new();
     rename(tree, &mut Vec::new(), &mut named);
-    let mut rows = Vec::new();
-    collect_rows(&named, 0, &mut rows);
+    let rows_in = |width| {
+        let mut rows = Vec::new();
+        collect_rows(&named, 0, width, &mut rows);
+        rows
+    };
+    let rows: Vec<Row> = rows_in(WIDEST_VALUE);
     let names = rows.iter().filter(|row| row.source.is_some());
     let names = names.map(|row| row.indent + row.name.chars().count()).max().unwrap_or(0);
+    let values = BEFORE_SOURCE.saturating_sub(names).clamp(NARROWEST_VALUE, WIDEST_VALUE);
+    let rows = if values == WIDEST_VALUE { rows } else { rows_in(values) };
     let mut text = String::new();
     for Row { indent, name, value, source } in &rows {
         let name = format!("{:indent$}{name}", "");
         let line = match source {
             None => name,
-            Some(source) => format!("{name:<names$}  {value:<WIDEST_VALUE$}  {source}"),
+            Some(source) => format!("{name:<names$}  {value:<values$}  {source}"),
         };
         text.push_str(line.trim_end());
         text.push('\n');
@@ -94,14 +103,15 @@ fn leaf(tree: &Value) -> Option<(&Value, &str)> {
     Some((tree.get("value")?, tree.get("source")?.as_str()?))
 }
 
-fn collect_rows(tree: &Map<String, Value>, indent: usize, rows: &mut Vec<Row>) {
+fn collect_rows(tree: &Map<String, Value>, indent: usize, width: usize, rows: &mut Vec<Row>) {
     for (name, below) in tree {
         let Some((value, source)) = leaf(below) else {
             rows.push(Row { indent, name: name.clone(), value: String::new(), source: None });
-            collect_rows(below.as_object().unwrap_or(&Map::new()), indent + 2, rows);
+            collect_rows(below.as_object().unwrap_or(&Map::new()), indent + 2, width, rows);
             continue;
         };
-        let (values, sources): (Vec<String>, Vec<&str>) = (lines_of(value), source.split(", ").collect());
+        let (values, sources): (Vec<String>, Vec<&str>) =
+            (lines_of(value, width), source.split(", ").collect());
         for place in 0..values.len().max(sources.len()) {
             let name = if place == 0 { name.clone() } else { String::new() };
             let value = values.get(place).cloned().unwrap_or_default();
@@ -112,26 +122,26 @@ fn collect_rows(tree: &Map<String, Value>, indent: usize, rows: &mut Vec<Row>) {
 }
 
 /// A value in as many lines as it takes: words of a list beside each other, anything else on a line of its own.
-fn lines_of(value: &Value) -> Vec<String> {
+fn lines_of(value: &Value, width: usize) -> Vec<String> {
     match value {
         Value::Array(items) if items.iter().any(Value::is_object) => {
-            items.iter().flat_map(lines_of).collect()
+            items.iter().flat_map(|item| lines_of(item, width)).collect()
         }
         Value::Object(entries) if !entries.is_empty() => match rule_in_cedar(entries) {
-            Some(rule) => filled(&rule, " "),
-            None => filled(&plain(value), ", "),
+            Some(rule) => filled(&rule, " ", width),
+            None => filled(&plain(value), ", ", width),
         },
-        value => filled(&plain(value), " "),
+        value => filled(&plain(value), " ", width),
     }
 }
 
 /// A text in lines that fit, which end where it has this. What does not fit by itself is not broken: it may be a path, and
 /// is to be copied whole.
-fn filled(text: &str, between: &str) -> Vec<String> {
+fn filled(text: &str, between: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for piece in text.split_inclusive(between) {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + piece.trim_end().chars().count() <= WIDEST_VALUE => {
+            Some(line) if line.chars().count() + piece.trim_end().chars().count() <= width => {
                 line.push_str(piece);
             }
             Some(_) => lines.push(format!("  {piece}")),
