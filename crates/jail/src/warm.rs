@@ -243,10 +243,12 @@ impl Waiting {
 
     /// Whether as many wait, or soon will, as should.
     fn are_enough(&self, now: Instant) -> bool {
-        let counts = |line: &&WaitingLine| {
-            line.made == Made::AtOnce
-                || now.saturating_duration_since(line.since) < SHORT_RUN
-                || state_of(&line.channel) == State::Ready
+        let counts = |line: &&WaitingLine| match state_of(&line.channel) {
+            State::Ready => true,
+            State::Building => {
+                line.made == Made::AtOnce || now.saturating_duration_since(line.since) < SHORT_RUN
+            }
+            State::Gone => false,
         };
         self.lines.iter().filter(counts).count() >= self.wanted
     }

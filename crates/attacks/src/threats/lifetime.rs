@@ -229,7 +229,8 @@ fn kept(noted: &Path, kind: Kind) -> Try<Vec<Pid>> {
     };
     let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"))?;
     let wanted = children.split_whitespace().filter(|number| is_init(number) == (kind == Kind::Init));
-    wanted.map(pid).collect()
+    let found = wanted.map(pid).collect::<Try<Vec<Pid>>>()?;
+    Ok(found.into_iter().filter(|pid| !has_ended(*pid)).collect())
 }
 
 /// The control: on the bare host a child outlives its killed parent.
