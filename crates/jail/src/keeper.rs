@@ -27,7 +27,7 @@ use crate::own;
 use crate::seccomp::{self, Part};
 use crate::sys::{self, Cloned};
 
-/// The argument that makes our binary a keeper with a zygote.
+/// The argument that makes our binary a keeper with its zygotes.
 pub const ZYGOTE_ARGUMENT: &str = "__zygote";
 
 /// As much as a survey of a directory needs, several times over.
