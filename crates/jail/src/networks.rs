@@ -4,8 +4,8 @@
 //! a route or a rule, nor change a setting. What is left to it is to use the network, and the kernel counts that.
 //!
 //! # Invariants
-//! - A namespace is given to another sandbox only when every process of the one before has ended, and when everything that
-//!   the kernel tells of it is, byte by byte, what it told when it was new: nobody has sent a byte in it.
+//! - A namespace is given to another sandbox only when every process of the one before has ended, when it has no socket, and
+//!   when everything that the kernel tells of it is, byte by byte, what it told when it was new: nobody has sent a byte in it.
 //! - What cannot be read, or differs, is not used again.
 
 use std::fs::File;
@@ -18,14 +18,22 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 
 use crate::sys;
 
-/// What the kernel tells of a network: packets of its device, and what every protocol has counted; sockets with a name, of
-/// which one may outlive its process for a moment; and labels, which outlive their socket. The last two only if there is IPv6.
+/// What the kernel tells of a network: packets of its device, and what every protocol has counted; and labels, which outlive
+/// their socket. The last two only if there is IPv6.
 ///
 /// ATTACK(used-twice): whatever one sandbox leaves here, the next could read.
-const TOLD: [&str; 6] = ["dev", "snmp", "netstat", "unix", "snmp6", "ip6_flowlabel"];
+const TOLD: [&str; 5] = ["dev", "snmp", "netstat", "snmp6", "ip6_flowlabel"];
 
 /// How many of those are there without IPv6.
-const ALWAYS_TOLD: usize = 4;
+const ALWAYS_TOLD: usize = 3;
+
+/// Where the kernel tells how many sockets of all kinds a network has, used or not, whoever holds them.
+///
+/// ATTACK(socket-handed-on): a process can hand a socket to one in another sandbox, and end.
+const SOCKETS: &str = "sockstat";
+
+/// What that begins with where there is none.
+const NO_SOCKETS: &[u8] = b"sockets: used 0\n";
 
 /// As much as one of them is long, and more.
 const LONGEST: usize = 32 * 1024;
@@ -45,6 +53,7 @@ pub(crate) struct Networks {
 /// A network namespace with loopback, and what was told of it when it was new.
 pub(crate) struct Network {
     namespace: OwnedFd,
+    sockets: File,
     told: Vec<(File, Vec<u8>)>,
 }
 
@@ -86,6 +95,7 @@ impl Network {
         sys::enter_new_namespaces(UnshareFlags::NEWNET)?;
         raise_loopback()?;
         let namespace = File::open("/proc/self/ns/net")?.into();
+        let sockets = File::open(format!("/proc/self/net/{SOCKETS}"))?;
         let mut told = Vec::with_capacity(TOLD.len());
         for (index, name) in TOLD.iter().enumerate() {
             match File::open(format!("/proc/self/net/{name}")) {
@@ -97,17 +107,18 @@ impl Network {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Network { namespace, told })
+        Ok(Network { namespace, sockets, told })
     }
 
     /// The kernel gives the beginning of a list at once. If that is what the whole was before, there is no more of it: what
     /// is longer begins otherwise.
     fn is_as_new(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.resize(LONGEST, 0);
-        self.told.iter().all(|(file, before)| {
-            let said = file.read_at(buffer, 0).ok().and_then(|length| buffer.get(..length));
-            said == Some(before.as_slice())
-        })
+        let mut says = |file: &File, is_right: &dyn Fn(&[u8]) -> bool| {
+            file.read_at(buffer, 0).ok().and_then(|length| buffer.get(..length)).is_some_and(is_right)
+        };
+        says(&self.sockets, &|said| said.starts_with(NO_SOCKETS))
+            && self.told.iter().all(|(file, before)| says(file, &|said| said == before.as_slice()))
     }
 }
 
@@ -144,12 +155,20 @@ mod tests {
         let path = folder.path().join("told");
         std::fs::write(&path, "lo 0").unwrap();
         let file = File::open(&path).unwrap();
+        let sockets = folder.path().join("sockets");
+        std::fs::write(&sockets, NO_SOCKETS).unwrap();
         let network = |before: &str| Network {
             namespace: File::open("/dev/null").unwrap().into(),
+            sockets: File::open(&sockets).unwrap(),
             told: vec![(file.try_clone().unwrap(), before.as_bytes().to_vec())],
         };
         let mut buffer = Vec::new();
         assert!(network("lo 0").is_as_new(&mut buffer));
+        for there in ["sockets: used 1\n", "sockets: used 05\n", "sockets: used 0", ""] {
+            std::fs::write(&sockets, there).unwrap();
+            assert!(!network("lo 0").is_as_new(&mut buffer), "there may be a socket: {there}");
+        }
+        std::fs::write(&sockets, NO_SOCKETS).unwrap();
         std::fs::write(&path, "lo 1").unwrap();
         assert!(!network("lo 0").is_as_new(&mut buffer));
         std::fs::write(&path, "lo 0 and more").unwrap();

@@ -9,6 +9,7 @@ mod commands;
 mod disk;
 mod files;
 mod gate;
+mod handed;
 mod hidden;
 mod identity;
 mod kernel;
@@ -36,6 +37,7 @@ pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
         ("disk", disk::cases()),
         ("files", files::cases()),
         ("gate", gate::cases()),
+        ("handed", handed::cases()),
         ("hidden", hidden::cases()),
         ("identity", identity::cases()),
         ("kernel", kernel::cases()),
@@ -62,6 +64,7 @@ pub(crate) fn payloads() -> Vec<Payload> {
     [
         disk::PAYLOADS,
         files::PAYLOADS,
+        handed::PAYLOADS,
         hidden::PAYLOADS,
         identity::PAYLOADS,
         kernel::PAYLOADS,
