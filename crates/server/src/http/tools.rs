@@ -49,7 +49,7 @@ pub(super) async fn explain(
     Ok(body::json(StatusCode::OK, &explanation))
 }
 
-fn in_short(contract: &Contract) -> Value {
+pub(super) fn in_short(contract: &Contract) -> Value {
     let definition = contract.definition();
     json!({
         "name": contract.name(),
@@ -65,7 +65,7 @@ fn in_short(contract: &Contract) -> Value {
     })
 }
 
-fn in_full(contract: &Contract) -> Value {
+pub(super) fn in_full(contract: &Contract) -> Value {
     let definition = contract.definition();
     let mut value = in_short(contract);
     if let Some(members) = value.as_object_mut() {
