@@ -7,7 +7,7 @@ import { diffView } from "./diff.js";
 import { exactBox } from "./exact.js";
 import { get, here, now, onlyLooks, send } from "./gate.js";
 import { EGRESS, TRUST, riskOf } from "./risk.js";
-import { badge, clock, el, facts, hash, lasting, link, put, putSentence, say, shown, table, when } from "./text.js";
+import { badge, clock, el, facts, hash, lasting, link, put, putRaw, putSentence, say, shown, table, when } from "./text.js";
 
 export const SCOPES = { once: "this call", task: "this task", agent: "this agent", type: "this kind of call" };
 const UNTIL = [[15, "15 minutes"], [60, "hour"], [240, "4 hours"], [480, "8 hours"]];
@@ -50,7 +50,7 @@ export class Card {
     if (question.purpose) this.reveal("said", put(this.part("purpose"), question.purpose));
     if (question.command) {
       this.part("words").hidden = false;
-      this.part("chips").append(...question.command.map(chip));
+      this.part("chips").append(...question.command.map((word) => chip(word, put)));
     }
     for (const why of question.why) this.part("why").append(putSentence(el("li"), why));
     this.fillOperands();
@@ -128,7 +128,9 @@ export class Card {
   fillChange(exact) {
     if (exact.length > 512 * 1024) return;
     const { tool } = this.question;
-    const { path, old, new: fresh, content, all } = JSON.parse(exact);
+    const { path, old, new: fresh, content, all, command, args = [] } = JSON.parse(exact);
+    // From the arguments themselves: what looks like a mark there is no mark.
+    if (this.question.command) this.part("chips").replaceChildren(...[command, ...args].map((word) => chip(word, putRaw)));
     const place = this.part("change");
     if (tool === "fs.edit" && typeof old === "string" && typeof fresh === "string") {
       place.append(el("span", { class: "label" }, all ? "Changes, wherever it stands in " : "Changes in ", shown("code", path)), diffView(`What changes${this.named}`, old, fresh));
@@ -317,8 +319,8 @@ export class Card {
   }
 }
 
-function chip(word) {
-  return word === "" ? el("li", { "data-empty": true }, "empty word") : shown("li", word);
+function chip(word, write) {
+  return word === "" ? el("li", { "data-empty": true }, "empty word") : write(el("li"), word);
 }
 
 /** Each layer that had a say, and the line that it comes from. */

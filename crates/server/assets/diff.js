@@ -1,6 +1,6 @@
 // What changes between two texts, line by line.
 
-import { el, put } from "./text.js";
+import { el, putRaw } from "./text.js";
 
 /** Above this, lines are not compared with each other: all of the old go, and all of the new come. */
 const MOST_COMPARED = 4_000_000;
@@ -67,7 +67,7 @@ export function diffView(label, before, after) {
     list.append(el("li", { data: { kind: WORDS[kind] } },
       el("span", { class: "unseen" }, `${WORDS[kind]}: `),
       el("span", { class: "sign", "aria-hidden": "true" }, kind),
-      put(el("span", { class: "line" }), line)));
+      putRaw(el("span", { class: "line" }), line)));
   });
   tellLeft();
   if (lines.length > MOST_LINES) list.append(el("li", { data: { kind: "gap" } }, `${lines.length - MOST_LINES} more lines: see the exact arguments`));

@@ -19,7 +19,7 @@ async function more(place, before) {
     const order = [...told.places].sort((one, other) => refused(other).length - refused(one).length || other.sent - one.sent || other.received - one.received);
     const most = Math.max(1, ...order.map((entry) => entry.sent));
     const rows = order.map((entry) => [
-      shown("code", entry.place),
+      el("span", {}, shown("code", entry.place), entry.ports.length ? el("span", { class: "soft" }, ` port ${entry.ports.join(", ")}`) : ""),
       refused(entry).length ? el("span", {}, refused(entry).map(([why, times]) => [badge("refused"), shown("span", ` ${why} ×${times} `)])) : badge("reached", "good"),
       el("span", { class: "used" }, entry.sent ? el("meter", { min: 0, max: most, value: entry.sent, "aria-label": `${bytes(entry.sent)} sent` }) : "", ` ${bytes(entry.sent)}`), bytes(entry.received), String(entry.calls),
       shown("span", entry.agents.join(", ")), shown("span", entry.tools.join(", ")),

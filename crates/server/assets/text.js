@@ -64,20 +64,23 @@ export function mark(codes) {
   return el("mark", { title: "characters that are not seen" }, label);
 }
 
-/** Puts text from outside into an element, with what is hidden in it marked. */
+/** Puts text from outside into an element, with what is hidden in it marked; marks of the gate's own are marks. */
 export function put(element, text) {
   for (const piece of String(text ?? "").split(WRITTEN)) {
-    if (WRITTEN.test(piece)) {
-      element.append(mark([Number.parseInt(piece.slice(3, -1), 16)]));
-      continue;
-    }
-    let from = 0;
-    for (const found of piece.matchAll(HIDDEN)) {
-      element.append(piece.slice(from, found.index), mark([...found[0]].map((character) => character.codePointAt(0))));
-      from = found.index + found[0].length;
-    }
-    element.append(piece.slice(from));
+    if (WRITTEN.test(piece)) element.append(mark([Number.parseInt(piece.slice(3, -1), 16)]));
+    else putRaw(element, piece);
   }
+  return element;
+}
+
+/** The same for text that the gate has not touched: what looks like a mark in it is somebody's text. */
+export function putRaw(element, text) {
+  let from = 0;
+  for (const found of text.matchAll(HIDDEN)) {
+    element.append(text.slice(from, found.index), mark([...found[0]].map((character) => character.codePointAt(0))));
+    from = found.index + found[0].length;
+  }
+  element.append(text.slice(from));
   return element;
 }
 

@@ -140,7 +140,8 @@ impl Store {
             }
         }
         let last = found.or(receipt);
-        let mut looks: Vec<(i64, i64)> = places.iter().map(|seq| (*seq, seq.saturating_add(AROUND))).collect();
+        let mut looks: Vec<(i64, i64)> =
+            places.iter().map(|seq| (*seq, seq.saturating_add(AROUND))).collect();
         looks.extend([receipt, found].into_iter().flatten().map(|seq| (seq.saturating_sub(AROUND), seq)));
         let looks = joined(looks, planned, last.unwrap_or(i64::MAX));
         // One that has not ended may have been told of again since.
@@ -150,7 +151,9 @@ impl Store {
             let rows = sqlx::query(BETWEEN).bind(from).bind(to).fetch_all(&mut *read).await?;
             for row in &rows {
                 let body: &str = row.try_get("body")?;
-                if body.contains(id.as_str()) || approval.as_ref().is_some_and(|approval| body.contains(approval)) {
+                if body.contains(id.as_str())
+                    || approval.as_ref().is_some_and(|approval| body.contains(approval))
+                {
                     entries.push(LedgerEntry::try_from(&entry_of(row)?)?);
                 }
             }

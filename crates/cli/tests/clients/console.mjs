@@ -100,7 +100,7 @@ export class Eyes {
 
     async go(page, hash, settled) {
         await page.evaluate((to) => { location.hash = `#/${to}`; }, hash);
-        await page.locator(settled ?? '#page h1:visible').first().waitFor();
+        await page.locator(`${settled ?? '#page h1'}:visible`).first().waitFor();
         await pause(300);
     }
 

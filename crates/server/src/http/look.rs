@@ -129,7 +129,8 @@ pub(super) async fn verify(
             () = stop.cancelled() => return,
             found = owner.gate.verify() => found,
         };
-        let mut found = found.unwrap_or_else(|_| json!({ "state": "failed", "why": "the store did not answer" }));
+        let mut found =
+            found.unwrap_or_else(|_| json!({ "state": "failed", "why": "the store did not answer" }));
         if let Some(members) = found.as_object_mut() {
             members.insert("ended_at".to_owned(), json!(owner.gate.now()));
         }

@@ -100,7 +100,10 @@ impl Desk for Engine {
             let mut value = with(listed(&tool), in_full(&tool.contract));
             if let Some(members) = value.as_object_mut() {
                 members.insert("versions".to_owned(), json!(told));
-                members.insert("further_versions".to_owned(), json!(versions.len().saturating_sub(MOST_VERSIONS)));
+                members.insert(
+                    "further_versions".to_owned(),
+                    json!(versions.len().saturating_sub(MOST_VERSIONS)),
+                );
             }
             Ok(Some(value))
         })
@@ -146,8 +149,10 @@ impl Desk for Engine {
             let pulses = self.store().pulses(first, MOST_COUNTED).await.map_err(trouble)?;
             let spent = self.store().spent_since(now / DAY_MS - (DAYS - 1)).await.map_err(trouble)?;
             let settings = self.settings();
-            let spent: Vec<Value> =
-                spent.iter().map(|(day, spent)| json!({ "day": day * DAY_MS, "millionths": spent })).collect();
+            let spent: Vec<Value> = spent
+                .iter()
+                .map(|(day, spent)| json!({ "day": day * DAY_MS, "millionths": spent }))
+                .collect();
             let mut told = counted(&pulses, first);
             if let Some(members) = told.as_object_mut() {
                 members.insert("now".to_owned(), json!(now));
@@ -221,7 +226,8 @@ async fn story_of(engine: &Engine, id: &CallId) -> Result<Option<Value>, GateErr
             "asked_at": approval.asked_at, "answers": answers.collect::<Vec<_>>() })
     });
     let result = engine.store().result(id).await.map_err(trouble)?;
-    let receipt = chapter.entries.iter().rev().find(|entry| is_receipt(entry)).map(|entry| entry.body.clone());
+    let receipt =
+        chapter.entries.iter().rev().find(|entry| is_receipt(entry)).map(|entry| entry.body.clone());
     Ok(Some(json!({
         "call_id": id,
         "altered": altered,
@@ -288,9 +294,19 @@ struct Reached {
     calls: u64,
     tried: u64,
     refused: BTreeMap<String, u64>,
+    ports: BTreeSet<u16>,
     agents: BTreeSet<String>,
     tools: BTreeSet<String>,
     last: Option<(i64, CallId)>,
+}
+
+/// The host of a place, and the port if one is named.
+fn host_of(place: &str) -> (&str, Option<u16>) {
+    match place.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
+        // An address of IPv6 has colons of its own, and stands in brackets where a port follows.
+        Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
+        _ => (place, None),
+    }
 }
 
 /// Whom settled calls reached, or tried to.
@@ -299,21 +315,23 @@ fn reached(settled: &[LedgerEntry]) -> Value {
     for entry in settled {
         let Ok(body) = serde_json::from_value::<ReceiptBody>(entry.body.clone()) else { continue };
         let Some(run) = &body.run else { continue };
-        let named: BTreeSet<&String> =
-            run.bytes_per_host.keys().chain(run.attempts.iter().map(|attempt| &attempt.place)).collect();
-        for place in named {
-            let reached = places.entry(show_hidden(place)).or_default();
+        let tried = run.attempts.iter().map(|attempt| host_of(&attempt.place).0);
+        let hosts: BTreeSet<&str> = run.bytes_per_host.keys().map(String::as_str).chain(tried).collect();
+        for host in hosts {
+            let reached = places.entry(show_hidden(host)).or_default();
             reached.calls += 1;
             reached.agents.insert(body.agent.to_string());
             reached.tools.insert(body.tool.to_string());
             reached.last.get_or_insert((body.settled_at, body.call_id.clone()));
-            if let Some((sent, received)) = run.bytes_per_host.get(place) {
+            if let Some((sent, received)) = run.bytes_per_host.get(host) {
                 reached.sent = reached.sent.saturating_add(*sent);
                 reached.received = reached.received.saturating_add(*received);
             }
         }
         for attempt in &run.attempts {
-            let reached = places.entry(show_hidden(&attempt.place)).or_default();
+            let (host, port) = host_of(&attempt.place);
+            let reached = places.entry(show_hidden(host)).or_default();
+            reached.ports.extend(port);
             reached.tried = reached.tried.saturating_add(attempt.times);
             if let Some(why) = &attempt.refused {
                 *reached.refused.entry(why.clone()).or_default() += attempt.times;
@@ -326,7 +344,7 @@ fn reached(settled: &[LedgerEntry]) -> Value {
             let (last_at, last_call) = reached.last.unzip();
             json!({
                 "place": place, "sent": reached.sent, "received": reached.received, "calls": reached.calls,
-                "tried": reached.tried, "refused": reached.refused, "agents": reached.agents,
+                "tried": reached.tried, "ports": reached.ports, "refused": reached.refused, "agents": reached.agents,
                 "tools": reached.tools, "last_at": last_at, "last_call": last_call,
             })
         })
@@ -418,8 +436,20 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_a_host_and_perhaps_a_port() {
+        assert_eq!(host_of("a.example:443"), ("a.example", Some(443)));
+        assert_eq!(host_of("a.example"), ("a.example", None));
+        assert_eq!((host_of("[::1]:80"), host_of("::1")), (("[::1]", Some(80)), ("::1", None)));
+    }
+
+    #[test]
     fn a_call_is_counted_in_the_hour_in_which_it_was_asked() {
-        let pulse = |asked_at, status, was_asked| Pulse { asked_at, settled_at: Some(asked_at + 7), status, was_asked };
+        let pulse = |asked_at, status, was_asked| Pulse {
+            asked_at,
+            settled_at: Some(asked_at + 7),
+            status,
+            was_asked,
+        };
         let told = counted(
             &[
                 pulse(HOUR_MS * 2, CallStatus::Refused, false),
@@ -429,7 +459,10 @@ mod tests {
             0,
         );
         let hour = |place: usize, key: &str| told.pointer(&format!("/hours/{place}/{key}")).cloned();
-        assert_eq!((hour(0, "calls"), hour(1, "calls"), hour(2, "refused")), (Some(json!(1)), Some(json!(1)), Some(json!(1))));
+        assert_eq!(
+            (hour(0, "calls"), hour(1, "calls"), hour(2, "refused")),
+            (Some(json!(1)), Some(json!(1)), Some(json!(1)))
+        );
         assert_eq!((hour(1, "p95_ms"), hour(1, "asked")), (Some(Value::Null), Some(json!(1))));
         assert_eq!(told.pointer("/p50_ms"), Some(&json!(7)));
     }

@@ -44,7 +44,12 @@ pub(super) async fn explain(
         Caller::Agent(_) => Audience::Agent,
         _ => Audience::People,
     };
-    let asked = asked.into_request(agent, caller.proposer().cloned())?;
+    // The page makes no calls: it asks what the agent would hear, and whoever asks may well be the one to answer.
+    let proposer = match &caller {
+        Caller::Operator(operator) if operator.session.is_some() => None,
+        _ => caller.proposer().cloned(),
+    };
+    let asked = asked.into_request(agent, proposer)?;
     let explanation = app.gate.explain(&asked, to).await?;
     Ok(body::json(StatusCode::OK, &explanation))
 }

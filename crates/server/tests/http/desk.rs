@@ -21,11 +21,7 @@ impl Desk for Stub {
         ready(Ok((*id == call_id()).then(|| json!({ "receipt": format!("r-{id}") }))))
     }
 
-    fn reading<'a>(
-        &'a self,
-        id: &'a CallId,
-        _: &'a Credential,
-    ) -> Pending<'a, Result<Value, ReadingError>> {
+    fn reading<'a>(&'a self, id: &'a CallId, _: &'a Credential) -> Pending<'a, Result<Value, ReadingError>> {
         self.note(format!("reading {}", id.as_str().get(..8).unwrap_or_default()));
         ready(if *id == call_id() { Ok(json!({ "call_id": id })) } else { Err(ReadingError::Unknown) })
     }
