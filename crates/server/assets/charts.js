@@ -3,7 +3,6 @@
 import { el, table } from "./text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const WIDTH = 640;
 const HEIGHT = 150;
 const [LEFT, BOTTOM, TOP] = [44, 22, 8];
 
@@ -26,6 +25,8 @@ function ceiling(number) {
  * `form` is `bars` or `lines`; `told` writes a value in words.
  */
 export function chart({ title, times, series, form, told = String, clock }) {
+  // Letters keep their size where there is less room.
+  const WIDTH = innerWidth < 640 ? 340 : 720;
   const sums = times.map((_, place) => series.reduce((sum, { values }) => (form === "bars" ? sum + (values[place] ?? 0) : Math.max(sum, values[place] ?? 0)), 0));
   const most = ceiling(Math.max(...sums, 0));
   const step = (WIDTH - LEFT) / Math.max(times.length, 1);
@@ -36,7 +37,7 @@ export function chart({ title, times, series, form, told = String, clock }) {
     drawing.append(svg("line", { x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value), class: "grid" }));
     drawing.append(svg("text", { x: LEFT - 6, y: y(value) + 4, class: "axis", "text-anchor": "end" }, told(value)));
   }
-  const every = Math.max(1, Math.ceil(times.length / 6));
+  const every = Math.max(1, Math.ceil(times.length / (WIDTH / 90)));
   times.forEach((time, place) => {
     if (place % every === 0) drawing.append(svg("text", { x: x(place) + step / 2, y: HEIGHT - 6, class: "axis", "text-anchor": "middle" }, clock(time)));
   });

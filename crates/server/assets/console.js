@@ -78,8 +78,10 @@ function route(isMove) {
   at("other").replaceChildren(...(isQueue ? [] : [el("div", { class: "section-head" }, title), place]));
   for (const link of document.querySelectorAll(".pages a")) {
     const of = link.hash.slice(2);
-    if (of === name || of === page.under || (isQueue && of === "approvals")) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (of === name || of === page.under || (isQueue && of === "approvals")) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else link.removeAttribute("aria-current");
   }
   page.show(place, rest, title);
   if (isMove) {

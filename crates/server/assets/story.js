@@ -76,7 +76,7 @@ const STEPS = {
 function timeline({ entries, partial, receipt }) {
   let before = null;
   const hops = entries.map(({ seq, time, kind, body }) => {
-    const since = before === null ? "" : `+${duration((time - before) * 1000)}`;
+    const since = before === null ? "" : time - before < 1000 ? `+${time - before} ms` : `+${duration((time - before) * 1000)}`;
     before = time;
     const by = body.by ? ` by ${body.by}` : "";
     const verdict = body.verdict ? `: ${body.verdict}` : "";

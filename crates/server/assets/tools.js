@@ -62,7 +62,7 @@ async function showOne(place, name, title) {
       ["Pinned", tool.pinned && el("span", {}, hash(tool.pinned, 16), tool.pinned === tool.hash ? " this one" : " another one")],
       ["From", tool.source ? shown("code", tool.source) : "built in"],
       ["Always asked", tool.requires_approval ? "yes" : "no"],
-      ["Same call twice", shown("span", tool.idempotency)],
+      ["Key for the same call", shown("span", tool.idempotency)],
       ["Time", `${tool.timeout_seconds} s at most`],
     ])),
     part("What its author says of it", shown("p", tool.description, { class: "words-of-others" }),
