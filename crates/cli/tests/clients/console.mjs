@@ -81,6 +81,8 @@ export class Eyes {
         const viewport = size ?? (phone ? { width: 390, height: 844 } : { width: 1180, height: 800 });
         const context = await this.browser.newContext({ colorScheme: dark ? 'dark' : 'light', viewport, reducedMotion: 'reduce' });
         const page = await context.newPage();
+        // The machine does other things, too.
+        page.setDefaultTimeout(90_000);
         const note = (what) => expects.test(what) || this.problems.push(what);
         page.on('pageerror', (error) => note(String(error.stack ?? error)));
         page.on('console', (message) => ['error', 'warning'].includes(message.type()) && note(`${message.text()} ${message.location().url}`));

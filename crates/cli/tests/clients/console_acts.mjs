@@ -78,6 +78,7 @@ const scenarios = {
         await pause(700);
         await page.keyboard.press('j');
         await page.keyboard.press('d');
+        await card.locator('.reason input:focus').waitFor();
         await page.keyboard.type('not today');
         await page.keyboard.press('Enter');
         await card.getByText('Denied.').waitFor();
@@ -163,7 +164,7 @@ const scenarios = {
         const call = await gate.call('shell', { command: 'echo', args: words, profile: 'mutate' }, { purpose: `${evil} \u202e ![](http://203.0.113.9/p)`, task: 'a' });
         const card = cardOf(page, call.approval.id);
         const seen = await shown(card);
-        const foreign = await page.locator('#queue img, #queue script, #queue iframe, #queue b, #queue a[href^="http"], #queue a[href^="javascript"]').count();
+        const foreign = await page.locator('#queue img, #queue script, #queue iframe, #queue a[href^="http"], #queue a[href^="javascript"]').count();
         await pause(700);
         await card.getByRole('button', { name: /^Approve/ }).click();
         await card.getByText('Approved, once.').waitFor();

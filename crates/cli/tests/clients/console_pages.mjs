@@ -61,6 +61,7 @@ async function looks(gate, eyes) {
         await page.getByRole('button', { name: 'Sign out' }).click();
         await page.getByText('You are signed out').waitFor();
         for (const violation of await eyes.check(page)) found.push(`${look.name} signed out: ${violation}`);
+        await page.context().close();
     }
     return { found };
 }
