@@ -58,14 +58,18 @@ async function refresh() {
     setClock(waiting.now);
     showQuestions(waiting.approvals);
     showStanding(standing.standing, refreshSoon, trouble);
-    at("trouble").hidden = true;
+    // What was not taken stays to be read.
+    if (at("trouble").dataset.of === "gate") at("trouble").hidden = true;
   } catch (error) {
-    if (error.status !== 401) trouble(`The gate does not answer as it should: ${error.message}.`);
+    if (error.status === 401) return;
+    trouble(`The gate does not answer as it should: ${error.message}.`);
+    at("trouble").dataset.of = "gate";
   }
 }
 
-function trouble(text) {
-  at("trouble").textContent = text;
+function trouble(...parts) {
+  at("trouble").replaceChildren(...parts);
+  at("trouble").dataset.of = "act";
   at("trouble").hidden = false;
 }
 
@@ -99,6 +103,7 @@ function add(questions) {
 }
 
 function hasEnded(card) {
+  at("trouble").hidden = true;
   const { element, question } = card;
   if (element.contains(document.activeElement)) (nextOf(element) ?? previousOf(element) ?? element).focus();
   quietUntil = performance.now() + QUIET_AFTER_MOVE;

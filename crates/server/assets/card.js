@@ -294,6 +294,7 @@ export class Card {
       else say("Approved by you; others must approve, too.");
     } catch (error) {
       if ([404, 409, 410].includes(error.status)) this.end(`Too late: ${error.message}.`);
+      else if (error.code === "presence_needed") this.desk.trouble(`Not taken: ${error.message}. `, el("a", { href: "/sign-in#again" }, "Prove it is you"));
       else this.desk.trouble(`Not taken: ${error.message}${error.hint ? `. ${error.hint}` : ""}`);
     }
     this.sending = false;
