@@ -134,6 +134,11 @@ async function acts(gate, eyes) {
     await eyes.go(page, 'approvals');
     await page.locator('.card .digest .hash').first().waitFor();
     seen.order = await page.locator('#queue .card .tool').allInnerTexts();
+    const edit = page.locator('#queue .card', { has: page.locator('.tool', { hasText: 'fs.edit' }) });
+    await edit.scrollIntoViewIfNeeded();
+    await edit.locator('.diff li').first().waitFor();
+    seen.diff = await edit.locator('.diff li').evaluateAll((lines) => lines.map((line) => `${line.dataset.kind}: ${line.querySelector('.line').textContent}`));
+    await page.locator('#approvals-title').focus();
     await page.keyboard.press('j');
     seen.focused = await page.evaluate(() => document.activeElement.querySelector('.tool').textContent);
     seen.ring = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);

@@ -233,5 +233,16 @@ fn every_page_does_what_it_is_for() {
         }
     }
     assert_eq!(seen["order"], serde_json::json!(["http.request", "shell", "fs.edit"]), "the riskiest first");
+    assert_eq!(
+        seen["diff"],
+        serde_json::json!([
+            "unchanged: fn main() {",
+            "removed:     let limit = 10;",
+            "removed:     println!(\"{limit}\");",
+            "added:     let limit = 20;",
+            "added:     println!(\"U+202E right-to-left override{limit}U+200B zero-width space\");",
+            "unchanged: }",
+        ])
+    );
     assert_eq!((text(&seen, "/focused"), text(&seen, "/ring")), ("http.request".into(), "solid".into()));
 }
