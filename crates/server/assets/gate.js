@@ -126,17 +126,26 @@ async function readEvents(stream) {
   }
 }
 
-/** A function that is called at most once in so many milliseconds, and never misses the last wish. */
+/** Work that is done at most once in so many milliseconds, never twice at once, and never misses the last wish for it. */
 export function calmly(wait, work) {
   let timer = 0;
   let last = -Infinity;
-  return () => {
-    if (timer) return;
-    const due = Math.max(60, last + wait - performance.now());
+  let busy = false;
+  let again = false;
+  const wish = () => {
+    if (busy) again = true;
+    if (busy || timer) return;
     timer = setTimeout(async () => {
       timer = 0;
-      await work();
-      last = performance.now();
-    }, due);
+      busy = true;
+      try {
+        await work();
+      } finally {
+        busy = false;
+        last = performance.now();
+      }
+      if (again) (again = false), wish();
+    }, Math.max(60, last + wait - performance.now()));
   };
+  return wish;
 }
