@@ -59,7 +59,7 @@ function explained({ verdict, reason, question, trace, nearest }) {
   return el("div", {},
     el("p", { class: "verdict" }, badge(verdict), " ", reason ? putSentence(el("span"), reason.message) : ""),
     question?.why?.length ? el("ul", { class: "why" }, question.why.map((why) => putSentence(el("li"), why))) : "",
-    nearest ? el("p", {}, el("strong", {}, "Nearest change: "), put(el("span"), nearest.told ?? nearest.why ?? JSON.stringify(nearest))) : "",
+    nearest?.change ? el("p", {}, el("strong", {}, "Nearest change: "), putSentence(el("span"), nearest.change.what), "; then ", badge(nearest.change.then)) : "",
     traceTable(trace));
 }
 
