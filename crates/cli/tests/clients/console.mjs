@@ -78,7 +78,7 @@ export class Eyes {
     }
 
     async look(gate, { link = gate.signIn, dark = false, phone = false, size, expects = /^$/ } = {}) {
-        const viewport = size ?? (phone ? { width: 390, height: 844 } : { width: 1180, height: 800 });
+        const viewport = size ?? (phone ? { width: 390, height: 844 } : { width: 1180, height: 1000 });
         const context = await this.browser.newContext({ colorScheme: dark ? 'dark' : 'light', viewport, reducedMotion: 'reduce' });
         const page = await context.newPage();
         // The machine does other things, too.
