@@ -49,14 +49,14 @@ pub(super) async fn reading(
     // ATTACK(reads-private)
     if operator.person.role != Role::Admin {
         let why = format!("`{}` is no admin", operator.person.name);
-        return Err(Problem::new(StatusCode::FORBIDDEN, "not_an_admin", why));
+        return Err(Problem::new(StatusCode::FORBIDDEN, "admin_needed", why));
     }
     let reading = app.gate.reading(&call(&id)?, &operator.credential).await.map_err(|error| {
         let told = error.to_string();
         match error {
             ReadingError::Unknown => no_call(),
             ReadingError::Erased => Problem::new(StatusCode::GONE, "erased", told),
-            ReadingError::Forbidden { .. } => Problem::new(StatusCode::FORBIDDEN, "not_an_admin", told),
+            ReadingError::Forbidden { .. } => Problem::new(StatusCode::FORBIDDEN, "admin_needed", told),
             ReadingError::Gate(error) => error.into(),
         }
     })?;

@@ -65,7 +65,7 @@ async fn what_a_call_keeps_private_is_shown_to_admins_alone() {
     let path = format!("/v1/calls/{}/reading", call_id());
     let wish = || Wish::new("POST", &path);
     let answer = server.ask(wish().bearer(VIEWER)).await;
-    assert_eq!((answer.status, answer.problem().as_str()), (403, "not_an_admin"));
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "admin_needed"));
     assert_eq!(server.gate.asked(), Vec::<String>::new());
     assert_eq!(server.ask(wish().bearer(OPERATOR)).await.status, 200);
     assert_eq!(server.gate.asked(), ["reading 01010101"]);
