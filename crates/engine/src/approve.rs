@@ -361,7 +361,7 @@ impl Engine {
     }
 
     /// A question with what people need to see of it.
-    async fn shown(&self, approval: ApprovalRow) -> Result<Waiting, EngineError> {
+    pub(crate) async fn shown(&self, approval: ApprovalRow) -> Result<Waiting, EngineError> {
         let operands = self.inner.store.operands(&approval.id).await?.map(shown_operands);
         let (shown_arguments, command) = shown_call(&approval);
         let about = approval.about.as_ref();
@@ -456,7 +456,7 @@ fn consent_of(row: &ApprovalRow) -> Consent {
     }
 }
 
-fn request_of(row: &CallRow) -> Option<Request> {
+pub(crate) fn request_of(row: &CallRow) -> Option<Request> {
     let arguments = Canonical::parse(&row.arguments_json).ok()?;
     // What runs is what was asked about, or nothing.
     let unchanged: Digest = arguments.digest();

@@ -168,6 +168,11 @@ impl Engine {
         }
     }
 
+    /// What the policy in force is known by.
+    pub fn policy_hash(&self) -> Digest {
+        self.policy().hash()
+    }
+
     /// The policy that this handle sees.
     pub(crate) fn policy(&self) -> Arc<Policy> {
         Arc::clone(&self.snapshot().policy)

@@ -46,7 +46,7 @@ pub struct Then {
 }
 
 /// One layer's say, as it was recorded.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Said {
     /// Which layer.
     pub layer: String,

@@ -66,6 +66,7 @@ pub use past::{
     Simulation, Tally, Word, answer, compare,
 };
 pub use period::{Period, day_of};
+pub use places::{NamedPlace, named_places};
 pub use preset::Preset;
 pub use price::{Price, PriceSettings, ToolPrice, Used, most_processor_time};
 pub use rates::{Counted, LONGEST_WINDOW_MS, RateSettings, ToolRate};

@@ -5,11 +5,13 @@
 //! - A special address is refused that nobody has opted in to, and a blocked host always.
 //! - What is on no list is asked for by its name, so that a yes to one place is none to another.
 
-use contract::{Category, EgressClass, HostPattern, Reach, Reason, Target};
+use contract::{Category, EgressClass, HostPattern, Reach, Reason, Special, Target};
+use serde::Serialize;
 
 use crate::egress::EgressSettings;
 use crate::facts::Admitted;
 use crate::level::Network;
+use crate::settings::Settings;
 
 /// The places of one call.
 #[derive(Debug, Default)]
@@ -51,6 +53,39 @@ impl Places {
             more => Some(format!("it could reach what is listed: {shown} and {more} more")),
         }
     }
+}
+
+/// A place that a call names, and what is known of it, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedPlace {
+    /// `host:port`.
+    pub place: String,
+    /// `listed`, `unlisted`, `blocked` or `special`.
+    pub class: &'static str,
+    /// What kind of address it is, if it is a special one.
+    pub special: Option<&'static str>,
+}
+
+/// The places that a call names, each with what the lists say of it. Decides nothing.
+pub fn named_places(call: &Admitted, settings: &Settings) -> Vec<NamedPlace> {
+    let Some(agent) = settings.agents.get(&call.agent) else { return Vec::new() };
+    let (tool, egress) = (&call.tool, &settings.egress);
+    let listed = egress.listed(&tool.name, tool.category, settings.constraints_of(agent).network);
+    let blocked = egress.blocked(&tool.name);
+    let named = |target: &Target| {
+        let special = target.host.special().map(Special::describe);
+        let class = if blocked.iter().any(|pattern| pattern.covers(&target.host)) {
+            "blocked"
+        } else if special.is_some() {
+            "special"
+        } else if listed.places.iter().chain(&call.facets.reaches).any(|reach| reach.covers(target)) {
+            "listed"
+        } else {
+            "unlisted"
+        };
+        NamedPlace { place: target.to_string(), class, special }
+    };
+    call.facets.hosts.iter().map(named).collect()
 }
 
 /// Refuses a call that names this machine, a private network or a metadata service.

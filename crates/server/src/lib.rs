@@ -11,8 +11,8 @@ mod http;
 mod mcp;
 
 pub use http::{
-    Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
-    HttpError, HttpOptions, HttpReady, Pending, Person, Question, ROUTES, Simulate, SimulateError, Stands,
-    TokenBook, Who, Word, WordError, link_socket, serve_gate, serve_http,
+    ASSETS, Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Desk, Event, Gate,
+    GateError, HttpError, HttpOptions, HttpReady, Pending, Person, Question, ROUTES, ReadingError, Simulate,
+    SimulateError, Stands, TokenBook, Who, Word, WordError, link_socket, serve_gate, serve_http,
 };
 pub use mcp::{McpError, serve_stdio};

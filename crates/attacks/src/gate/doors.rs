@@ -325,8 +325,8 @@ pub(super) struct Door<'a> {
     pub(super) address: SocketAddr,
     sign_in_url: String,
     link_socket: PathBuf,
-    operator: String,
-    call: CallId,
+    pub(super) operator: String,
+    pub(super) call: CallId,
     approval: String,
     /// Closes the door.
     _open: DropGuard,

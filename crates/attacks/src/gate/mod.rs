@@ -7,6 +7,7 @@ mod addresses;
 mod approvals;
 pub(crate) mod case;
 mod commands;
+mod console;
 mod crashes;
 mod disclosure;
 mod doors;
@@ -67,6 +68,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("reading", reading::cases()),
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
+        ("console", console::cases()),
         ("mcp_door", mcp_door::cases()),
         ("mcp_answers", mcp_answers::cases()),
         ("limits", limits::cases()),

@@ -17,7 +17,7 @@ const TYPESCRIPT_CLIENT: &str = include_str!("../clients/client.mjs");
 const MANY_TOOLS: &str = include_str!("../clients/many_tools.py");
 const VERIFIER: &str = include_str!("../clients/verify.py");
 
-const CHROMIUM: &str = "/usr/bin/chromium";
+pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 
 pub(crate) fn clients() -> Option<PathBuf> {
     let folder = std::env::var_os("TOOLGATE_CLIENTS").map(PathBuf::from);

@@ -11,6 +11,7 @@ mod bad_input;
 mod budgets;
 mod calls;
 mod clients;
+mod console;
 mod crashes;
 mod hooks;
 mod http_api;

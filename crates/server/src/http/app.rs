@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::caller::TokenBook;
 use super::doors::{Doors, NoRandom};
 use super::gate::Gate;
+use super::look::Verification;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
@@ -33,6 +34,8 @@ pub(super) struct Inner {
     pub(super) followers: Arc<Semaphore>,
     /// Candidates that are tried at the same time.
     pub(super) simulations: Arc<Semaphore>,
+    /// What going through the ledger has found.
+    pub(super) verification: Verification,
     pub(super) tasks: TaskTracker,
 }
 
@@ -55,6 +58,7 @@ impl App {
             shutdown,
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
             simulations: Arc::new(Semaphore::new(1)),
+            verification: Verification::default(),
             tasks: TaskTracker::new(),
         }))
     }

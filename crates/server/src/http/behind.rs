@@ -450,7 +450,7 @@ fn not_revoked(error: RevokeRefused) -> DecideError {
     }
 }
 
-fn trouble(error: impl Error + Send + Sync + 'static) -> GateError {
+pub(super) fn trouble(error: impl Error + Send + Sync + 'static) -> GateError {
     GateError::Store(Box::new(error))
 }
 

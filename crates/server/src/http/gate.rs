@@ -17,11 +17,13 @@ use store::{Role, Vote};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use super::desk::Desk;
+
 /// An answer on its way.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Everything that can be asked of a gate over HTTP.
-pub trait Gate: Send + Sync {
+pub trait Gate: Desk + Send + Sync {
     /// The time, in milliseconds since 1970.
     fn now(&self) -> i64;
 

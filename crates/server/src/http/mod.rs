@@ -13,12 +13,15 @@ mod body;
 mod budgets;
 mod caller;
 mod calls;
+mod desk;
 mod doors;
 mod events;
 mod gate;
 mod guard;
 mod ledger;
 mod links;
+mod look;
+mod looked_up;
 mod mcp;
 mod page;
 mod policy;
@@ -46,11 +49,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use caller::{TokenBook, Who};
+pub use desk::{Desk, ReadingError};
 pub use gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
     Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
 };
 pub use links::link_socket;
+pub use page::ASSETS;
 pub use routes::ROUTES;
 
 use app::App;

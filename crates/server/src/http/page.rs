@@ -1,30 +1,61 @@
-//! The page where people decide. It is the same for everybody; what it shows, it asks for with the reader's session.
+//! The console's own files. They are the same for everybody; what it shows, it asks for with the reader's session.
 
-use axum::extract::State;
-use axum::http::header;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
+use super::problem::Problem;
 
 const HTML: &str = include_str!("../../assets/console.html");
-const CSS: &str = include_str!("../../assets/console.css");
-const JS: &str = include_str!("../../assets/console.js");
-const ICON: &str = include_str!("../../assets/icon.svg");
+
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+macro_rules! assets {
+    ($($kind:ident $name:literal,)+) => {
+        /// Every file of the console: its name, what it is, and its text.
+        pub const ASSETS: &[(&str, &str, &str)] =
+            &[$(($name, $kind, include_str!(concat!("../../assets/", $name)))),+];
+    };
+}
+
+assets! {
+    SVG "icon.svg",
+    CSS "console.css",
+    CSS "pages.css",
+    JS  "console.js",
+    JS  "agents.js",
+    JS  "approvals.js",
+    JS  "blake3.js",
+    JS  "card.js",
+    JS  "charts.js",
+    JS  "diff.js",
+    JS  "egress.js",
+    JS  "exact.js",
+    JS  "gate.js",
+    JS  "keys.js",
+    JS  "ledger.js",
+    JS  "live.js",
+    JS  "overview.js",
+    JS  "policy.js",
+    JS  "risk.js",
+    JS  "standing.js",
+    JS  "story.js",
+    JS  "text.js",
+    JS  "tools.js",
+}
 
 pub(super) async fn console() -> Response {
     file("text/html; charset=utf-8", HTML)
 }
 
-pub(super) async fn style() -> Response {
-    file("text/css; charset=utf-8", CSS)
-}
-
-pub(super) async fn script() -> Response {
-    file("text/javascript; charset=utf-8", JS)
-}
-
-pub(super) async fn icon() -> Response {
-    file("image/svg+xml", ICON)
+pub(super) async fn asset(Path(name): Path<String>) -> Response {
+    match ASSETS.iter().find(|(known, ..)| *known == name) {
+        Some((_, kind, text)) => file(kind, text),
+        None => Problem::of_status(StatusCode::NOT_FOUND).into_response(),
+    }
 }
 
 /// That the gate answers, whether calls can begin, and nothing else about it.

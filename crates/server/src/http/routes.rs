@@ -11,7 +11,7 @@ use super::app::App;
 use super::caller::Who;
 use super::guard::{admit, guard};
 use super::problem::Problem;
-use super::{approvals, budgets, calls, events, ledger, mcp, page, policy, sign_in, standing, tools};
+use super::{approvals, budgets, calls, events, ledger, look, mcp, page, policy, sign_in, standing, tools};
 
 /// One table makes both the list and the router, so that neither can have what the other lacks, and no route can be
 /// added without saying whom it is for.
@@ -32,9 +32,7 @@ macro_rules! routes {
 
 routes! {
     GET    "/",                              Anyone   => page::console;
-    GET    "/assets/console.css",            Anyone   => page::style;
-    GET    "/assets/console.js",             Anyone   => page::script;
-    GET    "/assets/icon.svg",               Anyone   => page::icon;
+    GET    "/assets/{file}",                 Anyone   => page::asset;
     GET    "/healthz",                       Anyone   => page::health;
     GET    "/sign-in",                       Anyone   => sign_in::open;
     POST   "/v1/sign-in-links",              Operator => sign_in::new_link;
@@ -46,7 +44,11 @@ routes! {
     GET    "/v1/calls/{id}",                 Either   => calls::show;
     DELETE "/v1/calls/{id}",                 Either   => calls::cancel;
     POST   "/v1/calls/{id}/reconciliation",  Operator => calls::reconcile;
+    GET    "/v1/calls/{id}/story",           Operator => look::story;
+    GET    "/v1/calls/{id}/receipt",         Operator => look::receipt;
+    POST   "/v1/calls/{id}/reading",         Operator => look::reading;
     GET    "/v1/approvals",                  Operator => approvals::list;
+    GET    "/v1/approvals/{id}",             Operator => look::question;
     POST   "/v1/approvals/{id}/decision",    Operator => approvals::decide;
     POST   "/v1/answers",                    Operator => approvals::answer;
     GET    "/v1/standing",                   Operator => standing::list;
@@ -54,10 +56,18 @@ routes! {
     GET    "/v1/budgets",                    Operator => budgets::list;
     GET    "/v1/tools",                      Either   => tools::list;
     GET    "/v1/tools/{name}",               Either   => tools::show;
+    GET    "/v1/registry",                   Operator => look::registry;
+    GET    "/v1/registry/{name}",            Operator => look::registered;
+    GET    "/v1/agents",                     Operator => look::agents;
+    GET    "/v1/egress",                     Operator => look::egress;
+    GET    "/v1/overview",                   Operator => look::overview;
+    GET    "/v1/policy",                     Operator => look::policy;
     POST   "/v1/explain",                    Either   => tools::explain;
     POST   "/v1/policy/simulate",            Operator => policy::simulate;
     GET    "/v1/ledger/checkpoint",          Either   => ledger::checkpoint;
     GET    "/v1/ledger/proof/{seq}",         Operator => ledger::proof;
+    GET    "/v1/ledger",                     Operator => look::entries;
+    POST   "/v1/ledger/verification",        Operator => look::verify;
     GET    "/v1/events",                     Operator => events::follow;
     POST   "/mcp",                           Agent    => mcp::say;
     GET    "/mcp",                           Agent    => mcp::listen;

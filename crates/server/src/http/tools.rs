@@ -44,12 +44,17 @@ pub(super) async fn explain(
         Caller::Agent(_) => Audience::Agent,
         _ => Audience::People,
     };
-    let asked = asked.into_request(agent, caller.proposer().cloned())?;
+    // The page makes no calls: it asks what the agent would hear, and whoever asks may well be the one to answer.
+    let proposer = match &caller {
+        Caller::Operator(operator) if operator.session.is_some() => None,
+        _ => caller.proposer().cloned(),
+    };
+    let asked = asked.into_request(agent, proposer)?;
     let explanation = app.gate.explain(&asked, to).await?;
     Ok(body::json(StatusCode::OK, &explanation))
 }
 
-fn in_short(contract: &Contract) -> Value {
+pub(super) fn in_short(contract: &Contract) -> Value {
     let definition = contract.definition();
     json!({
         "name": contract.name(),
@@ -65,7 +70,7 @@ fn in_short(contract: &Contract) -> Value {
     })
 }
 
-fn in_full(contract: &Contract) -> Value {
+pub(super) fn in_full(contract: &Contract) -> Value {
     let definition = contract.definition();
     let mut value = in_short(contract);
     if let Some(members) = value.as_object_mut() {

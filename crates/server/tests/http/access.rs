@@ -11,6 +11,7 @@ fn wish(method: &str, path: &str) -> Wish {
         .replace("/calls/{id}", &format!("/calls/{}", call_id()))
         .replace("/approvals/{id}", &format!("/approvals/{}", approval_id()))
         .replace("{name}", "fs.read")
+        .replace("{file}", "console.js")
         .replace("{seq}", "0");
     assert!(!path.contains('{'), "say how `{method} {path}` is asked for");
     let wish = Wish::new(method, &path);
@@ -161,7 +162,7 @@ async fn an_agent_cannot_speak_for_another() {
 async fn the_list_of_routes_is_all_there_is() {
     let server = Server::start().await;
     for path in
-        ["/v1", "/v1/", "/v1/agents", "/v1/calls/", "/v2/calls", "/assets/", "/assets/../healthz", "//"]
+        ["/v1", "/v1/", "/v1/nothing", "/v1/calls/", "/v2/calls", "/assets/", "/assets/../healthz", "//"]
     {
         let answer = server.ask(Wish::get(path).bearer(OPERATOR)).await;
         assert_eq!((answer.status, answer.problem().as_str()), (404, "not_found"), "{path}");

@@ -10,6 +10,7 @@
 mod access;
 mod client;
 mod crowd;
+mod desk;
 mod events;
 mod page;
 mod people;

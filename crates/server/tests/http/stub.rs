@@ -58,7 +58,7 @@ pub(crate) struct Stub {
 }
 
 impl Stub {
-    fn note(&self, what: String) {
+    pub(crate) fn note(&self, what: String) {
         self.asked.lock().unwrap().push(what);
     }
 
@@ -96,7 +96,7 @@ pub(crate) fn result(status: CallStatus, reason: Option<Reason>) -> CallResult {
     }
 }
 
-fn ready<'a, T: Send + 'a>(value: T) -> Pending<'a, T> {
+pub(crate) fn ready<'a, T: Send + 'a>(value: T) -> Pending<'a, T> {
     Box::pin(async move { value })
 }
 

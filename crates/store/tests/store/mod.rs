@@ -24,6 +24,7 @@ mod seals;
 mod spending;
 mod stances;
 mod standing;
+mod survey;
 mod together;
 
 /// Which database the suite runs on.
