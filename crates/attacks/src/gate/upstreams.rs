@@ -15,7 +15,7 @@ use policy::{
 };
 use sandbox::Host;
 use serde_json::{Value, json};
-use tools::mcp::{Refresh, Upstream};
+use tools::mcp::{Reading, Refresh, Upstream};
 
 use crate::Try;
 use crate::bench::{Need, find_program};
@@ -27,7 +27,7 @@ use crate::launch::command_of;
 /// The server. What it does is up to its first argument.
 const SERVER: &str = include_str!("upstream.py");
 /// What the server is called here.
-const NAME: &str = "s";
+pub(super) const NAME: &str = "s";
 
 pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![
@@ -377,7 +377,7 @@ fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
     open_as(stand, mode, |_| {}, None)
 }
 
-fn open_as<'a>(
+pub(super) fn open_as<'a>(
     stand: &'a Stand<'a>,
     mode: &str,
     otherwise: impl FnOnce(&mut UpstreamSettings),
@@ -413,6 +413,8 @@ fn open_unasked<'a>(
         timeout_ms: 20_000,
         prefix: NamePrefix::Always,
         agents: None,
+        passes: Default::default(),
+        era: Default::default(),
     };
     otherwise(&mut server);
     let mut categories = categories_of(contract::Level::Standard);
@@ -423,6 +425,7 @@ fn open_unasked<'a>(
     let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), ..settings };
     let mut opening = Opening::with(settings);
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
+    opening.tools.extend(Reading::all(&[Arc::clone(&upstream)])?);
     opening.host = host.unwrap_or_default();
     let gate = stand.open(opening)?;
     runtime()?.block_on(gate.engine.set_upstreams(vec![upstream]))?;
@@ -436,14 +439,14 @@ fn refresh(gate: &Gate<'_>) -> Try<Imported> {
 }
 
 /// Somebody looks at a tool, and says that it only reads and reaches nobody.
-fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
+pub(super) fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
     let lowering = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
     let (tool, operator) = (ToolName::parse(tool)?, gate.operator()?);
     runtime()?.block_on(gate.engine.pin_tool(&tool, lowering, &operator))?;
     Ok(())
 }
 
-fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
+pub(super) fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
     pin(gate, "mcp_s_echo")?;
     call(gate, text, ending)
 }
@@ -493,7 +496,7 @@ fn visited(go: impl FnOnce(&str) -> Try<()>) -> Try<Effect> {
 }
 
 /// What the server says without a gate, to one call.
-fn bare(stand: &Stand<'_>, mode: &str, text: &str) -> Try<String> {
+pub(super) fn bare(stand: &Stand<'_>, mode: &str, text: &str) -> Try<String> {
     let mut child = start(stand, mode, text)?;
     drop(child.stdin.take());
     let mut errors = child.stderr.take().ok_or("no standard error")?;

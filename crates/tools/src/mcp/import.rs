@@ -150,7 +150,7 @@ fn description(server: &str, own: &str) -> String {
 }
 
 /// A text as it is shown. One that gives orders is not shown at all.
-fn remark(text: &str, most: usize) -> String {
+pub(super) fn remark(text: &str, most: usize) -> String {
     // ATTACK(poisoned-description)
     let found = scan_description(text);
     let orders = found.iter().any(|finding| !matches!(finding, contract::Finding::HiddenCharacters { .. }));
