@@ -5,13 +5,14 @@ use engine::upstream::{Able, Brought, Caller, Passed, Said};
 use engine::{Cause, PolicySource};
 use policy::{Agent, UpstreamSettings};
 use serde_json::json;
+use tools::mcp::Guard;
 
 use crate::Try;
 use crate::bench::Need;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Gate, Stand, runtime, settings_of};
-use crate::gate::upstreams::{NAME, bare, call_pinned, open_as};
+use crate::gate::upstreams::{NAME, bare, call_pinned, open_as, open_without};
 
 pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![
@@ -20,7 +21,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "a server asks nobody anything, unless somebody has said that it may",
             |stand| asked(stand, "asks", &[Passed::Elicitation]),
             |stand| asked(stand, "asks", &[]),
-        ),
+        )
+        .without("the refusal of questions", |stand| {
+            let (_, heard) = heard_in(open_without(stand, "asks", Guard::Questions)?)?;
+            let asked = heard.iter().any(|said| matches!(said, Said::Ask { .. }));
+            Ok(Effect::through_if(asked, "the client was asked"))
+        }),
         Case::new(
             "server-asks-for-a-secret",
             "a server that may ask does not ask for what is named like a secret, nor leads elsewhere",
@@ -141,9 +147,13 @@ fn asked(stand: &Stand<'_>, mode: &str, passes: &[Passed]) -> Try<Effect> {
 
 /// What a client hears during a call.
 fn heard(stand: &Stand<'_>, mode: &str, passes: &[Passed]) -> Try<(CallResult, Vec<Said>)> {
+    heard_in(reading(stand, mode, passes)?)
+}
+
+fn heard_in(gate: Gate<'_>) -> Try<(CallResult, Vec<Said>)> {
     let able = Able { elicitation: true, sampling: true, roots: true };
     let (caller, mut hears) = Caller::new(able, Brought::default(), None);
-    let gate = reading(stand, mode, passes)?.heard_by(caller);
+    let gate = gate.heard_by(caller);
     let listening = std::thread::spawn(move || {
         let mut heard = Vec::new();
         while let Some(said) = hears.blocking_recv() {

@@ -15,7 +15,7 @@ use policy::{
 };
 use sandbox::Host;
 use serde_json::{Value, json};
-use tools::mcp::{Reading, Refresh, Upstream};
+use tools::mcp::{Guard, Reading, Refresh, Upstream};
 
 use crate::Try;
 use crate::bench::{Need, find_program};
@@ -152,7 +152,16 @@ pub(crate) fn cases() -> Vec<Case> {
                 call_pinned(&gate, "x", Ending::Done)?;
                 Ok(Effect::Held("each was refused".to_owned()))
             },
-        ),
+        )
+        .without("the strict reading", |stand| {
+            let gate = open_without(stand, "garbage", Guard::Reading)?;
+            pin(&gate, "mcp_s_echo")?;
+            let said = gate.send(gate.request("mcp_s_echo", json!({ "text": "twice" }))?)?;
+            Ok(Effect::through_if(
+                said.status == CallStatus::Completed,
+                "a message with two meanings is an answer",
+            ))
+        }),
         Case::new(
             "flood-of-notices",
             "a server that says more than anybody asked for is not listened to",
@@ -228,7 +237,14 @@ pub(crate) fn cases() -> Vec<Case> {
                 let said = call(&gate, "x", Ending::Failed("changed"))?;
                 Ok(Effect::through_if(said.content == "x", "it ran"))
             },
-        ),
+        )
+        .without("the look at what is offered", |stand| {
+            let gate = open_without(stand, "honest", Guard::Definitions)?;
+            pin(&gate, "mcp_s_echo")?;
+            change(stand)?;
+            let said = call(&gate, "x", Ending::Done)?;
+            Ok(Effect::through_if(said.content == "x", "it ran"))
+        }),
         Case::new(
             "shadowed-tool",
             "no tool of a server takes the name of one of ours, nor one that looks like it",
@@ -270,7 +286,12 @@ pub(crate) fn cases() -> Vec<Case> {
                     ["id_rsa", "gnore previous", "must call"].into_iter().find(|text| shown.contains(text));
                 Ok(Effect::through_if(spoken.is_some(), shown))
             },
-        ),
+        )
+        .without("the cleaning of descriptions", |stand| {
+            let gate = open_without(stand, "poisoned", Guard::Cleaning)?;
+            let shown = listed(&gate, "mcp_s_add")?.contract.shown_description();
+            Ok(Effect::through_if(shown.contains("gnore previous"), shown))
+        }),
         Case::new(
             "class-by-own-word",
             "a tool that says of itself that it only reads is taken for one that writes outside",
@@ -286,7 +307,12 @@ pub(crate) fn cases() -> Vec<Case> {
                     format!("{classes:?}"),
                 ))
             },
-        ),
+        )
+        .without("the class of strangers", |stand| {
+            let gate = open_without(stand, "modest", Guard::Classes)?;
+            let classes = listed(&gate, "mcp_s_echo")?.facts;
+            Ok(Effect::through_if(classes.egress == EgressClass::None, "it is what it says"))
+        }),
         Case::new(
             "hostile-schema",
             "a schema that leads elsewhere, never ends or speaks to its reader is not taken, and no pattern takes for ever",
@@ -394,6 +420,23 @@ fn open_unasked<'a>(
     otherwise: impl FnOnce(&mut UpstreamSettings),
     host: Option<Host>,
 ) -> Try<Gate<'a>> {
+    open_guarded(stand, mode, otherwise, host, None)
+}
+
+/// A gate without one of the guards before its server, whose tools are listed.
+pub(super) fn open_without<'a>(stand: &'a Stand<'a>, mode: &str, guard: Guard) -> Try<Gate<'a>> {
+    let gate = open_guarded(stand, mode, |_| {}, None, Some(guard))?;
+    refresh(&gate)?;
+    Ok(gate)
+}
+
+fn open_guarded<'a>(
+    stand: &'a Stand<'a>,
+    mode: &str,
+    otherwise: impl FnOnce(&mut UpstreamSettings),
+    host: Option<Host>,
+    without: Option<Guard>,
+) -> Try<Gate<'a>> {
     let (script, notes) = (script(stand)?, notes(stand)?);
     let folder = |path: &PathBuf| path.parent().map(PathBuf::from).ok_or("it is in no folder");
     let mut server = UpstreamSettings {
@@ -421,7 +464,11 @@ fn open_unasked<'a>(
     categories.insert(Category::Mcp);
     let overrides = Overrides { categories: Some(categories), ..Overrides::default() };
     let settings = settings_of(Agent { overrides, ..Agent::default() });
-    let upstream = Upstream::new(NAME, server.clone()).ok_or("the server has no name")?;
+    let upstream = match without {
+        Some(guard) => Upstream::without(NAME, server.clone(), guard),
+        None => Upstream::new(NAME, server.clone()),
+    };
+    let upstream = upstream.ok_or("the server has no name")?;
     let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), ..settings };
     let mut opening = Opening::with(settings);
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));

@@ -18,6 +18,7 @@ use sandbox::{Host, PlanRequest, Profile};
 use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 
+use super::guards::Guards;
 use super::offered::Offered;
 use super::session::{Manner, Session, Silence};
 use crate::facts::not_enforced;
@@ -62,6 +63,7 @@ impl Instance {
     pub(super) async fn start(
         server: &str,
         settings: &UpstreamSettings,
+        guards: Guards,
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
@@ -72,7 +74,8 @@ impl Instance {
             .ok_or_else(|| Reason::internal("the gate is ending"))?
             .map_err(|refusal| not_enforced(&refusal))?;
         let (doors, enforcement) = (kept.take_doors(), kept.enforcement().clone());
-        let manner = Manner { server: server.to_owned(), passes: settings.passes.clone(), era: settings.era };
+        let manner =
+            Manner { server: server.to_owned(), passes: settings.passes.clone(), era: settings.era, guards };
         let session = converse(&kept, manner.clone())
             .map_err(|_| Reason::internal("the server cannot be talked to"))?;
         let mut instance = Instance {

@@ -5,6 +5,7 @@
 //! ([`web`]). Which of its tools are listed, and who may call them, is not known here.
 
 mod caller;
+mod guards;
 mod import;
 mod instance;
 mod message;
@@ -17,6 +18,7 @@ mod upstream;
 mod web;
 
 pub use caller::{Able, Brought, Caller, Said};
+pub use guards::Guard;
 pub use import::{Offer, Unfit, source_of};
 pub use offered::{Offered, OfferedArgument, OfferedPrompt, OfferedResource};
 pub use reading::{COMPLETE, GET_PROMPT, READ_RESOURCE, Reading, SUBSCRIBE};

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use policy::{Era, Passed};
 
 use super::caller::{Caller, needed_for};
+use super::guards::{Guard, Guards};
 use super::instance::{CLIENT, STATELESS};
 use super::message::{self, Garbled, Lines, Message, RpcError};
 
@@ -43,6 +44,7 @@ pub(super) struct Manner {
     pub(super) server: String,
     pub(super) passes: BTreeSet<Passed>,
     pub(super) era: Era,
+    pub(super) guards: Guards,
 }
 
 /// What is heard of a server while it is at work for one call.
@@ -279,7 +281,10 @@ impl Shared {
     /// Whoever a server may ask that: the maker of the one call that is under way. With several nobody knows whose it is.
     // ATTACK(server-asks-unbidden)
     fn whom_to_ask(&self, method: &str) -> Option<Arc<Ears>> {
-        needed_for(method).filter(|needed| self.manner.passes.contains(needed))?;
+        let may = |needed: &Passed| {
+            self.manner.passes.contains(needed) || !self.manner.guards.stands(Guard::Questions)
+        };
+        needed_for(method).filter(may)?;
         let talk = self.lock();
         let mut calls = talk.ears.values().filter(|ears| ears.caller.is_some());
         let (first, second) = (calls.next()?, calls.next());
@@ -357,7 +362,7 @@ async fn listen(reading: impl AsyncRead + Unpin, shared: Arc<Shared>, say: mpsc:
     let over = shared.over.clone();
     let why = tokio::select! {
         () = over.cancelled() => None,
-        why = hear(Lines::of(reading), &shared, &say) => why,
+        why = hear(Lines::of(reading, shared.manner.guards), &shared, &say) => why,
     };
     shared.end(why);
 }

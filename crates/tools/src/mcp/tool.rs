@@ -18,6 +18,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::caller;
+use super::guards::Guard;
 use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
 use super::result::output_of;
@@ -64,7 +65,8 @@ impl UpstreamTool {
     /// The tool that an offer is, under this name.
     pub fn new(upstream: &Arc<Upstream>, offer: &Offer, name: &ToolName) -> Result<UpstreamTool, NotMade> {
         let timeout = Duration::from_millis(upstream.settings().timeout_ms);
-        let definition = offer.definition(upstream.name(), name, timeout.as_secs().max(1))?;
+        let definition =
+            offer.definition_by(upstream.name(), name, timeout.as_secs().max(1), upstream.guards())?;
         let digest = Canonical::of(offer.original.clone()).map_err(Unfit::from)?.digest();
         let contract = Contract::with_trust(definition, TrustLabel::Untrusted)?;
         Ok(UpstreamTool { contract, name: offer.name.clone(), digest, upstream: Arc::clone(upstream) })
@@ -90,7 +92,8 @@ impl UpstreamTool {
             usage.map_or(facts.clone(), |usage| with_usage(facts, usage))
         };
         // ATTACK(rug-pull): what runs is what was imported, and pinned if it was.
-        if instance.digest_of(&self.name) != Some(self.digest) {
+        let is_another = instance.digest_of(&self.name) != Some(self.digest);
+        if is_another && self.upstream.guards().stands(Guard::Definitions) {
             self.upstream.note_change();
             return Err((self.changed(), facts(None)));
         }
@@ -445,7 +448,15 @@ impl Refresh {
             UpstreamWay::Command(_) => {
                 let agent = owner_of(at).map_err(bare)?;
                 let access = upstream.access_to_look();
-                let started = Instance::start(upstream.name(), upstream.settings(), access, grant, at).await;
+                let started = Instance::start(
+                    upstream.name(),
+                    upstream.settings(),
+                    upstream.guards(),
+                    access,
+                    grant,
+                    at,
+                )
+                .await;
                 let instance = started.map_err(bare)?;
                 let _ = agent;
                 upstream.heard_besides(instance.offered.clone());

@@ -15,6 +15,7 @@ use policy::{Grant, Passed, UpstreamSettings, UpstreamWay, WorkspaceAccess};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
+use super::guards::Guards;
 use super::import::source_of;
 use super::instance::Instance;
 use super::offered::Offered;
@@ -35,6 +36,7 @@ pub struct Upstream {
     name: String,
     source: SourceName,
     settings: UpstreamSettings,
+    guards: Guards,
     slots: Mutex<HashMap<AgentName, Arc<tokio::sync::Mutex<Slot>>>>,
     latest: Mutex<Option<Vec<Value>>>,
     /// The digest of what it offered when it was last asked.
@@ -62,10 +64,21 @@ struct Slot {
 impl Upstream {
     /// A server of this name. Nothing is started.
     pub fn new(name: &str, settings: UpstreamSettings) -> Option<Arc<Upstream>> {
+        Upstream::guarded(name, settings, Guards::default())
+    }
+
+    /// The same without one of its guards.
+    #[cfg(feature = "weaken")]
+    pub fn without(name: &str, settings: UpstreamSettings, guard: super::Guard) -> Option<Arc<Upstream>> {
+        Upstream::guarded(name, settings, Guards::without(guard))
+    }
+
+    fn guarded(name: &str, settings: UpstreamSettings, guards: Guards) -> Option<Arc<Upstream>> {
         Some(Arc::new(Upstream {
             name: name.to_owned(),
             source: source_of(name)?,
             settings,
+            guards,
             slots: Mutex::default(),
             latest: Mutex::default(),
             known: Mutex::default(),
@@ -83,6 +96,11 @@ impl Upstream {
     /// Where its tools come from.
     pub fn source(&self) -> &SourceName {
         &self.source
+    }
+
+    /// Which guards stand before it.
+    pub(super) fn guards(&self) -> Guards {
+        self.guards
     }
 
     /// How it is configured.
@@ -214,7 +232,7 @@ impl Upstream {
         at: &Surroundings,
     ) -> Result<Instance, Reason> {
         debug_assert!(matches!(self.settings.way, UpstreamWay::Command(_)));
-        Instance::start(&self.name, &self.settings, access, grant, at).await
+        Instance::start(&self.name, &self.settings, self.guards, access, grant, at).await
     }
 
     /// An answer has come: whatever ended before was no habit.
