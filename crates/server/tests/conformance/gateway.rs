@@ -40,12 +40,21 @@ pub(crate) fn be_a_server_if_asked() {
     std::process::exit(i32::from(served.is_err()));
 }
 
-/// A gate before that server, with each of its tools looked at and found harmless. Nothing where there are no walls.
-pub(crate) async fn engine(home: &Path, revision: &str) -> Option<Engine> {
-    use Passed::{Elicitation, Logging, Media, Prompts, Resources, Roots, Sampling};
-    let passes = [Resources, Prompts, Media, Logging, Elicitation, Sampling, Roots];
+/// All that can be passed on.
+pub(crate) const ALL: [Passed; 7] = [
+    Passed::Resources,
+    Passed::Prompts,
+    Passed::Media,
+    Passed::Logging,
+    Passed::Elicitation,
+    Passed::Sampling,
+    Passed::Roots,
+];
+
+/// A gate before that server, with each of its tools looked at and found harmless.
+pub(crate) async fn engine(home: &Path, revision: &str, passes: &[Passed]) -> Engine {
     let era = if revision == "2026-07-28" { Era::Stateless } else { Era::Sessions };
-    let engine = open(home, &passes, era).await?;
+    let engine = open(home, passes, era).await;
     let imported = engine.refresh_upstream(NAME).await.unwrap();
     let operator = Credential::load_or_create(home).unwrap();
     let harmless = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
@@ -55,13 +64,13 @@ pub(crate) async fn engine(home: &Path, revision: &str) -> Option<Engine> {
     // The suite gives some calls half a second, and the first one starts the server.
     let said = call(&engine, "test_simple_text").await;
     assert_eq!(said.status, CallStatus::Completed, "{said:?}");
-    Some(engine)
+    engine
 }
 
 /// Without a word of an operator a client gets tools and nothing else, whatever the server has.
 pub(crate) async fn nothing_else_is_passed_on() {
     let home = tempfile::tempdir().unwrap();
-    let Some(engine) = open(home.path(), &[], Era::Sessions).await else { return };
+    let engine = open(home.path(), &[], Era::Sessions).await;
     engine.refresh_upstream(NAME).await.unwrap();
     let upstream = &engine.upstreams()[0];
     assert_eq!(*upstream.offered(), Default::default());
@@ -93,7 +102,7 @@ async fn call(engine: &Engine, tool: &str) -> contract::CallResult {
     engine.call(request, Duration::ZERO, CancellationToken::new()).await
 }
 
-async fn open(home: &Path, passes: &[Passed], era: Era) -> Option<Engine> {
+async fn open(home: &Path, passes: &[Passed], era: Era) -> Engine {
     let clock = Clock::system();
     let binary = std::env::current_exe().unwrap();
     let folder = binary.parent().unwrap().to_owned();
@@ -143,5 +152,5 @@ async fn open(home: &Path, passes: &[Passed], era: Era) -> Option<Engine> {
     };
     let engine = Engine::open(options).await.unwrap();
     engine.set_upstreams(vec![upstream]).await.unwrap();
-    Some(engine)
+    engine
 }
