@@ -470,3 +470,97 @@ fn noticed(shared: &Shared, method: &str, params: Value) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncBufReadExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+    use super::super::caller::{Able, Brought, Said};
+    use super::*;
+
+    /// A conversation, and the server's side of it.
+    fn talk(passes: &[Passed]) -> (Session, BufReader<ReadHalf<DuplexStream>>, WriteHalf<DuplexStream>) {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (reading, writing) = tokio::io::split(ours);
+        let manner =
+            Manner { server: "s".to_owned(), passes: passes.iter().copied().collect(), ..Manner::default() };
+        let (heard, says) = tokio::io::split(theirs);
+        (Session::over(reading, writing, manner), BufReader::new(heard), says)
+    }
+
+    async fn next(heard: &mut BufReader<ReadHalf<DuplexStream>>) -> Value {
+        let mut line = String::new();
+        heard.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn say(says: &mut WriteHalf<DuplexStream>, message: Value) {
+        says.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_question_that_is_given_up_is_taken_back_from_the_server() {
+        let (session, mut heard, mut says) = talk(&[]);
+        let asking = tokio::spawn({
+            let session = session.clone();
+            async move { session.ask("tools/call", json!({ "name": "t" })).await }
+        });
+        let asked = next(&mut heard).await;
+        asking.abort();
+        let told = next(&mut heard).await;
+        assert_eq!(told["method"], "notifications/cancelled");
+        assert_eq!(told["params"]["requestId"], asked["id"]);
+        // A server that lets go is talked to again.
+        say(&mut says, json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} })).await;
+        let answered = tokio::spawn(async move { session.ask("ping", json!({})).await });
+        let ping = next(&mut heard).await;
+        say(&mut says, json!({ "jsonrpc": "2.0", "id": ping["id"], "result": { "well": true } })).await;
+        assert_eq!(answered.await.unwrap(), Ok(json!({ "well": true })));
+    }
+
+    #[tokio::test]
+    async fn progress_goes_to_whoever_made_the_call_and_goes_up() {
+        let (session, mut heard, mut says) = talk(&[]);
+        let (caller, mut hears) = Caller::new(Able::default(), Brought::default(), None);
+        let ears = Ears::of(Some(&Arc::new(caller)));
+        let asking = tokio::spawn(async move { session.ask_for("tools/call", json!({}), &ears).await });
+        let asked = next(&mut heard).await;
+        let token = &asked["params"]["_meta"]["progressToken"];
+        for (token, progress) in [(token, 1), (&json!(99), 2), (token, 1), (token, 3)] {
+            let params = json!({ "progressToken": token, "progress": progress });
+            say(&mut says, json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }))
+                .await;
+        }
+        say(&mut says, json!({ "jsonrpc": "2.0", "id": asked["id"], "result": {} })).await;
+        assert!(asking.await.unwrap().is_ok());
+        let mut told = Vec::new();
+        while let Some(Said::Progress { progress, .. }) = hears.recv().await {
+            told.push(progress);
+        }
+        assert_eq!(told, [1.0, 3.0]);
+    }
+
+    #[tokio::test]
+    async fn what_a_server_may_not_ask_is_refused_and_noted() {
+        for (passes, asked) in [(&[][..], false), (&[Passed::Roots][..], true)] {
+            let (session, mut heard, mut says) = talk(passes);
+            let (caller, mut hears) = Caller::new(Able::default(), Brought::default(), None);
+            let ears = Ears::of(Some(&Arc::new(caller)));
+            let noted = Arc::clone(&ears);
+            let asking = tokio::spawn(async move { session.ask_for("tools/call", json!({}), &ears).await });
+            let call = next(&mut heard).await;
+            say(&mut says, json!({ "jsonrpc": "2.0", "id": "q", "method": "roots/list", "params": {} }))
+                .await;
+            if asked {
+                let Some(Said::Ask { answer, .. }) = hears.recv().await else { panic!("nobody was asked") };
+                answer.send(json!({ "roots": [] })).unwrap();
+            }
+            let told = next(&mut heard).await;
+            assert_eq!((told["id"].as_str(), told.get("result").is_some()), (Some("q"), asked), "{told}");
+            say(&mut says, json!({ "jsonrpc": "2.0", "id": call["id"], "result": {} })).await;
+            assert!(asking.await.unwrap().is_ok());
+            assert_eq!(noted.notes().len(), 1);
+            assert_eq!(noted.notes().iter().any(|note| note.ends_with("refused")), !asked);
+        }
+    }
+}
