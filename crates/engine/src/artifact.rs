@@ -26,6 +26,24 @@ impl Engine {
         call: &CallId,
         name: &str,
     ) -> Result<Option<ShownArtifact>, EngineError> {
+        // DECISION(0014): what is handed out is cleaned.
+        Ok(self.raw_artifact_for(agent, call, name).await?.map(|bytes| match String::from_utf8(bytes) {
+            Ok(text) => {
+                let cleaned = clean_text(&text, MAX_SHOWN);
+                let cut = if cleaned.cut { "\n… cut here" } else { "" };
+                ShownArtifact::Text(cleaned.text + cut)
+            }
+            Err(_) => ShownArtifact::NotText,
+        }))
+    }
+
+    /// The same as it is. Only for what nobody reads as text.
+    pub async fn raw_artifact_for(
+        &self,
+        agent: &AgentName,
+        call: &CallId,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
         let store = self.store();
         // ATTACK(artifact-of-another): digests alone would show whatever anybody's call has left.
         let row = store.call(call).await?.filter(|row| row.agent == *agent && row.status.is_final());
@@ -34,15 +52,6 @@ impl Engine {
         let Some(artifact) = result.artifacts.iter().find(|artifact| artifact.name == name) else {
             return Ok(None);
         };
-        let Some(bytes) = store.artifact(&artifact.digest).await? else { return Ok(None) };
-        // DECISION(0014): what is handed out is cleaned.
-        Ok(Some(match String::from_utf8(bytes) {
-            Ok(text) => {
-                let cleaned = clean_text(&text, MAX_SHOWN);
-                let cut = if cleaned.cut { "\n… cut here" } else { "" };
-                ShownArtifact::Text(cleaned.text + cut)
-            }
-            Err(_) => ShownArtifact::NotText,
-        }))
+        Ok(store.artifact(&artifact.digest).await?)
     }
 }

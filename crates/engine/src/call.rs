@@ -442,6 +442,10 @@ impl Engine {
     pub(crate) fn surroundings_of(&self, request: &Request, in_force: Option<InForce>) -> Surroundings {
         let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
         let at = self.inner.surroundings.for_owner(owner);
+        let at = match &self.caller {
+            Some(caller) => at.with_caller(Arc::clone(caller)),
+            None => at,
+        };
         match in_force {
             Some(in_force) => at.with_operands(in_force),
             None => at,

@@ -11,7 +11,7 @@ use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, Stor
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tools::mcp::Upstream;
+use tools::mcp::{Caller, Upstream};
 use tools::{CallKind, Surroundings, Tool};
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
@@ -91,6 +91,8 @@ pub struct Engine {
     pub(crate) inner: Arc<Inner>,
     /// What this handle sees as in force and as listed, where it sees one call through; else whatever is.
     pub(crate) held: Option<Held>,
+    /// Whoever makes calls by this handle, where it can be told something while they are under way.
+    pub(crate) caller: Option<Arc<Caller>>,
 }
 
 pub(crate) struct Inner {
@@ -169,7 +171,7 @@ impl Engine {
             tasks: TaskTracker::new(),
             ending: CancellationToken::new(),
         };
-        let engine = Engine { inner: Arc::new(inner), held: None };
+        let engine = Engine { inner: Arc::new(inner), held: None, caller: None };
         // What cannot be recovered now stays as it is, which is safe, and is tried again.
         engine.recover_or_tell().await;
         Ok(engine)

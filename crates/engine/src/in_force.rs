@@ -185,7 +185,7 @@ impl Engine {
 
     pub(crate) fn seeing(&self, snapshot: Arc<Snapshot>) -> Engine {
         let held = Held { snapshot, catalogue: self.inner.shelf.now() };
-        Engine { inner: Arc::clone(&self.inner), held: Some(held) }
+        Engine { inner: Arc::clone(&self.inner), held: Some(held), caller: self.caller.clone() }
     }
 
     /// Keeps what is in force while it is recorded that a call begins.
@@ -260,6 +260,7 @@ impl Engine {
         drop(nobody_records);
         drop(changing);
         tracing::info!(policy = %hash, %before, %cause, "a policy came into force");
+        self.end_what_is_nobodys();
         self.end_standing_everywhere().await;
         Ok(hash)
     }

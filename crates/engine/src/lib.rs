@@ -78,3 +78,12 @@ pub use review::{Review, exact};
 pub use sources::{Imported, NotListed};
 pub use standing::{Offer, Reach, RevokeRefused, ShownStanding as Standing};
 pub use upstreams::RefreshError;
+
+/// What servers of others have besides tools, and what they say while they are at work: for the ways in.
+pub mod upstream {
+    pub use policy::{NamePrefix, Passed};
+    pub use tools::mcp::{
+        Able, Brought, COMPLETE, Caller, GET_PROMPT, Offered, OfferedArgument, OfferedPrompt,
+        OfferedResource, READ_RESOURCE, SUBSCRIBE, Said, Upstream,
+    };
+}

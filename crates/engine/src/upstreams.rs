@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use store::StoreError;
 use tokio_util::sync::CancellationToken;
 use tools::Tool;
-use tools::mcp::{Offer, REFRESH, Upstream, UpstreamTool};
+use tools::mcp::{Caller, Offer, REFRESH, Upstream, UpstreamTool};
 
 use crate::engine::Engine;
 use crate::error::chain;
@@ -80,6 +80,42 @@ impl Engine {
     /// The configured servers.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         self.inner.upstreams.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The servers of which an agent gets more than tools.
+    pub fn upstreams_of(&self, agent: &AgentName) -> Vec<Arc<Upstream>> {
+        let sees = self.tools_for(agent).iter().any(|contract| contract.name().as_str() == REFRESH);
+        let is_for = |upstream: &&Arc<Upstream>| sees && upstream.is_for(agent);
+        self.upstreams().iter().filter(is_for).cloned().collect()
+    }
+
+    /// Ends what is at work for agents that may use none of its tools any more, and workers of agents that are gone.
+    // ATTACK(server-of-a-demoted-agent)
+    pub(crate) fn end_what_is_nobodys(&self) {
+        let engine = self.anew();
+        for upstream in self.upstreams() {
+            let offered = engine.tools_of_source(upstream.source());
+            for agent in upstream.served() {
+                let tools = engine.tools_for(&agent);
+                if !tools.iter().any(|contract| offered.contains(contract.name())) {
+                    upstream.end_for(&agent);
+                    engine.inner.surroundings.forget_agent(&agent);
+                }
+            }
+        }
+    }
+
+    /// The server that a tool comes from.
+    pub fn upstream_of(&self, tool: &str) -> Option<Arc<Upstream>> {
+        let catalogue = self.catalogue();
+        let source = catalogue.find(tool)?.source.as_ref()?;
+        self.upstreams().iter().find(|upstream| upstream.source() == source).cloned()
+    }
+
+    /// A handle whose calls are made by somebody who can be told something while they are under way.
+    #[must_use]
+    pub fn with_caller(&self, caller: Caller) -> Engine {
+        Engine { caller: Some(Arc::new(caller)), ..self.clone() }
     }
 
     /// Asks a server what it offers, and lists that in the place of what it offered before.

@@ -81,5 +81,5 @@ pub use settings::{
 pub use sight::{Sight, may_see};
 pub use spelling::TextPattern;
 pub use standing::Standing;
-pub use upstream::{NamePrefix, UpstreamSettings, UpstreamWay};
+pub use upstream::{Era, NamePrefix, Passed, UpstreamSettings, UpstreamWay};
 pub use verdict::{Question, Ruling, Step, Verdict, with_place};

@@ -36,6 +36,49 @@ pub struct UpstreamSettings {
     pub prefix: NamePrefix,
     /// The agents that its tools are for; all whose level or lists include them, where there is no list.
     pub agents: Option<BTreeSet<AgentName>>,
+    /// What of it is passed on to clients besides its tools.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub passes: BTreeSet<Passed>,
+    /// Which era of the protocol is spoken with it.
+    #[serde(skip_serializing_if = "Era::is_usual")]
+    pub era: Era,
+}
+
+/// What of a server can be passed on to a client besides its tools. None of it is, unless somebody says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Passed {
+    /// What it has to be read.
+    Resources,
+    /// What it would have people say to their model.
+    Prompts,
+    /// Pictures, sounds and texts as they are, beside the text of an answer.
+    Media,
+    /// What it tells of its work.
+    Logging,
+    /// Questions to the person who sits at the client.
+    Elicitation,
+    /// Questions to the client's model.
+    Sampling,
+    /// The question which folders the client works in.
+    Roots,
+}
+
+/// Which era of the protocol is spoken with a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Era {
+    /// Both sides introduce themselves once: revisions up to 2025-11-25.
+    #[default]
+    Sessions,
+    /// Each message says all that is needed to understand it: revision 2026-07-28.
+    Stateless,
+}
+
+impl Era {
+    fn is_usual(&self) -> bool {
+        *self == Era::default()
+    }
 }
 
 /// How a server is talked to.

@@ -10,6 +10,7 @@ use policy::{EgressSettings, FileSettings};
 use sandbox::{Host, Launcher, Proofs};
 
 use crate::lifecycle::Lifecycle;
+use crate::mcp::Caller;
 use crate::operands::{Holds, InForce};
 use crate::path::names_of;
 use crate::pipeline::Ready;
@@ -27,6 +28,7 @@ pub struct Surroundings {
     in_force: Option<InForce>,
     ready: Arc<Mutex<Option<Ready>>>,
     reaching: Option<Arc<Reaching>>,
+    caller: Option<Arc<Caller>>,
 }
 
 /// For whom workers are kept: they serve nobody else.
@@ -65,6 +67,7 @@ impl Surroundings {
             in_force: None,
             ready: Arc::default(),
             reaching: None,
+            caller: None,
         }
     }
 
@@ -116,6 +119,12 @@ impl Surroundings {
         Surroundings { ready: Arc::new(Mutex::new(Some(ready))), ..self.clone() }
     }
 
+    /// The same for one call whose maker can be told something while it is under way.
+    #[must_use]
+    pub fn with_caller(&self, caller: Arc<Caller>) -> Surroundings {
+        Surroundings { caller: Some(caller), ..self.clone() }
+    }
+
     /// Ends the workers that are kept for this owner. Those at work end with their call, and are not used again.
     pub fn forget(&self, owner: &Owner) {
         self.pool.forget(|kept_for| kept_for == owner);
@@ -155,6 +164,11 @@ impl Surroundings {
     /// What was bound for this call, if anything was.
     pub(crate) fn in_force(&self) -> Option<&InForce> {
         self.in_force.as_ref()
+    }
+
+    /// Whoever made this call, if that can be told something.
+    pub(crate) fn caller(&self) -> Option<&Arc<Caller>> {
+        self.caller.as_ref()
     }
 
     pub(crate) fn owner(&self) -> Option<&Owner> {

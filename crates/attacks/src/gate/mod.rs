@@ -24,6 +24,7 @@ mod mcp_answers;
 mod mcp_client;
 mod mcp_door;
 mod money;
+mod passed_on;
 mod past;
 pub(crate) mod payment;
 mod people;
@@ -86,6 +87,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("past", past::cases()),
         ("reload", reload::cases()),
         ("upstreams", upstreams::cases()),
+        ("passed_on", passed_on::cases()),
         ("disclosure", disclosure::cases()),
         ("imports", imports::cases()),
     ]

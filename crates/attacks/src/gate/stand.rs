@@ -251,6 +251,13 @@ impl Ending {
     }
 }
 
+impl<'a> Gate<'a> {
+    /// The same for calls of somebody who can be told something while they are under way.
+    pub(crate) fn heard_by(&self, caller: engine::upstream::Caller) -> Gate<'a> {
+        Gate { engine: self.engine.with_caller(caller), stand: self.stand }
+    }
+}
+
 impl Gate<'_> {
     /// Makes a call, and notes how the ledger has to tell of it.
     pub(crate) fn call(&self, tool: &str, arguments: Value, ending: Ending) -> Try<CallResult> {

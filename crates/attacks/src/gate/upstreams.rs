@@ -15,7 +15,7 @@ use policy::{
 };
 use sandbox::Host;
 use serde_json::{Value, json};
-use tools::mcp::{Refresh, Upstream};
+use tools::mcp::{Guard, Reading, Refresh, Upstream};
 
 use crate::Try;
 use crate::bench::{Need, find_program};
@@ -27,7 +27,7 @@ use crate::launch::command_of;
 /// The server. What it does is up to its first argument.
 const SERVER: &str = include_str!("upstream.py");
 /// What the server is called here.
-const NAME: &str = "s";
+pub(super) const NAME: &str = "s";
 
 pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![
@@ -152,7 +152,16 @@ pub(crate) fn cases() -> Vec<Case> {
                 call_pinned(&gate, "x", Ending::Done)?;
                 Ok(Effect::Held("each was refused".to_owned()))
             },
-        ),
+        )
+        .without("the strict reading", |stand| {
+            let gate = open_without(stand, "garbage", Guard::Reading)?;
+            pin(&gate, "mcp_s_echo")?;
+            let said = gate.send(gate.request("mcp_s_echo", json!({ "text": "twice" }))?)?;
+            Ok(Effect::through_if(
+                said.status == CallStatus::Completed,
+                "a message with two meanings is an answer",
+            ))
+        }),
         Case::new(
             "flood-of-notices",
             "a server that says more than anybody asked for is not listened to",
@@ -228,7 +237,14 @@ pub(crate) fn cases() -> Vec<Case> {
                 let said = call(&gate, "x", Ending::Failed("changed"))?;
                 Ok(Effect::through_if(said.content == "x", "it ran"))
             },
-        ),
+        )
+        .without("the look at what is offered", |stand| {
+            let gate = open_without(stand, "honest", Guard::Definitions)?;
+            pin(&gate, "mcp_s_echo")?;
+            change(stand)?;
+            let said = call(&gate, "x", Ending::Done)?;
+            Ok(Effect::through_if(said.content == "x", "it ran"))
+        }),
         Case::new(
             "shadowed-tool",
             "no tool of a server takes the name of one of ours, nor one that looks like it",
@@ -270,7 +286,12 @@ pub(crate) fn cases() -> Vec<Case> {
                     ["id_rsa", "gnore previous", "must call"].into_iter().find(|text| shown.contains(text));
                 Ok(Effect::through_if(spoken.is_some(), shown))
             },
-        ),
+        )
+        .without("the cleaning of descriptions", |stand| {
+            let gate = open_without(stand, "poisoned", Guard::Cleaning)?;
+            let shown = listed(&gate, "mcp_s_add")?.contract.shown_description();
+            Ok(Effect::through_if(shown.contains("gnore previous"), shown))
+        }),
         Case::new(
             "class-by-own-word",
             "a tool that says of itself that it only reads is taken for one that writes outside",
@@ -286,7 +307,12 @@ pub(crate) fn cases() -> Vec<Case> {
                     format!("{classes:?}"),
                 ))
             },
-        ),
+        )
+        .without("the class of strangers", |stand| {
+            let gate = open_without(stand, "modest", Guard::Classes)?;
+            let classes = listed(&gate, "mcp_s_echo")?.facts;
+            Ok(Effect::through_if(classes.egress == EgressClass::None, "it is what it says"))
+        }),
         Case::new(
             "hostile-schema",
             "a schema that leads elsewhere, never ends or speaks to its reader is not taken, and no pattern takes for ever",
@@ -377,7 +403,7 @@ fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
     open_as(stand, mode, |_| {}, None)
 }
 
-fn open_as<'a>(
+pub(super) fn open_as<'a>(
     stand: &'a Stand<'a>,
     mode: &str,
     otherwise: impl FnOnce(&mut UpstreamSettings),
@@ -393,6 +419,23 @@ fn open_unasked<'a>(
     mode: &str,
     otherwise: impl FnOnce(&mut UpstreamSettings),
     host: Option<Host>,
+) -> Try<Gate<'a>> {
+    open_guarded(stand, mode, otherwise, host, None)
+}
+
+/// A gate without one of the guards before its server, whose tools are listed.
+pub(super) fn open_without<'a>(stand: &'a Stand<'a>, mode: &str, guard: Guard) -> Try<Gate<'a>> {
+    let gate = open_guarded(stand, mode, |_| {}, None, Some(guard))?;
+    refresh(&gate)?;
+    Ok(gate)
+}
+
+fn open_guarded<'a>(
+    stand: &'a Stand<'a>,
+    mode: &str,
+    otherwise: impl FnOnce(&mut UpstreamSettings),
+    host: Option<Host>,
+    without: Option<Guard>,
 ) -> Try<Gate<'a>> {
     let (script, notes) = (script(stand)?, notes(stand)?);
     let folder = |path: &PathBuf| path.parent().map(PathBuf::from).ok_or("it is in no folder");
@@ -413,16 +456,23 @@ fn open_unasked<'a>(
         timeout_ms: 20_000,
         prefix: NamePrefix::Always,
         agents: None,
+        passes: Default::default(),
+        era: Default::default(),
     };
     otherwise(&mut server);
     let mut categories = categories_of(contract::Level::Standard);
     categories.insert(Category::Mcp);
     let overrides = Overrides { categories: Some(categories), ..Overrides::default() };
     let settings = settings_of(Agent { overrides, ..Agent::default() });
-    let upstream = Upstream::new(NAME, server.clone()).ok_or("the server has no name")?;
+    let upstream = match without {
+        Some(guard) => Upstream::without(NAME, server.clone(), guard),
+        None => Upstream::new(NAME, server.clone()),
+    };
+    let upstream = upstream.ok_or("the server has no name")?;
     let settings = Settings { upstreams: [(NAME.to_owned(), server)].into(), ..settings };
     let mut opening = Opening::with(settings);
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
+    opening.tools.extend(Reading::all(&[Arc::clone(&upstream)])?);
     opening.host = host.unwrap_or_default();
     let gate = stand.open(opening)?;
     runtime()?.block_on(gate.engine.set_upstreams(vec![upstream]))?;
@@ -436,14 +486,14 @@ fn refresh(gate: &Gate<'_>) -> Try<Imported> {
 }
 
 /// Somebody looks at a tool, and says that it only reads and reaches nobody.
-fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
+pub(super) fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
     let lowering = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
     let (tool, operator) = (ToolName::parse(tool)?, gate.operator()?);
     runtime()?.block_on(gate.engine.pin_tool(&tool, lowering, &operator))?;
     Ok(())
 }
 
-fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
+pub(super) fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
     pin(gate, "mcp_s_echo")?;
     call(gate, text, ending)
 }
@@ -493,7 +543,7 @@ fn visited(go: impl FnOnce(&str) -> Try<()>) -> Try<Effect> {
 }
 
 /// What the server says without a gate, to one call.
-fn bare(stand: &Stand<'_>, mode: &str, text: &str) -> Try<String> {
+pub(super) fn bare(stand: &Stand<'_>, mode: &str, text: &str) -> Try<String> {
     let mut child = start(stand, mode, text)?;
     drop(child.stdin.take());
     let mut errors = child.stderr.take().ok_or("no standard error")?;

@@ -46,6 +46,11 @@ impl Home {
         Ok(std::fs::write(self.folder.join("state/toolgate.yaml"), format!("{CONFIGURATION}{more}"))?)
     }
 
+    /// Puts another one in its place.
+    pub(crate) fn replace_configuration(&self, text: &str) -> Result<()> {
+        Ok(std::fs::write(self.folder.join("state/toolgate.yaml"), text)?)
+    }
+
     /// Puts a file beside the workspace. Where it is.
     pub(crate) fn put(&self, name: &str, content: &str) -> Result<String> {
         let path = self.folder.join(name);

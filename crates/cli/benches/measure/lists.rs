@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::doors::{Ask, Server};
 use crate::gate::Home;
+use crate::gateway;
 use crate::options::Options;
 use crate::report::{Cell, Section, Table};
 use crate::rounds::{Lane, median, time_rounds};
@@ -36,10 +37,11 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
             Cell::Number(sample.calls() as f64, 0),
         ]);
     }
+    let (through, note) = gateway::measure(options)?;
     Ok(Section {
-        title: format!("{TOOLS} tools from a file, and our own, over MCP"),
-        tables: vec![table],
-        notes: Vec::new(),
+        title: format!("{TOOLS} tools from a file, and our own, over MCP; and calls of another server"),
+        tables: vec![table, through],
+        notes: vec![note],
         measured: median(&samples, "tools/list, all of them")
             .map(|time| ("list-500", time))
             .into_iter()
@@ -58,7 +60,8 @@ fn server(options: &Options, name: &str, min_tools: usize) -> Result<Server> {
     home.configure(&format!("tools: {{ disclosure: {{ min_tools: {min_tools} }} }}\n"))?;
     let manifest =
         home.put("many.yaml", &format!("tools:\n{}", (0..TOOLS).map(entry).collect::<String>()))?;
-    let registered = home.command(&["tools", "register", &manifest, "--apply"]).status()?;
-    ensure!(registered.success(), "the tools were not registered");
+    // What it says of each is not for the table.
+    let registered = home.command(&["tools", "register", &manifest, "--apply"]).output()?;
+    ensure!(registered.status.success(), "the tools were not registered");
     Server::start(home.command(&["mcp"]))
 }

@@ -15,6 +15,7 @@ mod bars;
 mod doors;
 mod egress;
 mod gate;
+mod gateway;
 mod growth;
 mod lists;
 mod memory;

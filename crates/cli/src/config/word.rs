@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use contract::{Autonomy, Category, Level};
 use engine::OnBadReload;
 use policy::{
-    FileSystem, Git, HookTime, NamePrefix, Network, Over, Per, Period, Preset, Seniority, Terminal,
-    WorkspaceAccess,
+    Era, FileSystem, Git, HookTime, NamePrefix, Network, Over, Passed, Per, Period, Preset, Seniority,
+    Terminal, WorkspaceAccess,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
@@ -223,6 +223,14 @@ words! {
     }
     /// What a server's tools are called.
     PrefixWord: NamePrefix { "always" => NamePrefix::Always, "auto" => NamePrefix::Auto }
+    /// What of a server is passed on besides its tools.
+    PassedWord: Passed {
+        "resources" => Passed::Resources, "prompts" => Passed::Prompts, "media" => Passed::Media,
+        "logging" => Passed::Logging, "elicitation" => Passed::Elicitation, "sampling" => Passed::Sampling,
+        "roots" => Passed::Roots,
+    }
+    /// Which revision is spoken with a server.
+    EraWord: Era { "2025-11-25" => Era::Sessions, "2026-07-28" => Era::Stateless }
     /// What a server may do in a workspace.
     WorkspaceWord: WorkspaceAccess {
         "none" => WorkspaceAccess::None, "read" => WorkspaceAccess::Read, "write" => WorkspaceAccess::Write,

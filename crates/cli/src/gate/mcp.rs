@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::patience;
 use super::open::{Gate, agent};
-use super::{CODE_DONE, Trouble};
+use super::{CODE_DONE, Trouble, register};
 
 /// How long servers of which nothing is known yet are waited for.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
@@ -45,10 +45,12 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
     // Many clients ask once what there is.
     opened.engine.introduce_upstreams(FIRST_LOOK).await;
     opened.engine.follow_upstreams();
+    let registered = register::follow(opened.engine.clone(), opened.home.clone());
     let patience = patience(&opened.engine, arguments.wait, 3600);
     let following = running.follow(opened.engine.clone(), None, CancellationToken::new())?;
     let served = server::serve_stdio(opened.engine, agent, patience).await;
     following.abort();
+    registered.abort();
     served?;
     Ok(CODE_DONE)
 }

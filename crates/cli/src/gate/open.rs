@@ -13,7 +13,7 @@ use engine::{Cause, Clock, Engine, OpenError, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
 use tools::Surroundings;
-use tools::mcp::{Refresh, Upstream};
+use tools::mcp::{Reading, Refresh, Upstream};
 
 use super::reload::{Read, Running, Unread, tell_of_shadow};
 use super::{Trouble, register};
@@ -177,6 +177,7 @@ async fn open_with(
     let mut tools = tools::built_in(&settings).context("a built-in tool is not valid")?;
     if !upstreams.is_empty() {
         tools.push(Arc::new(Refresh::new(upstreams.clone()).context("a built-in tool is not valid")?));
+        tools.extend(Reading::all(&upstreams).context("a built-in tool is not valid")?);
     }
     let options = Options {
         home: home.to_owned(),

@@ -1,17 +1,19 @@
 //! `toolgate tools register`: tools that are declared in files. They are kept in Toolgate's home, where every gate finds them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use contract::{Contract, show_hidden};
+use contract::{Contract, SourceName, show_hidden};
 use engine::{Engine, NotListed};
 use policy::Settings;
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 use tools::{DeclaredTools, read_declared};
 
 use super::open::Gate;
@@ -107,6 +109,41 @@ pub(super) async fn load(engine: &Engine, home: &Path) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+/// How often registered files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Takes in what is registered, changed or taken away while a gate runs, until that is aborted. A file is there whole or not at
+/// all, so that none is read in the middle.
+pub(super) fn follow(engine: Engine, home: PathBuf) -> AbortHandle {
+    let following = tokio::spawn(async move {
+        let look = |home: PathBuf| async move {
+            let looked = tokio::task::spawn_blocking(move || kept(&home).ok());
+            looked.await.ok().flatten()
+        };
+        let mut before = look(home.clone()).await.unwrap_or_default();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let Some(now) = look(home.clone()).await.filter(|now| *now != before) else { continue };
+            let settings = engine.settings();
+            let sources = |files: &BTreeMap<String, String>| -> BTreeSet<SourceName> {
+                let read = files.iter().filter_map(|(name, text)| read_declared(name, text, &settings).ok());
+                read.map(|declared| declared.source).collect()
+            };
+            for gone in sources(&before).difference(&sources(&now)) {
+                if let Err(error) = engine.replace_source(gone, Vec::new(), Vec::new()).await {
+                    tracing::warn!(%error, "the tools of a file that is gone are still there");
+                }
+            }
+            match load(&engine, &home).await {
+                Ok(()) => tracing::info!(files = now.len(), "registered files have changed"),
+                Err(_) => tracing::warn!("registered files have changed, and cannot be read"),
+            }
+            before = now;
+        }
+    });
+    following.abort_handle()
 }
 
 /// The registered files and what is in them, in order.

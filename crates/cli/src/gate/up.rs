@@ -20,7 +20,7 @@ use super::open::{Gate, home};
 use super::person::lost;
 use super::policy::read_texts;
 use super::port::holder_of;
-use super::{CODE_DONE, Trouble};
+use super::{CODE_DONE, Trouble, register};
 use crate::talk::{self, own_name};
 
 /// How often questions are looked at that nobody asks for.
@@ -58,6 +58,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     }
     opened.engine.keep_recovering();
     opened.engine.follow_upstreams();
+    let registered = register::follow(opened.engine.clone(), opened.home.clone());
     read_texts(&opened.engine);
     let shutdown = CancellationToken::new();
     let tokens = Arc::new(LiveTokens::default());
@@ -85,6 +86,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     stop_tending.cancel();
     let _ = tending.await;
     following.abort();
+    registered.abort();
     served.map_err(|error| in_use(error, &opened.home))?;
     Ok(CODE_DONE)
 }

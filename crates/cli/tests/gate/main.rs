@@ -28,3 +28,4 @@ mod reload;
 mod servers;
 mod telling;
 mod up;
+mod web_servers;

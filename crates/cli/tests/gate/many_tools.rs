@@ -1,8 +1,12 @@
 //! Tools from files, and so many of them that they are told step by step.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clients::many_tools;
 use crate::place::{Place, text};
@@ -106,4 +110,82 @@ fn a_client_with_many_tools_finds_loads_and_calls_them() {
     assert_eq!(text(&seen, "/around_tool"), "fs.read");
     assert!(text(&seen, "/unloaded").contains("not loaded"), "{seen}");
     assert!(text(&seen, "/guide").starts_with("# Reading files"), "{seen}");
+}
+
+/// A client on standard input and output that reads whatever comes.
+struct Client {
+    child: Child,
+    heard: mpsc::Receiver<Value>,
+}
+
+impl Client {
+    fn start(place: &Place) -> Client {
+        let mut command = place.command(&["mcp"]);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the gate starts");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let (say, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let message = serde_json::from_str(&line).expect("every line is a message");
+                if say.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut client = Client { child, heard };
+        client.say(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } } }));
+        client.wait_for(|message| message["id"] == 1);
+        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn say(&mut self, message: &Value) {
+        let input = self.child.stdin.as_mut().expect("it is piped");
+        writeln!(input, "{message}").expect("the gate reads");
+    }
+
+    fn wait_for(&self, is_it: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.heard.recv_timeout(left).expect("it comes in time");
+            if is_it(&message) {
+                return message;
+            }
+        }
+    }
+
+    fn lists(&mut self, id: u64, tool: &str) -> bool {
+        self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {} }));
+        let listed = self.wait_for(|message| message["id"] == id);
+        let tools = listed.pointer("/result/tools").and_then(Value::as_array).expect("it is a list");
+        tools.iter().any(|listed| listed["name"] == tool)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_client_hears_of_tools_that_somebody_else_registers_and_switches_off() {
+    let Some(place) = Place::new() else { return };
+    let file = place.home().join("mine.yaml");
+    fs::write(&file, MANIFEST).expect("written");
+    let file = file.to_str().expect("a plain path");
+    let mut client = Client::start(&place);
+    assert!(!client.lists(2, "text_words"));
+    let applied = place.toolgate(&["tools", "register", file, "--apply"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    client.wait_for(|message| message["method"] == "notifications/tools/list_changed");
+    assert!(client.lists(3, "text_words"), "it is there without a restart");
+    // And it goes as it came.
+    fs::remove_file(place.home().join("tools/mine.yaml")).expect("it is kept there");
+    client.wait_for(|message| message["method"] == "notifications/tools/list_changed");
+    assert!(!client.lists(4, "text_words"));
 }

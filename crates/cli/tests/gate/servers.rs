@@ -18,7 +18,7 @@ const A_SERVER_STARTS: Duration = Duration::from_secs(120);
 
 const SECRET: &str = "planted-secret-7261";
 
-fn servers() -> Option<PathBuf> {
+pub(super) fn servers() -> Option<PathBuf> {
     let folder = std::env::var_os("TOOLGATE_CLIENTS").map(|folder| PathBuf::from(folder).join("servers"));
     let found = folder.filter(|folder| folder.join("py/bin/mcp-server-time").exists());
     if found.is_none() {
@@ -28,14 +28,14 @@ fn servers() -> Option<PathBuf> {
 }
 
 /// A gate with one real server, and a file that it must not read.
-struct Served {
+pub(super) struct Served {
     place: Place,
     secret: PathBuf,
 }
 
 impl Served {
     /// `of` says how the server is configured, given where the servers are and which file is secret.
-    fn by(of: impl Fn(&str, &str) -> Value) -> Option<Served> {
+    pub(super) fn by(of: impl Fn(&str, &str) -> Value) -> Option<Served> {
         let (place, servers) = (Place::new()?, servers()?);
         let secret = place.home().join("planted");
         fs::write(&secret, SECRET).expect("a file can be written");
@@ -51,7 +51,7 @@ impl Served {
         Some(served)
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(super) fn run(&self, arguments: &[&str]) -> Ran {
         let mut command = self.place.command(arguments);
         command.env("PLANTED_SECRET", SECRET).env("PLANTED", SECRET);
         finish_within(start(&mut command), A_SERVER_STARTS)
@@ -83,7 +83,7 @@ impl Served {
     }
 }
 
-fn node(servers: &str, package: &str) -> String {
+pub(super) fn node(servers: &str, package: &str) -> String {
     format!("{servers}/node/node_modules/@modelcontextprotocol/{package}/dist/index.js")
 }
 

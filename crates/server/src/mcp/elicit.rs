@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use contract::{ApprovalId, CallId, CallResult, CallStatus, show_hidden};
-use engine::{Request, Waiting};
+use engine::{Engine, Request, Waiting};
 use rmcp::model::{
     BooleanSchema, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
     ErrorData, InputRequest, InputRequiredResult, InputResponses, PrimitiveSchemaDefinition,
@@ -41,7 +41,7 @@ pub(super) enum Told {
 }
 
 /// What a client brings along that makes a call again.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Brought {
     pub(super) answers: Option<InputResponses>,
     pub(super) state: Option<String>,
@@ -51,51 +51,50 @@ impl Server {
     /// Takes a call to its answer, or to the question that its client is asked.
     pub(super) async fn call(
         &self,
+        engine: &Engine,
         request: Request,
         brought: Brought,
         context: &RequestContext<RoleServer>,
     ) -> Result<Told, ErrorData> {
         let result = |result| Ok(Told::Result(Box::new(result)));
         if !self.engine.asks_client_of(&self.agent) || !can_be_asked(context) {
-            return result(self.engine.call(request, self.patience(context), context.ct.clone()).await);
+            return result(engine.call(request, self.patience(context), context.ct.clone()).await);
         }
-        let called = self.engine.call(request, Duration::ZERO, context.ct.clone()).await;
+        let called = engine.call(request, Duration::ZERO, context.ct.clone()).await;
         if called.status != CallStatus::Waiting {
             return result(called);
         }
         let call = called.call_id.clone();
         let question = self.engine.question_for_client(&self.agent, &call).await.map_err(no_store)?;
         let Some((id, form)) = question.and_then(form_of) else {
-            return result(self.wait_for(&call, context).await?.unwrap_or(called));
+            return result(self.wait_for(engine, &call, context).await?.unwrap_or(called));
         };
         let asks_inline = context.protocol_version().is_some_and(|version| !version.has_initialize());
         if asks_inline {
             let Some(vote) = self.brought_vote(&id, &brought) else { return self.ask_first(&id, form) };
             self.take(&id, vote).await;
-            return result(self.wait_for(&call, context).await?.unwrap_or(called));
+            return result(self.wait_for(engine, &call, context).await?.unwrap_or(called));
         }
         let asked = context.peer.create_elicitation_with_timeout(form, Some(self.patience(context)));
         tokio::select! {
             // Somebody else has answered, or nobody for so long.
-            waited = self.wait_for(&call, context) => result(waited?.unwrap_or(called)),
+            waited = self.wait_for(engine, &call, context) => result(waited?.unwrap_or(called)),
             said = asked => {
                 if let Some(vote) = said.ok().as_ref().and_then(vote_of) {
                     self.take(&id, vote).await;
                 }
-                result(self.wait_for(&call, context).await?.unwrap_or(called))
+                result(self.wait_for(engine, &call, context).await?.unwrap_or(called))
             }
         }
     }
 
     async fn wait_for(
         &self,
+        engine: &Engine,
         call: &CallId,
         context: &RequestContext<RoleServer>,
     ) -> Result<Option<CallResult>, ErrorData> {
-        self.engine
-            .collect(&self.agent, call, self.patience(context), context.ct.clone())
-            .await
-            .map_err(no_store)
+        engine.collect(&self.agent, call, self.patience(context), context.ct.clone()).await.map_err(no_store)
     }
 
     async fn take(&self, id: &ApprovalId, vote: Vote) {
@@ -172,7 +171,7 @@ fn vote_of(said: &ElicitResult) -> Option<Vote> {
 }
 
 /// Seals which question was asked. The key is this process's own: after a restart it is asked again.
-fn codec() -> Option<&'static RequestStateCodec> {
+pub(super) fn codec() -> Option<&'static RequestStateCodec> {
     static CODEC: OnceLock<Option<RequestStateCodec>> = OnceLock::new();
     let made = CODEC.get_or_init(|| {
         let mut key = vec![0; RequestStateCodec::MIN_KEY_LENGTH];

@@ -45,13 +45,41 @@ impl Log {
     }
 
     /// Newer revisions say it with each request, and whoever does not say it there hears nothing.
-    fn wanted(&self, context: &RequestContext<RoleServer>) -> u8 {
+    pub(super) fn wanted(&self, context: &RequestContext<RoleServer>) -> u8 {
         match context.meta.protocol_version() {
             Some(version) if !version.has_initialize() => context.meta.log_level().map_or(SILENT, rank),
             _ => self.0.load(Ordering::Relaxed),
         }
     }
 }
+
+impl Log {
+    /// Whether a client wants to hear of what is so grave.
+    pub(super) fn wants(&self, level: LoggingLevel, context: &RequestContext<RoleServer>) -> bool {
+        rank(level) >= self.wanted(context)
+    }
+}
+
+/// The name of a rank; nothing if nobody wants to hear anything.
+pub(super) fn named(rank: u8) -> Option<&'static str> {
+    LEVELS.get(usize::from(rank)).copied()
+}
+
+/// The level of a name; one that nobody knows is not grave.
+pub(super) fn level_of(name: &str) -> LoggingLevel {
+    match name {
+        "debug" => LoggingLevel::Debug,
+        "notice" => LoggingLevel::Notice,
+        "warning" => LoggingLevel::Warning,
+        "error" => LoggingLevel::Error,
+        "critical" => LoggingLevel::Critical,
+        "alert" => LoggingLevel::Alert,
+        "emergency" => LoggingLevel::Emergency,
+        _ => LoggingLevel::Info,
+    }
+}
+
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 fn rank(level: LoggingLevel) -> u8 {
     match level {

@@ -4,20 +4,25 @@
     reason = "logging is on its way out, and clients of every revision before that have it"
 )]
 
+mod changes;
 mod disclosure;
 mod door;
 mod elicit;
 #[cfg(feature = "fixtures")]
 mod fixtures;
+mod line;
 mod lines;
 mod logging;
+mod media;
 mod message;
+mod others;
 mod progress;
 mod resources;
 mod tasks;
 mod tools;
 
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contract::{AgentName, CallId, CallResult, Canonical, Key, OperatorName, TaskName};
@@ -25,21 +30,26 @@ use engine::{Engine, Request};
 use rmcp::ServiceExt;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    ErrorData, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, RequestMetaObject, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, UpdateTaskParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+    CompleteRequestParams, CompleteResult, ContentBlock, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, RequestMetaObject, ServerCapabilities,
+    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::http::Gate;
 
+use changes::Followed;
 use disclosure::{context_of, definitions, instructions};
 pub(crate) use door::{Door, Visitor};
 use elicit::{Brought, Told};
+use engine::upstream::Passed;
+use line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 use lines::Lines;
 use logging::Log;
 use progress::Progress;
@@ -70,7 +80,7 @@ pub enum McpError {
 pub async fn serve_stdio(engine: Engine, agent: AgentName, patience: Duration) -> Result<(), McpError> {
     let (lines, ends) = Lines::of_stdio();
     let server = Server { patience: Some(patience), ..Server::new(engine.clone(), agent, Way::Stdio) };
-    let ended = match server.serve(ends).await {
+    let ended = match served(server).serve(ends).await {
         Ok(running) => running.waiting().await.map(drop).map_err(McpError::Failed),
         Err(error) => Err(McpError::Greeting(Box::new(error))),
     };
@@ -79,7 +89,7 @@ pub async fn serve_stdio(engine: Engine, agent: AgentName, patience: Duration) -
     ended
 }
 
-/// What is served over HTTP.
+/// What is served.
 #[cfg(not(feature = "fixtures"))]
 type Served = Server;
 #[cfg(not(feature = "fixtures"))]
@@ -105,7 +115,9 @@ struct Server {
     way: Way,
     /// How long a call that waits for people blocks; as it is configured, unless whoever started us says otherwise.
     patience: Option<Duration>,
-    log: Log,
+    log: Arc<Log>,
+    /// What its client follows.
+    followed: Followed,
 }
 
 impl ServerHandler for Server {
@@ -126,8 +138,21 @@ impl ServerHandler for Server {
             .enable_tools()
             .enable_tool_list_changed()
             .enable_resources()
+            .enable_resources_list_changed()
             .enable_tasks();
-        ServerConfig::new(able.build())
+        let mut able = able.build();
+        let (resources, prompts) = (self.has_passed(Passed::Resources), self.has_passed(Passed::Prompts));
+        if let Some(of) = able.resources.as_mut().filter(|_| resources) {
+            of.subscribe = Some(true);
+        }
+        if prompts {
+            able.prompts =
+                ServerCapabilities::builder().enable_prompts().enable_prompts_list_changed().build().prompts;
+        }
+        if resources || prompts {
+            able.completions = ServerCapabilities::builder().enable_completions().build().completions;
+        }
+        ServerConfig::new(able)
             .with_server_info(Implementation::new("toolgate", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions(&self.engine, &self.agent, INSTRUCTIONS))
     }
@@ -170,9 +195,74 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read(&request.uri).await
+        match Box::pin(self.read_of_others(&request.uri, &context)).await {
+            Some(read) => read,
+            None => self.read(&request.uri).await,
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Box::pin(self.subscribe_to(&request.uri, true, &context)).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Box::pin(self.subscribe_to(&request.uri, false, &context)).await
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        match self.has_passed(Passed::Prompts) {
+            true => Ok(self.prompts()),
+            false => Err(ErrorData::method_not_found::<rmcp::model::ListPromptsRequestMethod>()),
+        }
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        match self.has_passed(Passed::Prompts) {
+            true => Box::pin(self.prompt(request, &context)).await,
+            false => Err(ErrorData::method_not_found::<rmcp::model::GetPromptRequestMethod>()),
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        match self.has_passed(Passed::Prompts) || self.has_passed(Passed::Resources) {
+            true => Box::pin(self.completion(request, &context)).await,
+            false => Err(ErrorData::method_not_found::<rmcp::model::CompleteRequestMethod>()),
+        }
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.follow(context.peer);
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(self.told_of(requested))
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.tell_listener(&context).await;
+        Ok(())
     }
 
     async fn get_task(
@@ -217,21 +307,25 @@ impl ServerHandler for Server {
         let arguments = arguments.unwrap_or_default();
         let progress = Progress::of(&context);
         let loaded = self.engine.loaded_changes();
+        let mut task = None;
         let result = if name == CALL_STATUS {
             progress.beside(Box::pin(self.status(&arguments, &context))).await?
         } else {
             let asked = self.understand(&name, arguments, &context.meta)?;
+            task.clone_from(&asked.task);
             if let Some(full) = context_of(&context.meta)? {
                 self.engine.note_context(&self.agent, asked.task.as_ref(), full);
             }
             let brought = Brought { answers: input_responses, state: request_state };
-            match progress.beside(Box::pin(self.call(asked, brought, &context))).await? {
+            let told = progress.told();
+            let calling = self.call_in_rounds(asked, brought, &context, told);
+            match progress.beside(Box::pin(calling)).await? {
                 Told::Result(result) => *result,
                 Told::Ask(question) => return Ok(CallToolResponse::InputRequired(question)),
             }
         };
         self.log.tell(&result, &context).await;
-        if loaded.has_changed().unwrap_or(false) {
+        if loaded.has_changed().unwrap_or(false) && (self.tools_are_news() || task.is_some()) {
             let _ = context.peer.notify_tool_list_changed().await;
         }
         if tasks::goes_on(&result)
@@ -240,13 +334,58 @@ impl ServerHandler for Server {
         {
             return Ok(CallToolResponse::Task(task));
         }
-        Ok(CallToolResponse::Complete(told(&result, context.protocol_version())))
+        let mut told = told(&result, context.protocol_version());
+        told.content.extend(Box::pin(self.blocks(&self.engine, &result)).await);
+        Ok(CallToolResponse::Complete(told))
     }
 }
 
 impl Server {
     fn new(engine: Engine, agent: AgentName, way: Way) -> Server {
-        Server { engine, agent, proposer: None, way, patience: None, log: Log::default() }
+        let (log, followed) = (Arc::default(), Followed::default());
+        Server { engine, agent, proposer: None, way, patience: None, log, followed }
+    }
+
+    /// Another one for the same client.
+    fn like(&self) -> Server {
+        Server {
+            engine: self.engine.clone(),
+            agent: self.agent.clone(),
+            proposer: self.proposer.clone(),
+            way: self.way,
+            patience: self.patience,
+            log: Arc::clone(&self.log),
+            followed: Followed::default(),
+        }
+    }
+
+    /// Takes a call to its answer. What a server of others asks first is answered by a client that can be asked now, and
+    /// else put to it as the answer.
+    async fn call_in_rounds(
+        &self,
+        request: Request,
+        brought: Brought,
+        context: &RequestContext<RoleServer>,
+        told: Arc<Mutex<progress::Told>>,
+    ) -> Result<Told, ErrorData> {
+        let tool = request.tool.clone();
+        let asked = Asked::of(self, &tool, &request.arguments);
+        let mut for_server = self.brought(&asked, brought.answers.as_ref(), brought.state.as_deref())?;
+        for _ in 0..MOST_ROUNDS {
+            let (engine, line) = self.line(context, for_server, Arc::clone(&told));
+            let calling = self.call(&engine, request.clone(), brought.clone(), context);
+            let (called, left) = line.beside(calling).await;
+            if let Some(lacks) = left.lacks.filter(|_| is_stateless(context)) {
+                return Err(lacking(lacks));
+            }
+            let Some((questions, state)) = left.needs else { return called };
+            if is_stateless(context) {
+                return Ok(Told::Ask(self.questions(&asked, questions, state)?));
+            }
+            let said = Box::pin(answers(context, questions)).await;
+            for_server = engine::upstream::Brought { answers: said, state };
+        }
+        Err(ErrorData::internal_error("the server asks and asks", None))
     }
 
     /// The same for a client behind which there is an operator.

@@ -20,7 +20,9 @@ const ARTIFACTS: &str = "toolgate://artifact/";
 impl Server {
     pub(super) fn resources(&self) -> ListResourcesResult {
         let tools = self.engine.tools_for(&self.agent);
-        let mut listed = ListResourcesResult::with_all_items(tools.iter().map(page_of).collect());
+        let pages = tools.iter().map(page_of);
+        let all = pages.chain(self.resources_of_others()).collect();
+        let mut listed = ListResourcesResult::with_all_items(all);
         listed.ttl_ms = Some(0);
         listed.cache_scope = Some(CacheScope::Private);
         listed
@@ -31,7 +33,8 @@ impl Server {
             .with_title("What a call left behind")
             .with_description("The whole of what was too long for the answer of one of your calls, cleaned.")
             .with_mime_type("text/plain");
-        let mut listed = ListResourceTemplatesResult::with_all_items(vec![artifact]);
+        let all = [artifact].into_iter().chain(self.templates_of_others()).collect();
+        let mut listed = ListResourceTemplatesResult::with_all_items(all);
         listed.ttl_ms = Some(0);
         listed.cache_scope = Some(CacheScope::Private);
         listed
@@ -69,7 +72,7 @@ impl Server {
 /// Where the artifacts of a result can be read.
 pub(super) fn links(result: &CallResult) -> Vec<ContentBlock> {
     let link = |artifact: &contract::Artifact| {
-        let uri = format!("{ARTIFACTS}{}/{}", result.call_id, encoded(&artifact.name));
+        let uri = address_of(&result.call_id, &artifact.name);
         let resource = Resource::new(uri, artifact.name.clone())
             .with_description("the whole of what this call left behind")
             .with_mime_type("text/plain")
@@ -77,6 +80,11 @@ pub(super) fn links(result: &CallResult) -> Vec<ContentBlock> {
         ContentBlock::resource_link(resource)
     };
     result.artifacts.iter().map(link).collect()
+}
+
+/// Where an artifact can be read.
+pub(super) fn address_of(call: &CallId, name: &str) -> String {
+    format!("{ARTIFACTS}{call}/{}", encoded(name))
 }
 
 fn page_of(contract: &Contract) -> Resource {
@@ -107,7 +115,7 @@ fn page_about(contract: &Contract) -> String {
 }
 
 /// A name as a part of an address.
-fn encoded(name: &str) -> String {
+pub(super) fn encoded(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {
         match byte {
@@ -118,7 +126,7 @@ fn encoded(name: &str) -> String {
     text
 }
 
-fn decoded(text: &str) -> Option<String> {
+pub(super) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -1,8 +1,9 @@
 //! Our tools as MCP clients see them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use contract::{Contract, EgressClass, Idempotency, SafetyClass};
+use contract::{Contract, Digest, EgressClass, Idempotency, SafetyClass};
 use engine::wire_name;
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -21,7 +22,26 @@ pub(super) fn true_name(name: &str, contracts: &[Contract]) -> String {
     meant.map_or_else(|| name.to_owned(), |contract| contract.name().to_string())
 }
 
+/// Tools as they are shown, by what they are made of: a list of hundreds is asked for again and again.
+static MADE: LazyLock<Mutex<HashMap<(Digest, String), Tool>>> = LazyLock::new(Mutex::default);
+/// As many as are kept.
+const MOST_MADE: usize = 4096;
+
 pub(super) fn shown_tool(contract: &Contract) -> Tool {
+    // The hash is of all that its author wrote; what was found in it beside others is told as well.
+    let findings = match contract.findings() {
+        [] => String::new(),
+        findings => json!(findings).to_string(),
+    };
+    let key = (contract.hash(), findings);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.len() > MOST_MADE {
+        made.clear();
+    }
+    made.entry(key).or_insert_with(|| make_tool(contract)).clone()
+}
+
+fn make_tool(contract: &Contract) -> Tool {
     let definition = contract.definition();
     let input = object(contract.input().definition().clone());
     let output = object(answer_schema(contract.output().definition().clone()));

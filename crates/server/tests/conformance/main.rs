@@ -1,5 +1,7 @@
-//! The official conformance suite against the door that MCP clients come in by, as it is served, with fixtures beside
-//! the tools.
+//! The official conformance suite against the door that MCP clients come in by, as it is served: once with fixtures beside
+//! the tools, and once with a server of others behind it that has them, which is the first of the two, behind walls.
+//!
+//! The test's own binary is the launcher of that sandbox, and the server in it.
 //!
 //! `cargo test --package toolgate-server --features fixtures --test conformance`. What is counted is what the suite wrote
 //! down of each scenario that a revision requires, and not the sum it prints: that one counts scenarios that did nothing.
@@ -7,8 +9,11 @@
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
     reason = "what a test needs and does not get fails it; it starts the suite, which is a client"
 )]
+
+mod gateway;
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,6 +24,7 @@ use std::time::Duration;
 
 use contract::{AgentName, Digest};
 use engine::{Clock, Credential, Engine, Options};
+use libtest_mimic::{Arguments, Trial};
 use policy::{Agent, Settings};
 use sandbox::{Host, Proofs};
 use serde_json::Value;
@@ -31,17 +37,123 @@ const ADD_TOKEN: &str = include_str!("token.mjs");
 /// How long the suite takes at most.
 const LONGEST: Duration = Duration::from_secs(300);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn all_thirty_scenarios_of_2025_11_25_pass() {
-    all_pass("2025-11-25", 30).await;
+/// Who it is that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The fixtures are the gate's own.
+    Alone,
+    /// They are those of a server behind it, of which all is passed on that can be.
+    Behind,
+    /// The same where nobody has said that anything is passed on besides tools.
+    Unsaid,
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn all_thirty_seven_scenarios_of_2026_07_28_pass() {
-    all_pass("2026-07-28", 37).await;
+/// What is refused by design where nobody has said otherwise: pictures and sounds as such, what a server has besides tools,
+/// its remarks and its questions.
+const REFUSED: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
+            "completion-complete",
+            "tools-call-image",
+            "tools-call-audio",
+            "tools-call-embedded-resource",
+            "tools-call-mixed-content",
+            "tools-call-with-logging",
+            "tools-call-sampling",
+            "tools-call-elicitation",
+            "elicitation-sep1034-defaults",
+            "elicitation-sep1330-enums",
+            "resources-read-text",
+            "resources-read-binary",
+            "resources-templates-read",
+            "resources-subscribe",
+            "resources-unsubscribe",
+            "prompts-list",
+            "prompts-get-simple",
+            "prompts-get-with-args",
+            "prompts-get-embedded-resource",
+            "prompts-get-with-image",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "completion-complete",
+            "tools-call-image",
+            "tools-call-audio",
+            "tools-call-embedded-resource",
+            "tools-call-mixed-content",
+            "resources-read-text",
+            "resources-read-binary",
+            "resources-templates-read",
+            "prompts-list",
+            "prompts-get-simple",
+            "prompts-get-with-args",
+            "prompts-get-embedded-resource",
+            "prompts-get-with-image",
+            "caching",
+            "input-required-result-basic-elicitation",
+            "input-required-result-basic-sampling",
+            "input-required-result-basic-list-roots",
+            "input-required-result-request-state",
+            "input-required-result-multiple-input-requests",
+            "input-required-result-multi-round",
+            "input-required-result-missing-input-response",
+            "input-required-result-non-tool-request",
+            "input-required-result-result-type",
+            "input-required-result-tampered-state",
+            "input-required-result-capability-check",
+            "input-required-result-validate-input",
+        ],
+    ),
+];
+
+fn main() {
+    // Each ends the process if it was started for that. They come first, before any thread can exist.
+    jail::serve_if_asked(tools::WORKER);
+    sandbox::serve_if_asked();
+    gateway::be_a_server_if_asked();
+    let arguments = Arguments::from_args();
+    let run = |name: &str, revision: &'static str, expected: usize, stage: Stage| {
+        Trial::test(name.to_owned(), move || {
+            runtime().block_on(all_pass(revision, expected, stage));
+            Ok(())
+        })
+    };
+    let trials = vec![
+        run("all_thirty_scenarios_of_2025_11_25_pass", "2025-11-25", 30, Stage::Alone),
+        run("all_thirty_seven_scenarios_of_2026_07_28_pass", "2026-07-28", 37, Stage::Alone),
+        run("all_thirty_of_2025_11_25_pass_through_the_gateway", "2025-11-25", 30, Stage::Behind),
+        run("all_thirty_seven_of_2026_07_28_pass_through_the_gateway", "2026-07-28", 37, Stage::Behind),
+        run(
+            "twenty_of_2025_11_25_are_refused_unless_somebody_says_otherwise",
+            "2025-11-25",
+            30,
+            Stage::Unsaid,
+        ),
+        run(
+            "twenty_six_of_2026_07_28_are_refused_unless_somebody_says_otherwise",
+            "2026-07-28",
+            37,
+            Stage::Unsaid,
+        ),
+        Trial::test("nothing_but_tools_is_passed_on_unless_somebody_says_so", || {
+            runtime().block_on(gateway::nothing_else_is_passed_on());
+            Ok(())
+        }),
+        Trial::test("a_scenario_that_only_says_that_nothing_was_said_has_not_passed", || {
+            a_scenario_that_only_says_that_nothing_was_said_has_not_passed();
+            Ok(())
+        }),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
-#[test]
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
 fn a_scenario_that_only_says_that_nothing_was_said_has_not_passed() {
     let check = |id: &str, status: &str| serde_json::json!({ "id": id, "status": status });
     assert!(!has_passed(&[]));
@@ -51,7 +163,7 @@ fn a_scenario_that_only_says_that_nothing_was_said_has_not_passed() {
     assert!(has_passed(&[check("a", "SUCCESS"), check("b", "SKIPPED"), check("c", "WARNING")]));
 }
 
-async fn all_pass(revision: &str, expected: usize) {
+async fn all_pass(revision: &str, expected: usize, stage: Stage) {
     let Some(node) = suite() else { return };
     let home = tempfile::tempdir().unwrap();
     let shutdown = CancellationToken::new();
@@ -59,11 +171,15 @@ async fn all_pass(revision: &str, expected: usize) {
     let options = HttpOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         operator_credential: Credential::load_or_create(home.path()).unwrap(),
-        agent_tokens: Arc::new(HashMap::from([(Digest::of(TOKEN.as_bytes()), agent())])),
+        agent_tokens: Arc::new(HashMap::from([(Digest::of(TOKEN.as_bytes()), stage.agent())])),
         home: None,
         shutdown: shutdown.clone(),
     };
-    let engine = engine(home.path()).await;
+    let engine = match stage {
+        Stage::Alone => engine(home.path()).await,
+        Stage::Behind => gateway::engine(home.path(), revision, &gateway::ALL).await,
+        Stage::Unsaid => gateway::engine(home.path(), revision, &[]).await,
+    };
     let serving = tokio::spawn(serve_http(engine, options, |ready| drop(say.send(ready))));
     let address = hear.await.unwrap().address;
 
@@ -90,18 +206,23 @@ async fn all_pass(revision: &str, expected: usize) {
 
     let required = required(&package.join(format!("requirements/{revision}.yaml")));
     assert_eq!(required.len(), expected, "{required:?}");
+    let refused = REFUSED.iter().find(|(of, _)| *of == revision && stage == Stage::Unsaid);
+    let refused = refused.map_or(&[][..], |(_, refused)| refused);
     let (mut passed, mut failed) = (0, Vec::new());
     for scenario in &required {
         let checks = checks_of(&out, scenario);
-        if has_passed(&checks) {
-            passed += 1
-        } else {
-            failed.push(format!("{scenario}: {}", told(&checks)))
+        match (has_passed(&checks), refused.contains(&scenario.as_str())) {
+            (true, false) => passed += 1,
+            (false, true) => {}
+            (false, false) => failed.push(format!("{scenario}: {}", told(&checks))),
+            (true, true) => failed.push(format!("{scenario}: it is not refused")),
         }
         let other = checks.iter().filter(|check| !matches!(status(check), "SUCCESS" | "INFO" | "FAILURE"));
-        other.for_each(|check| eprintln!("{revision} {scenario}: {} {}", status(check), check["id"]));
+        other.for_each(|check| {
+            eprintln!("{stage:?} {revision} {scenario}: {} {}", status(check), check["id"])
+        });
     }
-    eprintln!("conformance {revision}: {passed} of {expected} required server scenarios");
+    eprintln!("conformance {revision} ({stage:?}): {passed} of {expected} required server scenarios");
     let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert!(failed.is_empty(), "{}\n{said}", failed.join("\n"));
 }
@@ -154,6 +275,15 @@ fn told(checks: &[Value]) -> String {
     let told: Vec<String> =
         failed.map(|check| format!("{} {}", check["id"], check["errorMessage"])).collect();
     if told.is_empty() { "nothing was checked".to_owned() } else { told.join("; ") }
+}
+
+impl Stage {
+    fn agent(self) -> AgentName {
+        match self {
+            Stage::Alone => agent(),
+            Stage::Behind | Stage::Unsaid => gateway::agent(),
+        }
+    }
 }
 
 fn agent() -> AgentName {

@@ -17,6 +17,8 @@ use contract::{
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
+use super::guards::{Guard, Guards};
+
 /// The longest offer, in bytes of its canonical text.
 const MOST_BYTES: usize = 256 << 10;
 /// How many parts a schema has at most, with each reference counted as what it refers to.
@@ -108,6 +110,17 @@ impl Offer {
         name: &ToolName,
         timeout_seconds: u64,
     ) -> Result<Definition, Unfit> {
+        self.definition_by(server, name, timeout_seconds, Guards::default())
+    }
+
+    /// The same as far as guards stand.
+    pub(super) fn definition_by(
+        &self,
+        server: &str,
+        name: &ToolName,
+        timeout_seconds: u64,
+        guards: Guards,
+    ) -> Result<Definition, Unfit> {
         let source = source_of(server).ok_or(Unfit::Name)?;
         let text = |key: &str| self.original.get(key).and_then(Value::as_str).unwrap_or_default();
         let input = self.original.get("inputSchema").ok_or(Unfit::Shape("it has no input schema"))?;
@@ -115,12 +128,15 @@ impl Offer {
         Ok(Definition {
             name: name.to_string(),
             title: remark(title.unwrap_or_default(), 128),
-            description: description(server, text("description")),
+            description: match guards.stands(Guard::Cleaning) {
+                true => description(server, text("description")),
+                false => text("description").to_owned(),
+            },
             category: Category::Mcp,
             action: "mcp:call".to_owned(),
             // ATTACK(class-by-own-word): what it says of itself is no reason to believe it.
-            safety: SafetyClass::Network,
-            egress: EgressClass::Write,
+            safety: if guards.stands(Guard::Classes) { SafetyClass::Network } else { SafetyClass::Read },
+            egress: if guards.stands(Guard::Classes) { EgressClass::Write } else { EgressClass::None },
             idempotency: Idempotency::Optional,
             cost: CostTier::Free,
             input: tame(input)?,
@@ -150,7 +166,7 @@ fn description(server: &str, own: &str) -> String {
 }
 
 /// A text as it is shown. One that gives orders is not shown at all.
-fn remark(text: &str, most: usize) -> String {
+pub(super) fn remark(text: &str, most: usize) -> String {
     // ATTACK(poisoned-description)
     let found = scan_description(text);
     let orders = found.iter().any(|finding| !matches!(finding, contract::Finding::HiddenCharacters { .. }));

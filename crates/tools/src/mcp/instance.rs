@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 
 use contract::{Canonical, Digest, Reason};
 use jail::{ChangeReport, Doors, Enforcement, Guarded, Kept, Limits, LocalDoor, Program, Strictness};
-use policy::{Grant, UpstreamSettings, UpstreamWay, WorkspaceAccess};
+use policy::{Era, Grant, Passed, UpstreamSettings, UpstreamWay, WorkspaceAccess};
 use sandbox::{Host, PlanRequest, Profile};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 
-use super::session::{Session, Silence};
+use super::guards::Guards;
+use super::offered::Offered;
+use super::session::{Manner, Session, Silence};
 use crate::facts::not_enforced;
 use crate::surroundings::Surroundings;
 
@@ -33,6 +35,11 @@ const MOST_TOOLS: usize = 2000;
 /// The revisions that we speak, newest first.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// The revision that has no sessions.
+pub(super) const STATELESS: &str = "2026-07-28";
+/// What we say that we are.
+pub(super) const CLIENT: &str = "toolgate";
+
 /// A server at work.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -45,6 +52,8 @@ pub(super) struct Instance {
     pub(super) turn: tokio::sync::Mutex<()>,
     /// What it offers, by its own names.
     pub(super) offers: Vec<Value>,
+    /// What it has besides, as far as that is passed on.
+    pub(super) offered: Offered,
     digests: BTreeMap<String, Digest>,
     pub(super) used: Mutex<Instant>,
 }
@@ -54,6 +63,7 @@ impl Instance {
     pub(super) async fn start(
         server: &str,
         settings: &UpstreamSettings,
+        guards: Guards,
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
@@ -64,7 +74,10 @@ impl Instance {
             .ok_or_else(|| Reason::internal("the gate is ending"))?
             .map_err(|refusal| not_enforced(&refusal))?;
         let (doors, enforcement) = (kept.take_doors(), kept.enforcement().clone());
-        let session = converse(&kept).map_err(|_| Reason::internal("the server cannot be talked to"))?;
+        let manner =
+            Manner { server: server.to_owned(), passes: settings.passes.clone(), era: settings.era, guards };
+        let session = converse(&kept, manner.clone())
+            .map_err(|_| Reason::internal("the server cannot be talked to"))?;
         let mut instance = Instance {
             session,
             kept: Mutex::new(Some(kept)),
@@ -72,14 +85,16 @@ impl Instance {
             doors,
             turn: tokio::sync::Mutex::default(),
             offers: Vec::new(),
+            offered: Offered::default(),
             digests: BTreeMap::new(),
             used: Mutex::new(Instant::now()),
         };
-        let introduced = tokio::time::timeout(INTRODUCTION, introduce(&instance.session)).await;
+        let introduced = tokio::time::timeout(INTRODUCTION, introduce(&instance.session, &manner)).await;
         let late = || Reason::timeout(format!("the server `{server}` did not say what it offers in time"));
-        let offers = introduced.map_err(|_| late())?.map_err(|why| not_introduced(server, &why))?;
+        let introduced = introduced.map_err(|_| late())?;
+        let (offers, offered) = introduced.map_err(|why| not_introduced(server, &why))?;
         instance.digests = offers.iter().filter_map(named_digest).collect();
-        instance.offers = offers;
+        (instance.offers, instance.offered) = (offers, offered);
         Ok(instance)
     }
 
@@ -120,11 +135,11 @@ pub(super) fn named_digest(offer: &Value) -> Option<(String, Digest)> {
     Some((name, Canonical::of(offer.clone()).ok()?.digest()))
 }
 
-fn converse(kept: &Kept) -> std::io::Result<Session> {
+fn converse(kept: &Kept, manner: Manner) -> std::io::Result<Session> {
     let channel = kept.channel().try_clone()?;
     channel.set_nonblocking(true)?;
     let (reading, writing) = UnixStream::from_std(channel)?.into_split();
-    Ok(Session::over(reading, writing))
+    Ok(Session::over(reading, writing, manner))
 }
 
 /// Why a server could not be introduced, for people who run it.
@@ -167,7 +182,7 @@ pub(super) fn introduction() -> Value {
     json!({
         "protocolVersion": REVISIONS[0],
         "capabilities": {},
-        "clientInfo": { "name": "toolgate", "version": env!("CARGO_PKG_VERSION") },
+        "clientInfo": { "name": CLIENT, "version": env!("CARGO_PKG_VERSION") },
     })
 }
 
@@ -178,19 +193,76 @@ pub(super) fn check_introduction(answer: &Value) -> Result<&str, NotIntroduced> 
     if !REVISIONS.contains(&revision) {
         return Err(NotIntroduced::Odd("it speaks no revision of MCP that is known here"));
     }
-    if answer.pointer("/capabilities/tools").is_none() {
-        return Err(NotIntroduced::Odd("it offers no tools"));
-    }
+    check_tools(answer)?;
     Ok(revision)
 }
 
-async fn introduce(session: &Session) -> Result<Vec<Value>, NotIntroduced> {
-    let answer = session.ask("initialize", introduction()).await?;
-    check_introduction(&answer)?;
-    session.tell("notifications/initialized", json!({})).await;
-    let mut offers = Offers::default();
+fn check_tools(answer: &Value) -> Result<(), NotIntroduced> {
+    match answer.pointer("/capabilities/tools") {
+        Some(_) => Ok(()),
+        None => Err(NotIntroduced::Odd("it offers no tools")),
+    }
+}
+
+/// The same with what somebody has said that it may ask of a client.
+fn introduction_with(manner: &Manner) -> Value {
+    let able =
+        [("elicitation", Passed::Elicitation), ("sampling", Passed::Sampling), ("roots", Passed::Roots)];
+    let able = able.into_iter().filter(|(_, passed)| manner.passes.contains(passed));
+    let able: Map<String, Value> = able.map(|(name, _)| (name.to_owned(), json!({}))).collect();
+    let mut introduction = introduction();
+    if let Some(members) = introduction.as_object_mut() {
+        members.insert("capabilities".to_owned(), Value::Object(able));
+    }
+    introduction
+}
+
+/// Has a server introduce itself, and say what it offers.
+async fn introduce(session: &Session, manner: &Manner) -> Result<(Vec<Value>, Offered), NotIntroduced> {
+    let answer = match manner.era {
+        Era::Sessions => {
+            let answer = session.ask("initialize", introduction_with(manner)).await?;
+            check_introduction(&answer)?;
+            session.tell("notifications/initialized", json!({})).await;
+            answer
+        }
+        Era::Stateless => {
+            let answer = session.ask("server/discover", json!({})).await?;
+            let known = answer.get("supportedVersions").and_then(Value::as_array);
+            if !known.is_some_and(|known| known.contains(&Value::from(STATELESS))) {
+                return Err(NotIntroduced::Odd("it does not speak the revision that is configured for it"));
+            }
+            check_tools(&answer)?;
+            answer
+        }
+    };
+    let able = |what: &str| answer.pointer(&format!("/capabilities/{what}")).is_some();
+    if manner.era == Era::Sessions && able("logging") && session.passes(Passed::Logging) {
+        // Which of it a client wants to hear is the client's to say.
+        let _ = session.ask("logging/setLevel", json!({ "level": "debug" })).await;
+    }
+    let tools = all_of(session, "tools").await?;
+    let (mut resources, mut templates, mut prompts) = (Vec::new(), Vec::new(), Vec::new());
+    if able("resources") && session.passes(Passed::Resources) {
+        resources = all_of(session, "resources").await?;
+        // A server may have none, and not know the question.
+        templates = all_of(session, "resourceTemplates").await.unwrap_or_default();
+    }
+    if able("prompts") && session.passes(Passed::Prompts) {
+        prompts = all_of(session, "prompts").await?;
+    }
+    Ok((tools, Offered::read(&manner.server, &resources, &templates, &prompts)))
+}
+
+/// All of one kind that a server has, page by page.
+async fn all_of(session: &Session, kind: &'static str) -> Result<Vec<Value>, NotIntroduced> {
+    let method = match kind {
+        "resourceTemplates" => "resources/templates/list".to_owned(),
+        kind => format!("{kind}/list"),
+    };
+    let mut offers = Offers { kind, ..Offers::default() };
     loop {
-        let page = session.ask("tools/list", offers.next_page()).await?;
+        let page = session.ask(&method, offers.next_page()).await?;
         if offers.take(page)? {
             return Ok(offers.all);
         }
@@ -198,11 +270,17 @@ async fn introduce(session: &Session) -> Result<Vec<Value>, NotIntroduced> {
 }
 
 /// What a server offers, page by page.
-#[derive(Default)]
 pub(super) struct Offers {
+    kind: &'static str,
     pub(super) all: Vec<Value>,
     cursor: Option<Value>,
     pages: usize,
+}
+
+impl Default for Offers {
+    fn default() -> Offers {
+        Offers { kind: "tools", all: Vec::new(), cursor: None, pages: 0 }
+    }
 }
 
 impl Offers {
@@ -216,7 +294,7 @@ impl Offers {
 
     /// Takes in a page. Whether it was the last.
     pub(super) fn take(&mut self, mut page: Value) -> Result<bool, NotIntroduced> {
-        let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
+        let Some(Value::Array(tools)) = page.get_mut(self.kind).map(Value::take) else {
             return Err(NotIntroduced::Odd("its list of tools is none"));
         };
         self.all.extend(tools);

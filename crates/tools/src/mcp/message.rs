@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
+use super::guards::{Guard, Guards};
+
 /// How deep a message may be.
 pub(super) const DEEPEST: usize = 64;
 
@@ -20,7 +22,7 @@ pub(super) enum Message {
     /// It answers what we have asked.
     Answer { id: u64, answer: Result<Value, RpcError> },
     /// It asks us.
-    Question { id: Value, method: String },
+    Question { id: Value, method: String, params: Value },
     /// It tells us.
     Notice { method: String, params: Value },
 }
@@ -30,6 +32,7 @@ pub(super) enum Message {
 pub(super) struct RpcError {
     pub(super) code: i64,
     pub(super) message: String,
+    pub(super) data: Option<Value>,
 }
 
 /// Why what a server said is no message.
@@ -55,11 +58,12 @@ pub(crate) enum Garbled {
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
+    guards: Guards,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn of(reader: R) -> Lines<R> {
-        Lines { reader: BufReader::new(reader), line: Vec::new() }
+    pub(super) fn of(reader: R, guards: Guards) -> Lines<R> {
+        Lines { reader: BufReader::new(reader), line: Vec::new(), guards }
     }
 
     /// The next message; nothing at the end.
@@ -79,19 +83,29 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 continue;
             }
             let text = std::str::from_utf8(&self.line).map_err(|_| Garbled::NotText)?;
-            return Ok(Some((read(text)?, text.len())));
+            return Ok(Some((read_by(text, self.guards)?, text.len())));
         }
     }
 }
 
 /// Reads one message.
 pub(super) fn read(text: &str) -> Result<Message, Garbled> {
+    read_by(text, Guards::default())
+}
+
+/// The same as far as guards stand.
+fn read_by(text: &str, guards: Guards) -> Result<Message, Garbled> {
+    let stands = guards.stands(Guard::Reading);
     // ATTACK(garbled-server): before anything walks through it.
-    if is_deeper(text, DEEPEST) {
+    if stands && is_deeper(text, DEEPEST) {
         return Err(Garbled::TooDeep);
     }
     // ATTACK(garbled-server): what one reader skips, another one obeys.
-    let Value::Object(mut members) = Canonical::parse(text)?.into_value() else {
+    let parsed = match stands {
+        true => Canonical::parse(text)?.into_value(),
+        false => serde_json::from_str(text).unwrap_or_default(),
+    };
+    let Value::Object(mut members) = parsed else {
         return Err(Garbled::NotUnderstood("it is no object"));
     };
     if members.remove("jsonrpc") != Some(Value::from("2.0")) {
@@ -107,7 +121,7 @@ pub(super) fn read(text: &str) -> Result<Message, Garbled> {
             Ok(Message::Notice { method, params: members.remove("params").unwrap_or_default() })
         }
         (Some(id @ (Value::String(_) | Value::Number(_))), Some(Value::String(method))) => {
-            Ok(Message::Question { id, method })
+            Ok(Message::Question { id, method, params: members.remove("params").unwrap_or_default() })
         }
         (Some(Value::Number(id)), None) => {
             let id = id.as_u64().ok_or(Garbled::Unasked)?;
@@ -125,7 +139,8 @@ fn answer_of(mut members: Map<String, Value>) -> Result<Result<Value, RpcError>,
             let code = error.get("code").and_then(Value::as_i64);
             let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
             let code = code.ok_or(Garbled::NotUnderstood("its error has no code"))?;
-            Ok(Err(RpcError { code, message: message.to_owned() }))
+            let data = error.get("data").cloned();
+            Ok(Err(RpcError { code, message: message.to_owned(), data }))
         }
         _ => Err(Garbled::NotUnderstood("it has to have either a result or an error")),
     }
@@ -162,6 +177,11 @@ pub(super) fn notice(method: &str, params: &Value) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
 }
 
+/// What the caller answers to a question.
+pub(super) fn passed_on(id: &Value, answer: &Value) -> Vec<u8> {
+    line(&json!({ "jsonrpc": "2.0", "id": id, "result": answer }))
+}
+
 /// An answer of ours. We are asked whether we are there, and nothing else that we would do.
 pub(super) fn answer(id: &Value, method: &str) -> Vec<u8> {
     line(&match method {
@@ -186,12 +206,15 @@ mod tests {
         let answer = read(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#);
         assert_eq!(answer, Ok(Message::Answer { id: 7, answer: Ok(json!({ "a": 1 })) }));
         let error = read(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no"}}"#);
-        let expected = RpcError { code: -1, message: "no".into() };
+        let expected = RpcError { code: -1, message: "no".into(), data: None };
         assert_eq!(error, Ok(Message::Answer { id: 7, answer: Err(expected) }));
         let notice = read(r#"{"jsonrpc":"2.0","method":"x"}"#);
         assert_eq!(notice, Ok(Message::Notice { method: "x".into(), params: Value::Null }));
         let question = read(r#"{"jsonrpc":"2.0","id":"s","method":"ping","params":{}}"#);
-        assert_eq!(question, Ok(Message::Question { id: json!("s"), method: "ping".into() }));
+        assert_eq!(
+            question,
+            Ok(Message::Question { id: json!("s"), method: "ping".into(), params: json!({}) })
+        );
     }
 
     #[test]

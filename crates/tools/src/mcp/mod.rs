@@ -4,16 +4,24 @@
 //! ([`message`], [`session`], [`result`]), and it runs behind walls ([`instance`], [`upstream`]) or is asked by a worker that is
 //! ([`web`]). Which of its tools are listed, and who may call them, is not known here.
 
+mod caller;
+mod guards;
 mod import;
 mod instance;
 mod message;
+mod offered;
+mod reading;
 mod result;
 mod session;
 mod tool;
 mod upstream;
 mod web;
 
+pub use caller::{Able, Brought, Caller, Said};
+pub use guards::Guard;
 pub use import::{Offer, Unfit, source_of};
+pub use offered::{Offered, OfferedArgument, OfferedPrompt, OfferedResource};
+pub use reading::{COMPLETE, GET_PROMPT, READ_RESOURCE, Reading, SUBSCRIBE};
 pub use tool::{NotMade, REFRESH, Refresh, UpstreamTool};
 pub use upstream::Upstream;
 pub use web::place_of;

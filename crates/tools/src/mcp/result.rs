@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 /// As many pieces as an answer has at most.
 const MOST_PIECES: usize = 1000;
 
-/// Reads an answer; says what is wrong with it, if it is none.
-pub(super) fn output_of(mut answer: Value) -> Result<Output, &'static str> {
+/// Reads an answer; says what is wrong with it, if it is none. With `apart` texts of resources stand beside it as well: a
+/// client gets them as what they are.
+pub(super) fn output_of(mut answer: Value, apart: bool) -> Result<Output, &'static str> {
     let Some(Value::Array(pieces)) = answer.get_mut("content").map(Value::take) else {
         return Err("it has no content");
     };
@@ -32,7 +33,7 @@ pub(super) fn output_of(mut answer: Value) -> Result<Output, &'static str> {
     };
     let (mut texts, mut artifacts) = (Vec::new(), Vec::new());
     for (place, piece) in pieces.into_iter().enumerate() {
-        texts.push(text_of(place + 1, &piece, &mut artifacts)?);
+        texts.push(text_of(place + 1, &piece, apart, &mut artifacts)?);
     }
     Ok(Output { content: texts.join("\n"), is_error, structured, artifacts })
 }
@@ -40,6 +41,7 @@ pub(super) fn output_of(mut answer: Value) -> Result<Output, &'static str> {
 fn text_of(
     number: usize,
     piece: &Value,
+    apart: bool,
     artifacts: &mut Vec<(String, Vec<u8>)>,
 ) -> Result<String, &'static str> {
     let text = |key: &str| piece.get(key).and_then(Value::as_str);
@@ -55,6 +57,10 @@ fn text_of(
             let text = |key: &str| resource.get(key).and_then(Value::as_str);
             let uri = plain(text("uri").unwrap_or_default());
             match (text("text"), text("blob")) {
+                (Some(own), _) if apart => {
+                    artifacts.push((format!("resource-{number}"), own.as_bytes().to_vec()));
+                    Ok(format!("[resource {number}: {uri}, {} bytes]", own.len()))
+                }
                 (Some(own), _) => Ok(format!("[resource: {uri}]\n{own}")),
                 (None, Some(blob)) => aside("resource", number, text("mimeType"), blob, artifacts),
                 (None, None) => Err("a resource in it is none"),
@@ -66,7 +72,7 @@ fn text_of(
 }
 
 /// Keeps what is no text beside the answer.
-fn aside(
+pub(super) fn aside(
     kind: &str,
     number: usize,
     of_type: Option<&str>,
@@ -80,7 +86,7 @@ fn aside(
     Ok(placeholder)
 }
 
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     contract::show_hidden(&text.chars().take(256).collect::<String>()).replace(['[', ']', '\n'], " ")
 }
 
@@ -98,7 +104,7 @@ mod tests {
             { "type": "resource", "resource": { "uri": "demo://x", "text": "two" } },
             { "type": "audio", "data": "AA==", "mimeType": "audio/wav" },
         ], "structuredContent": { "n": 1 } });
-        let output = output_of(answer).unwrap();
+        let output = output_of(answer, false).unwrap();
         assert_eq!(
             output.content,
             "one\n[image 2: image/png, 3 bytes]\n[resource: demo://x]\ntwo\n[audio 4: audio/wav, 1 bytes]"
@@ -109,7 +115,8 @@ mod tests {
 
     #[test]
     fn that_it_failed_is_said_on() {
-        let failed = output_of(json!({ "content": [{ "type": "text", "text": "no" }], "isError": true }));
+        let failed =
+            output_of(json!({ "content": [{ "type": "text", "text": "no" }], "isError": true }), false);
         assert_eq!(failed.map(|output| (output.is_error, output.structured)), Ok((true, json!({}))));
     }
 
@@ -123,7 +130,7 @@ mod tests {
             json!({ "content": [], "structuredContent": [1] }),
             json!({ "content": [{ "type": "image", "data": "%%%" }] }),
         ] {
-            assert!(output_of(answer.clone()).is_err(), "{answer}");
+            assert!(output_of(answer.clone(), false).is_err(), "{answer}");
         }
     }
 }

@@ -10,17 +10,19 @@ use contract::{
     Output, Reason, RunFacts, SafetyClass, ToolName, TrustLabel,
 };
 use egress::OpenGrant;
-use policy::{Facets, Grant, Settings, UpstreamWay, WorkspaceAccess};
+use policy::{Era, Facets, Grant, Passed, Settings, UpstreamWay, WorkspaceAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use super::caller;
+use super::guards::Guard;
 use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
 use super::result::output_of;
-use super::session::Silence;
+use super::session::{Ears, Silence};
 use super::upstream::Upstream;
 use super::web;
 use crate::facts::{facts_of, micros};
@@ -63,7 +65,8 @@ impl UpstreamTool {
     /// The tool that an offer is, under this name.
     pub fn new(upstream: &Arc<Upstream>, offer: &Offer, name: &ToolName) -> Result<UpstreamTool, NotMade> {
         let timeout = Duration::from_millis(upstream.settings().timeout_ms);
-        let definition = offer.definition(upstream.name(), name, timeout.as_secs().max(1))?;
+        let definition =
+            offer.definition_by(upstream.name(), name, timeout.as_secs().max(1), upstream.guards())?;
         let digest = Canonical::of(offer.original.clone()).map_err(Unfit::from)?.digest();
         let contract = Contract::with_trust(definition, TrustLabel::Untrusted)?;
         Ok(UpstreamTool { contract, name: offer.name.clone(), digest, upstream: Arc::clone(upstream) })
@@ -89,7 +92,8 @@ impl UpstreamTool {
             usage.map_or(facts.clone(), |usage| with_usage(facts, usage))
         };
         // ATTACK(rug-pull): what runs is what was imported, and pinned if it was.
-        if instance.digest_of(&self.name) != Some(self.digest) {
+        let is_another = instance.digest_of(&self.name) != Some(self.digest);
+        if is_another && self.upstream.guards().stands(Guard::Definitions) {
             self.upstream.note_change();
             return Err((self.changed(), facts(None)));
         }
@@ -98,8 +102,10 @@ impl UpstreamTool {
             None => None,
         };
         let open = open(grant, at, &instance).map_err(bare)?;
-        let params = json!({ "name": self.name, "arguments": arguments.value() });
-        let answered = instance.session.ask("tools/call", params).await;
+        let ears = Ears::of(at.caller());
+        let mut params = json!({ "name": self.name, "arguments": arguments.value() });
+        bring(&self.upstream, &ears, &mut params);
+        let answered = instance.session.ask_for("tools/call", params, &ears).await;
         instance.touch();
         let usage = match open {
             Some(open) => Some(open.close().await),
@@ -113,9 +119,12 @@ impl UpstreamTool {
         match answered {
             Ok(answer) => {
                 self.upstream.went_well(agent).await;
-                Ok((Answered(answer), facts))
+                Ok((Answered { answer, ears }, facts))
             }
-            Err(silence) => Err((self.no_answer(&silence), facts)),
+            Err(silence) => {
+                note_lacking(&ears, &silence);
+                Err((self.no_answer(&silence), facts))
+            }
         }
     }
 
@@ -147,17 +156,74 @@ impl UpstreamTool {
 }
 
 /// What a server answered, which is a stranger's word.
-struct Answered(Value);
+struct Answered {
+    answer: Value,
+    ears: Arc<Ears>,
+}
+
+/// Puts in what the maker of a call brings along for the server.
+pub(super) fn bring(upstream: &Upstream, ears: &Ears, params: &mut Value) {
+    let may_ask =
+        [Passed::Elicitation, Passed::Sampling, Passed::Roots].iter().any(|one| upstream.passes(*one));
+    let (Some(caller), Some(members)) = (ears.caller(), params.as_object_mut()) else { return };
+    if upstream.settings().era != Era::Stateless || !may_ask {
+        return;
+    }
+    if let Some(answers) = &caller.brought().answers {
+        members.insert("inputResponses".to_owned(), json!(answers));
+    }
+    if let Some(state) = &caller.brought().state {
+        members.insert("requestState".to_owned(), json!(state));
+    }
+}
+
+/// Tells the maker of a call what a server needs a client to be able to, if that is why there is no answer.
+pub(super) fn note_lacking(ears: &Ears, silence: &Silence) {
+    if let (Silence::Error(error), Some(caller)) = (silence, ears.caller())
+        && error.code == LACKING
+    {
+        caller.lacks(error.data.as_ref());
+    }
+}
+
+/// The protocol's code for a client that cannot be asked what has to be asked.
+const LACKING: i64 = -32021;
+
+/// What is answered where the server wants something answered first. Nothing if it does not.
+pub(super) fn asked_first(upstream: &Upstream, ears: &Ears, answer: &Value, facts: &RunFacts) -> Option<Ran> {
+    if answer.get("resultType").and_then(Value::as_str) != Some("input_required") {
+        return None;
+    }
+    let asked = answer.get("inputRequests").unwrap_or(&Value::Null);
+    // ATTACK(server-asks-unbidden)
+    let questions = caller::questions(upstream.name(), asked, |passed| upstream.passes(passed));
+    let state = answer.get("requestState").and_then(Value::as_str).map(str::to_owned);
+    let is_asked =
+        questions.is_some_and(|questions| ears.caller().is_some_and(|caller| caller.needs(questions, state)));
+    Some(if is_asked {
+        let content = format!("the server `{}` asks its client something first", upstream.name());
+        let output = Output { content, structured: json!({}), ..Output::default() };
+        Ran { output, findings: Findings::default(), facts: facts.clone(), failure: None }
+    } else {
+        let why = format!("the server `{}` asks back what it may not ask here", upstream.name());
+        let hint = "whoever runs this gate can let it: `pass_on` of the server";
+        Ran::failed(Reason::tool_failed(why).with_hint(hint), facts.clone())
+    })
+}
 
 /// Has the doors of a server's network served, as far as the call may reach.
-fn open(grant: &Grant, at: &Surroundings, instance: &Instance) -> Result<Option<OpenGrant>, Reason> {
+pub(super) fn open(
+    grant: &Grant,
+    at: &Surroundings,
+    instance: &Instance,
+) -> Result<Option<OpenGrant>, Reason> {
     let Some(doors) = &instance.doors else { return Ok(None) };
     let Some(way) = WayOut::of(grant, at, Methods::ReadOnly, None)? else { return Ok(None) };
     let doors = doors.try_clone().map_err(|_| Reason::internal("the network cannot be served"))?;
     Ok(way.open(doors))
 }
 
-fn owner_of(at: &Surroundings) -> Result<&AgentName, Reason> {
+pub(super) fn owner_of(at: &Surroundings) -> Result<&AgentName, Reason> {
     at.owner().map(|owner| &owner.agent).ok_or_else(|| Reason::internal("the call is nobody's"))
 }
 
@@ -205,7 +271,7 @@ impl Tool for UpstreamTool {
                             &cancel,
                         );
                         match called.await {
-                            (Ok(answer), facts) => Ok((Answered(answer), facts)),
+                            (Ok(answer), facts) => Ok((Answered { answer, ears: Arc::default() }, facts)),
                             (Err(web::NoAnswer::Changed), facts) => {
                                 self.upstream.note_change();
                                 Err((self.changed(), facts))
@@ -233,16 +299,24 @@ impl Tool for UpstreamTool {
                 }
             };
             match answered {
-                Ok((Answered(answer), facts)) => ran(answer, facts),
+                Ok((Answered { answer, ears }, facts)) => {
+                    match asked_first(&self.upstream, &ears, &answer, &facts) {
+                        Some(asked) => asked,
+                        None => ran(&self.upstream, answer, &ears, facts),
+                    }
+                }
                 Err((reason, facts)) => Ran::failed(reason, facts),
             }
         })
     }
 }
 
-fn ran(answer: Value, facts: RunFacts) -> Ran {
-    match output_of(answer) {
-        Ok(output) => {
+fn ran(upstream: &Upstream, answer: Value, ears: &Ears, facts: RunFacts) -> Ran {
+    match output_of(answer, upstream.passes(Passed::Media)) {
+        Ok(mut output) => {
+            for note in ears.notes() {
+                output.content.push_str(&format!("\n[{note}]"));
+            }
             let facts = RunFacts { output: Some(Digest::of(output.content.as_bytes())), ..facts };
             Ran { output, findings: Findings::default(), facts, failure: None }
         }
@@ -251,7 +325,7 @@ fn ran(answer: Value, facts: RunFacts) -> Ran {
 }
 
 /// What a call of a server's tool does, as far as anybody can tell: whatever its server may.
-fn facets_of(
+pub(super) fn facets_of(
     upstream: &Upstream,
     safety: SafetyClass,
     egress: EgressClass,
@@ -374,9 +448,18 @@ impl Refresh {
             UpstreamWay::Command(_) => {
                 let agent = owner_of(at).map_err(bare)?;
                 let access = upstream.access_to_look();
-                let started = Instance::start(upstream.name(), upstream.settings(), access, grant, at).await;
+                let started = Instance::start(
+                    upstream.name(),
+                    upstream.settings(),
+                    upstream.guards(),
+                    access,
+                    grant,
+                    at,
+                )
+                .await;
                 let instance = started.map_err(bare)?;
                 let _ = agent;
+                upstream.heard_besides(instance.offered.clone());
                 (instance.offers.clone(), facts_of(&instance.enforcement, None))
             }
         };

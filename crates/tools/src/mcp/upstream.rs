@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use contract::{AgentName, Canonical, Digest, Reason, SourceName};
-use policy::{Grant, UpstreamSettings, UpstreamWay, WorkspaceAccess};
+use policy::{Grant, Passed, UpstreamSettings, UpstreamWay, WorkspaceAccess};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
+use super::guards::Guards;
 use super::import::source_of;
 use super::instance::Instance;
+use super::offered::Offered;
 use crate::surroundings::Surroundings;
 
 /// How long an instance waits for its agent's next call.
@@ -34,13 +36,21 @@ pub struct Upstream {
     name: String,
     source: SourceName,
     settings: UpstreamSettings,
+    guards: Guards,
     slots: Mutex<HashMap<AgentName, Arc<tokio::sync::Mutex<Slot>>>>,
     latest: Mutex<Option<Vec<Value>>>,
     /// The digest of what it offered when it was last asked.
     known: Mutex<Option<Digest>>,
+    /// What it has besides tools, as it said when it was last asked.
+    offered: Mutex<Arc<Offered>>,
     /// Counts how often the server was seen to offer something else.
     changes: watch::Sender<u64>,
+    /// What it says has become another: for which agent, and at which address.
+    updates: broadcast::Sender<(AgentName, String)>,
 }
+
+/// As many updates as wait to be told.
+const UPDATES: usize = 64;
 
 /// The place of one agent's instance.
 #[derive(Debug, Default)]
@@ -54,14 +64,27 @@ struct Slot {
 impl Upstream {
     /// A server of this name. Nothing is started.
     pub fn new(name: &str, settings: UpstreamSettings) -> Option<Arc<Upstream>> {
+        Upstream::guarded(name, settings, Guards::default())
+    }
+
+    /// The same without one of its guards.
+    #[cfg(feature = "weaken")]
+    pub fn without(name: &str, settings: UpstreamSettings, guard: super::Guard) -> Option<Arc<Upstream>> {
+        Upstream::guarded(name, settings, Guards::without(guard))
+    }
+
+    fn guarded(name: &str, settings: UpstreamSettings, guards: Guards) -> Option<Arc<Upstream>> {
         Some(Arc::new(Upstream {
             name: name.to_owned(),
             source: source_of(name)?,
             settings,
+            guards,
             slots: Mutex::default(),
             latest: Mutex::default(),
             known: Mutex::default(),
+            offered: Mutex::default(),
             changes: watch::Sender::new(0),
+            updates: broadcast::channel(UPDATES).0,
         }))
     }
 
@@ -73,6 +96,11 @@ impl Upstream {
     /// Where its tools come from.
     pub fn source(&self) -> &SourceName {
         &self.source
+    }
+
+    /// Which guards stand before it.
+    pub(super) fn guards(&self) -> Guards {
+        self.guards
     }
 
     /// How it is configured.
@@ -90,14 +118,51 @@ impl Upstream {
         self.changes.subscribe()
     }
 
+    /// What it has besides tools.
+    pub fn offered(&self) -> Arc<Offered> {
+        Arc::clone(&self.offered.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What it says has become another from now on: for which agent, and at which address.
+    pub fn updates(&self) -> broadcast::Receiver<(AgentName, String)> {
+        self.updates.subscribe()
+    }
+
+    /// Whether somebody has said that this of it is passed on.
+    pub fn passes(&self, passed: Passed) -> bool {
+        self.settings.passes.contains(&passed)
+    }
+
     /// Whether its tools are for this agent.
-    pub(super) fn is_for(&self, agent: &AgentName) -> bool {
+    pub fn is_for(&self, agent: &AgentName) -> bool {
         self.settings.agents.as_ref().is_none_or(|agents| agents.contains(agent))
     }
 
     /// Ends every instance.
     pub fn end(&self) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The agents for which it is at work, or was not long ago.
+    pub fn served(&self) -> Vec<AgentName> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Ends the instance of one agent, and whatever it is at work on.
+    pub fn end_for(&self, agent: &AgentName) {
+        let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(agent);
+        let Some(slot) = slot else { return };
+        // Whoever starts one this moment is waited for, and finds it ended.
+        tokio::spawn(async move {
+            if let Some(instance) = slot.lock().await.instance.take() {
+                instance.end();
+            }
+        });
+    }
+
+    /// Takes in what it has besides tools.
+    pub(super) fn heard_besides(&self, offered: Offered) {
+        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(offered);
     }
 
     /// Takes in what it offers. Whoever lists it is told if that is something else than before.
@@ -150,7 +215,7 @@ impl Upstream {
             Ok(instance) => {
                 let instance = Arc::new(instance);
                 slot.instance = Some(Arc::clone(&instance));
-                tokio::spawn(look_after(Arc::downgrade(&instance), Arc::downgrade(self)));
+                tokio::spawn(look_after(agent.clone(), Arc::downgrade(&instance), Arc::downgrade(self)));
                 Ok(instance)
             }
             Err(reason) => {
@@ -167,7 +232,7 @@ impl Upstream {
         at: &Surroundings,
     ) -> Result<Instance, Reason> {
         debug_assert!(matches!(self.settings.way, UpstreamWay::Command(_)));
-        Instance::start(&self.name, &self.settings, access, grant, at).await
+        Instance::start(&self.name, &self.settings, self.guards, access, grant, at).await
     }
 
     /// An answer has come: whatever ended before was no habit.
@@ -202,16 +267,32 @@ impl Slot {
 }
 
 /// Ends an instance that nobody has called for a while, or that is not well, and says when its tools have changed.
-async fn look_after(instance: Weak<Instance>, upstream: Weak<Upstream>) {
-    let Some(mut changes) = instance.upgrade().map(|instance| instance.session.changes()) else { return };
+async fn look_after(agent: AgentName, instance: Weak<Instance>, upstream: Weak<Upstream>) {
+    let Some((mut changes, mut updates)) =
+        instance.upgrade().map(|instance| (instance.session.changes(), instance.session.updates()))
+    else {
+        return;
+    };
     loop {
-        let changed = tokio::select! {
-            changed = changes.changed() => changed.is_ok(),
-            () = tokio::time::sleep(HEALTH) => false,
-        };
+        let (mut changed, mut updated) = (false, None);
+        tokio::select! {
+            change = changes.changed() => changed = change.is_ok(),
+            update = updates.recv() => match update {
+                Ok(uri) => updated = Some(uri),
+                // It says more than anybody can follow.
+                Err(broadcast::error::RecvError::Lagged(_)) => continue,
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(HEALTH) => {}
+        }
         let (Some(instance), Some(upstream)) = (instance.upgrade(), upstream.upgrade()) else { return };
         if instance.session.is_over() {
             return;
+        }
+        if let Some(uri) = updated {
+            // Nobody may listen.
+            let _ = upstream.updates.send((agent.clone(), uri));
+            continue;
         }
         if changed {
             upstream.note_change();

@@ -202,21 +202,25 @@ pub(crate) fn serve_nothing_if_asked() {
 fn serve_nothing() -> Result<()> {
     let mut output = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
-        let request: Value = serde_json::from_str(&line?)?;
-        let Some(id) = request.get("id") else { continue };
-        let result = match request.get("method").and_then(Value::as_str) {
-            Some("initialize") => json!({
-                "protocolVersion": "2025-06-18",
-                "capabilities": { "tools": {} },
-                "serverInfo": { "name": "nothing", "version": "1" },
-            }),
-            Some("tools/list") => json!({ "tools": [] }),
-            _ => json!({ "content": [{ "type": "text", "text": README }], "isError": false }),
-        };
-        let mut answer = json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();
-        answer.push('\n');
-        output.write_all(answer.as_bytes())?;
+        let Some(answer) = answer_nothing(&serde_json::from_str(&line?)?) else { continue };
+        output.write_all(format!("{answer}\n").as_bytes())?;
         output.flush()?;
     }
     Ok(())
+}
+
+/// What the server that does nothing answers; nothing to what is no question.
+pub(crate) fn answer_nothing(request: &Value) -> Option<Value> {
+    let id = request.get("id")?;
+    let result = match request.get("method").and_then(Value::as_str) {
+        Some("initialize") => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": { "tools": {} },
+            "serverInfo": { "name": "nothing", "version": "1" },
+        }),
+        Some("tools/list") => json!({ "tools": [{ "name": "nothing", "description": "Does nothing.",
+            "inputSchema": { "type": "object" } }] }),
+        _ => json!({ "content": [{ "type": "text", "text": README }], "isError": false }),
+    };
+    Some(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
 }

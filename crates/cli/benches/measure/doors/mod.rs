@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 
 pub(crate) use http::Http;
-pub(crate) use mcp::{Ask, Server, serve_nothing_if_asked};
+pub(crate) use mcp::{Ask, NOTHING_ARGUMENT, Server, answer_nothing, serve_nothing_if_asked};
 
 use crate::gate::{Home, README};
 use crate::options::Options;

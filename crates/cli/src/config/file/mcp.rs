@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::at::{At, Given};
-use crate::config::word::{PrefixWord, WorkspaceWord};
+use crate::config::word::{EraWord, PassedWord, PrefixWord, WorkspaceWord};
 
 /// Other people's MCP servers.
 #[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -49,6 +49,12 @@ pub(crate) struct ServerFile {
     pub(crate) prefix: Given<PrefixWord>,
     /// The agents that its tools are for. Default: all that may see them.
     pub(crate) agents: Given<Vec<At<String>>>,
+    /// What of the program is passed on to clients besides its tools. What it says there cannot be looked at beforehand, and
+    /// what it asks there is asked of the agent's side. docs/guide/mcp-servers.md says what each means. Default: nothing.
+    pub(crate) pass_on: Given<Vec<PassedWord>>,
+    /// The newest revision that is spoken with the program: `2026-07-28` has no sessions, and a server has to be meant for it.
+    /// Default: `2025-11-25`, and whichever older one the server has.
+    pub(crate) revision: Given<EraWord>,
 }
 
 /// What a server is shown of the gate.

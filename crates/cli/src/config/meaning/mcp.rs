@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use contract::{AgentName, Reach, Reason, Target};
 use policy::{
-    Agent, Credential, CredentialForm, EgressSettings, NamePrefix, UpstreamSettings, UpstreamWay,
+    Agent, Credential, CredentialForm, EgressSettings, Era, NamePrefix, UpstreamSettings, UpstreamWay,
     WorkspaceAccess,
 };
 
@@ -88,6 +88,8 @@ impl Reader {
                 .unwrap_or(USUAL_MILLISECONDS),
             prefix: file.prefix.get().map_or(NamePrefix::Always, |word| word.0),
             agents: self.agents_of(file, agents),
+            passes: file.pass_on.get().into_iter().flatten().map(|word| word.0).collect(),
+            era: file.revision.get().map_or(Era::default(), |word| word.0),
         };
         Some(settings)
     }
@@ -117,6 +119,8 @@ impl Reader {
             ("ro", file.ro.at().map(|at| at.place)),
             ("rw", file.rw.at().map(|at| at.place)),
             ("workspace", file.workspace.at().map(|at| at.place)),
+            ("pass_on", file.pass_on.at().map(|at| at.place)),
+            ("revision", file.revision.at().map(|at| at.place)),
         ];
         for (key, place) in behind_walls {
             if let Some(place) = place {

@@ -74,6 +74,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("mcp.servers.NAME.timeout_ms", "mcp: {servers: {files: {command: [files-server], timeout_ms: 60000}}}"),
     ("mcp.servers.NAME.prefix", "mcp: {servers: {files: {command: [files-server], prefix: auto}}}"),
     ("mcp.servers.NAME.agents", "mcp: {servers: {files: {command: [files-server], agents: [default]}}}"),
+    ("mcp.servers.NAME.pass_on", "mcp: {servers: {files: {command: [files-server], pass_on: [resources]}}}"),
+    (
+        "mcp.servers.NAME.revision",
+        "mcp: {servers: {files: {command: [files-server], revision: \"2026-07-28\"}}}",
+    ),
     ("tools.disclosure.l1_token_budget", "tools: {disclosure: {l1_token_budget: 2000}}"),
     ("tools.disclosure.l2_token_budget", "tools: {disclosure: {l2_token_budget: 8000}}"),
     ("tools.disclosure.context_window_tokens", "tools: {disclosure: {context_window_tokens: 128000}}"),

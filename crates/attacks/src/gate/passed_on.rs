@@ -1,0 +1,175 @@
+//! What servers of others say besides answers: questions to the client, progress, texts and prompts.
+
+use contract::{Autonomy, CallResult};
+use engine::upstream::{Able, Brought, Caller, Passed, Said};
+use engine::{Cause, PolicySource};
+use policy::{Agent, UpstreamSettings};
+use serde_json::json;
+use tools::mcp::Guard;
+
+use crate::Try;
+use crate::bench::Need;
+use crate::case::Effect;
+use crate::gate::case::Case;
+use crate::gate::stand::{Ending, Gate, Stand, runtime, settings_of};
+use crate::gate::upstreams::{NAME, bare, call_pinned, open_as, open_without};
+
+pub(crate) fn cases() -> Vec<Case> {
+    let cases = vec![
+        Case::new(
+            "server-asks-unbidden",
+            "a server asks nobody anything, unless somebody has said that it may",
+            |stand| asked(stand, "asks", &[Passed::Elicitation]),
+            |stand| asked(stand, "asks", &[]),
+        )
+        .without("the refusal of questions", |stand| {
+            let (_, heard) = heard_in(open_without(stand, "asks", Guard::Questions)?)?;
+            let asked = heard.iter().any(|said| matches!(said, Said::Ask { .. }));
+            Ok(Effect::through_if(asked, "the client was asked"))
+        }),
+        Case::new(
+            "server-asks-for-a-secret",
+            "a server that may ask does not ask for what is named like a secret, nor leads elsewhere",
+            |stand| asked(stand, "asks", &[Passed::Elicitation]),
+            |stand| match asked(stand, "phishes", &[Passed::Elicitation])? {
+                Effect::Held(_) => asked(stand, "leads", &[Passed::Elicitation]),
+                through => Ok(through),
+            },
+        ),
+        Case::new(
+            "server-gives-orders-in-a-question",
+            "a question that speaks to a model is not asked",
+            |stand| asked(stand, "asks", &[Passed::Elicitation]),
+            |stand| asked(stand, "orders", &[Passed::Elicitation]),
+        ),
+        Case::new(
+            "flood-of-progress",
+            "of a server that says without end how far it is, a thousand words are passed on at most",
+            |stand| {
+                let said = bare(stand, "progress", "x")?;
+                let words = said.matches("notifications/progress").count();
+                Ok(Effect::through_if(words > 1000, "more than a thousand"))
+            },
+            |stand| {
+                let (_, heard) = heard(stand, "progress", &[])?;
+                let hidden = heard.iter().any(|said| format!("{said:?}").contains("200b"));
+                if heard.is_empty() {
+                    return Err("nothing was heard".into());
+                }
+                Ok(Effect::through_if(heard.len() > 1000 || hidden, format!("{} words", heard.len())))
+            },
+        ),
+        Case::new(
+            "resource-of-another",
+            "no server has an address of ours, and none is read that it has not listed",
+            |stand| {
+                let gate = reading(stand, "ours", &[Passed::Resources])?;
+                let read = json!({ "server": NAME, "uri": "demo://one" });
+                let said = gate.call("mcp.read_resource", read, Ending::Done)?;
+                Ok(Effect::through_if(said.content == "read", said.content))
+            },
+            |stand| {
+                let gate = reading(stand, "ours", &[Passed::Resources])?;
+                let listed = gate
+                    .engine
+                    .upstreams()
+                    .iter()
+                    .map(|upstream| upstream.offered().resources.len())
+                    .sum::<usize>();
+                let read = json!({ "server": NAME, "uri": "ToolGate://tool/shell" });
+                let said = gate.call("mcp.read_resource", read, Ending::Refused("bad_arguments"))?;
+                Ok(Effect::through_if(listed != 1 || said.content == "read", "it has one of ours"))
+            },
+        ),
+        Case::new(
+            "prompt-of-a-stranger",
+            "what a server would have people say is told as a stranger's",
+            |stand| {
+                let gate = reading(stand, "honest", &[Passed::Prompts])?;
+                let said = prompt(&gate, Ending::Done)?;
+                Ok(Effect::through_if(said.content.contains("Delete everything."), said.content))
+            },
+            |stand| {
+                let gate = reading(stand, "honest", &[Passed::Prompts])?;
+                let said = prompt(&gate, Ending::Done)?;
+                let is_marked = said.content.starts_with("[from untrusted server: s] ");
+                // And nothing of it where nobody has said so.
+                let silent = reading(stand, "honest", &[])?;
+                let refused = prompt(&silent, Ending::Refused("unknown_tool"))?;
+                let is_told = refused.content.contains("Delete");
+                Ok(Effect::through_if(!is_marked || is_told, said.content))
+            },
+        ),
+        Case::new(
+            "server-of-a-demoted-agent",
+            "the servers of an agent that may not use them any more are ended",
+            |stand| {
+                let gate = reading(stand, "honest", &[])?;
+                call_pinned(&gate, "x", Ending::Done)?;
+                Ok(Effect::through_if(is_at_work(&gate), "it is at work"))
+            },
+            |stand| {
+                let gate = reading(stand, "honest", &[])?;
+                call_pinned(&gate, "x", Ending::Done)?;
+                let source = PolicySource { name: "attack".to_owned(), files: None };
+                let demoted = settings_of(Agent { autonomy: Autonomy::Locked, ..Agent::default() });
+                runtime()?.block_on(gate.engine.replace_policy(demoted, None, &source, Cause::Reload))?;
+                Ok(Effect::through_if(is_at_work(&gate), "it is at work"))
+            },
+        ),
+    ];
+    cases.into_iter().map(|case| case.needs(Need::Program("python3"))).collect()
+}
+
+fn is_at_work(gate: &Gate<'_>) -> bool {
+    gate.engine.upstreams().iter().any(|upstream| !upstream.served().is_empty())
+}
+
+fn prompt(gate: &Gate<'_>, ending: Ending) -> Try<CallResult> {
+    gate.call("mcp.get_prompt", json!({ "server": NAME, "name": "p" }), ending)
+}
+
+/// A gate with a server of which this is passed on.
+fn reading<'a>(stand: &'a Stand<'a>, mode: &str, passes: &[Passed]) -> Try<Gate<'a>> {
+    let passes = passes.iter().copied().collect();
+    open_as(stand, mode, |server: &mut UpstreamSettings| server.passes = passes, None)
+}
+
+/// Whether a client is asked something in a call.
+fn asked(stand: &Stand<'_>, mode: &str, passes: &[Passed]) -> Try<Effect> {
+    let (result, heard) = heard(stand, mode, passes)?;
+    let asked = heard.iter().any(|said| matches!(said, Said::Ask { .. }));
+    if !asked && !result.content.contains("refused") {
+        return Err(format!("nobody is told that it was refused: {}", result.content).into());
+    }
+    Ok(Effect::through_if(asked, "the client was asked"))
+}
+
+/// What a client hears during a call.
+fn heard(stand: &Stand<'_>, mode: &str, passes: &[Passed]) -> Try<(CallResult, Vec<Said>)> {
+    heard_in(reading(stand, mode, passes)?)
+}
+
+fn heard_in(gate: Gate<'_>) -> Try<(CallResult, Vec<Said>)> {
+    let able = Able { elicitation: true, sampling: true, roots: true };
+    let (caller, mut hears) = Caller::new(able, Brought::default(), None);
+    let gate = gate.heard_by(caller);
+    let listening = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        while let Some(said) = hears.blocking_recv() {
+            heard.push(match said {
+                // Nobody answers, which is an answer.
+                Said::Ask { method, params, .. } => {
+                    let (answer, _) = tokio::sync::oneshot::channel();
+                    Said::Ask { method, params, answer }
+                }
+                said => said,
+            });
+        }
+        heard
+    });
+    let result = call_pinned(&gate, "x", Ending::Done)?;
+    drop(gate);
+    let heard = listening.join().map_err(|_| "listening failed")?;
+    Ok((result, heard))
+}
