@@ -1,6 +1,7 @@
 //! Tools that come from files: whoever writes one, or calls one, gets no more than the file says, and that is little.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use contract::AgentName;
 use policy::Settings;
@@ -147,6 +148,26 @@ pub(crate) fn cases() -> Vec<Case> {
         )
         .before_any_call(),
         Case::new(
+            "endless-document",
+            "a document that unfolds without end is given up at once, and makes no tool",
+            |_| {
+                let text = unfolding(3).to_string();
+                let declared = read_declared("pets.json", &text, &Settings::default())?;
+                let unfolded =
+                    declared.tools.first().map(|tool| tool.contract().definition().input.to_string());
+                let grown = unfolded.is_some_and(|unfolded| unfolded.len() > text.len() * 4);
+                Ok(Effect::through_if(grown, "a small one unfolds to several times its length"))
+            },
+            |_| {
+                let began = Instant::now();
+                let declared = read_declared("pets.json", &unfolding(400).to_string(), &Settings::default())?;
+                let took = began.elapsed();
+                let is_through = !declared.tools.is_empty() || took > Duration::from_secs(20);
+                Ok(Effect::through_if(is_through, format!("it took {} s", took.as_secs())))
+            },
+        )
+        .before_any_call(),
+        Case::new(
             "shadowed-built-in",
             "no file brings a tool under the name of one of ours, or under one that looks like it",
             |_| Ok(Effect::through_if(read("fs.read")?.len() == 1, "by itself it is a tool like others")),
@@ -247,6 +268,17 @@ const PRIVATE: &[&str] = &[
     "permission_level: network, http: { url: 'http://metadata.google.internal/{h}' }",
     "permission_level: network, http: { url: 'http://printer.local/{h}' }",
 ];
+
+/// A document with a schema that refers so often to itself.
+fn unfolding(times: usize) -> Value {
+    let itself = vec![json!({ "$ref": "#/components/schemas/S" }); times];
+    let body = json!({ "content": { "application/json": { "schema": { "$ref": "#/components/schemas/S" } } }, "required": true });
+    json!({
+        "openapi": "3.0.0", "info": { "title": "pets" }, "servers": [{ "url": "https://a.example" }],
+        "paths": { "/x": { "post": { "operationId": "list", "requestBody": body } } },
+        "components": { "schemas": { "S": { "allOf": itself } } },
+    })
+}
 
 /// Where an argument goes, and what it is called there.
 const REFERRED: [(&str, &str); 3] = [("query", "dry-run"), ("header", "Dry-Run"), ("query", "dryRun")];

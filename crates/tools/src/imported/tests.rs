@@ -364,3 +364,16 @@ fn what_a_reference_leads_to_is_hashed_and_scanned() {
         one(json!({ "name": "q", "in": "query", "description": orders, "schema": { "type": "string" } }));
     assert!(findings > 0);
 }
+
+#[test]
+fn a_document_that_unfolds_without_end_makes_no_tool() {
+    let itself: Vec<serde_json::Value> =
+        (0..400).map(|_| json!({ "$ref": "#/components/schemas/S" })).collect();
+    let body = json!({ "required": true, "content": { "application/json": { "schema": { "$ref": "#/components/schemas/S" } } } });
+    let declared = of_document(
+        json!({ "schemas": { "S": { "allOf": itself } } }),
+        json!({ "operationId": "list", "requestBody": body }),
+    );
+    assert!(declared.tools.is_empty());
+    assert!(declared.refused[0].1.contains("parts"), "{:?}", declared.refused);
+}
