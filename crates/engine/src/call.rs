@@ -656,7 +656,10 @@ pub(crate) fn understand(
 
 /// Refuses arguments that are longer than they may be, before anybody reads them.
 fn check_size(tool: &dyn Tool, request: &Request, settings: &Settings) -> Result<(), Reason> {
-    let most = settings.max_arguments.max(tool.most_arguments(settings).unwrap_or(0));
+    refuse_longer(request, settings.max_arguments.max(tool.most_arguments(settings).unwrap_or(0)))
+}
+
+pub(crate) fn refuse_longer(request: &Request, most: u64) -> Result<(), Reason> {
     if size_of(request) <= most {
         return Ok(());
     }

@@ -74,6 +74,11 @@ impl RateSettings {
         named.chain([whole]).collect()
     }
 
+    /// The limit that a question about tools counts against: as many as calls that run.
+    pub fn counted_asked(&self) -> Counted {
+        Counted { rate: self.each_agent, tools: None, what: "questions about tools".to_owned() }
+    }
+
     /// The limit that a refused call counts against.
     pub fn counted_refused(&self) -> Counted {
         Counted { rate: self.refused, tools: None, what: "refused calls".to_owned() }

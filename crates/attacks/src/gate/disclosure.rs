@@ -1,6 +1,8 @@
 //! Tools that tell of tools: nobody learns or does more by them than without.
 
-use contract::{AgentName, CallResult};
+use std::time::{Duration, Instant};
+
+use contract::{AgentName, CallResult, Rate};
 use policy::{Agent, DisclosureSettings, Settings, ToolGlob};
 use serde_json::{Value, json};
 use store::Vote;
@@ -32,6 +34,27 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(told.contains("\nshell ["), "an agent that may sees it"))
             },
             look_for_hidden,
+        ),
+        Case::new(
+            "endless-name",
+            "a name that is longer than any name is compared with none, and refused at once",
+            |stand| {
+                let gate = stand.gate(standard())?;
+                let near = gate.send(gate.request("fs.raed", json!({}))?)?;
+                Ok(Effect::through_if(near.content.contains("did you mean"), "names are compared"))
+            },
+            give_endless_names,
+        ),
+        Case::new(
+            "endless-question",
+            "a question about tools is no longer, and no more frequent, than the call of a tool",
+            |stand| {
+                let gate = stand.gate(standard())?;
+                let long = "w ".repeat(500);
+                let told = told(&gate, "search_tools", json!({ "query": long }))?;
+                Ok(Effect::through_if(!told.is_error, "every word is looked for"))
+            },
+            ask_endlessly,
         ),
         Case::new(
             "poisoned-level-one",
@@ -105,6 +128,52 @@ fn go_around(stand: &Stand<'_>) -> Try<Effect> {
         return Ok(Effect::Through(format!("the record names `{}` and {named:?}", refused.tool)));
     }
     Ok(Effect::through_if(!stand.workspace.join("kept").exists(), "it is deleted"))
+}
+
+// ---- what takes for ever
+
+/// Longer than an answer takes on a machine that has other things to do, and shorter than the comparison would.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+fn give_endless_names(stand: &Stand<'_>) -> Try<Effect> {
+    let gate = stand.gate(standard())?;
+    let name = "fs.read".repeat(600_000);
+    let began = Instant::now();
+    let mut said = vec![gate.call(&name, json!({}), Ending::Refused("unknown_tool"))?];
+    // As arguments they are too long before anybody looks at them, and here they are not.
+    let name = "fs.read".repeat(100_000);
+    for tool in ["load_tool", "load_tool_resource", "call_tool"] {
+        said.push(gate.call(tool, json!({ "name": name }), Ending::Refused("unknown_tool"))?);
+    }
+    if let Some(hint) = said.iter().find(|said| said.content.contains("did you mean")) {
+        let hint: String = hint.content.chars().take(200).collect();
+        return Ok(Effect::Through(format!("it was compared: {hint}")));
+    }
+    let took = began.elapsed();
+    Ok(Effect::through_if(took > AT_ONCE, format!("the gate was busy for {} s", took.as_secs())))
+}
+
+fn ask_endlessly(stand: &Stand<'_>) -> Try<Effect> {
+    let mut settings = standard();
+    settings.rates.each_agent = Rate { max_calls: 3, window_ms: 600_000 };
+    let gate = stand.gate(settings)?;
+    let began = Instant::now();
+    let endless = "read write ".repeat(200_000);
+    let refused = gate.call("search_tools", json!({ "query": endless }), Ending::Refused("too_large"))?;
+    let said = refused.content.len();
+    gate.call("search_tools", json!({ "query": "x".repeat(1025) }), Ending::Refused("bad_arguments"))?;
+    // What does not fit is not repeated to whoever reads the record.
+    let odd = json!({ "query": "x", "y".repeat(500_000): 1 });
+    let long = gate.call("search_tools", odd, Ending::Refused("bad_arguments"))?.content.len();
+    if said.max(long) > 4096 {
+        return Ok(Effect::Through(format!("a refusal of {} bytes", said.max(long))));
+    }
+    if told(&gate, "list_tools", json!({}))?.is_error {
+        return Err("the third question is not answered".into());
+    }
+    gate.call("list_tools", json!({}), Ending::Refused("rate_limited"))?;
+    let took = began.elapsed();
+    Ok(Effect::through_if(took > AT_ONCE, format!("the gate was busy for {} s", took.as_secs())))
 }
 
 // ---- hidden tools

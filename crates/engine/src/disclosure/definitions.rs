@@ -39,6 +39,10 @@ pub fn discovery_tools() -> Vec<DiscoveryTool> {
 /// As many tools as one search gives, where nobody says, and at most.
 pub(super) const USUAL_FINDS: usize = 5;
 pub(super) const MOST_FINDS: usize = 20;
+/// The longest request that is searched for, in characters.
+pub(super) const LONGEST_QUERY: usize = 1024;
+/// As much as is told of why arguments do not fit, in characters: it repeats what a caller wrote.
+const LONGEST_WHY: usize = 512;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -119,7 +123,11 @@ impl Discovery {
                 "Finds the tools for what you want to do, the best first.",
                 object(
                     json!({
-                        "query": text("what you want to do, in plain words"),
+                        "query": {
+                            "type": "string",
+                            "description": "what you want to do, in plain words",
+                            "maxLength": LONGEST_QUERY,
+                        },
                         "limit": { "type": "integer", "minimum": 1, "maximum": MOST_FINDS },
                     }),
                     &["query"],
@@ -157,7 +165,8 @@ impl Discovery {
 /// What a client asks of a discovery tool, or why that is nothing.
 pub(super) fn read<'a, T: Deserialize<'a>>(request: &'a Request) -> Result<T, Reason> {
     T::deserialize(request.arguments.value()).map_err(|error| {
-        let why = format!("the arguments do not fit: {}", contract::show_hidden(&error.to_string()));
+        let why: String = error.to_string().chars().take(LONGEST_WHY).collect();
+        let why = format!("the arguments do not fit: {}", contract::show_hidden(&why));
         Reason::bad_arguments(why).with_hint("the tool's input schema says what it takes")
     })
 }

@@ -6,6 +6,7 @@
 //! # Invariants
 //! - The discovery tools tell of tools that the agent may see, and of no others.
 //! - A refusal is on record under the name of the tool that was asked for.
+//! - What it costs to answer is bounded: what is asked is no longer, and no more often, than calls may be.
 //! - What is loaded belongs to one agent and task, and never costs more than its budget.
 
 mod card;
@@ -36,7 +37,7 @@ pub use definitions::{DiscoveryTool, discovery_tools};
 pub use loaded::Context;
 pub use tokens::count as count_tokens;
 
-use crate::call::{filed_under, random_bytes};
+use crate::call::{filed_under, random_bytes, refuse_longer};
 use crate::catalogue::Listed;
 use crate::engine::Engine;
 use crate::error::{EngineError, chain};
@@ -44,7 +45,7 @@ use crate::request::Request;
 use crate::settle::not_recorded;
 use card::Card;
 use definitions::{
-    CallInput, ListInput, LoadInput, MOST_FINDS, ResourceInput, SearchInput, USUAL_FINDS, read,
+    CallInput, LONGEST_QUERY, ListInput, LoadInput, MOST_FINDS, ResourceInput, SearchInput, USUAL_FINDS, read,
 };
 use level_one::level_one;
 use loaded::{Loaded, NoRoom, OneLoaded};
@@ -68,11 +69,18 @@ pub(crate) struct Disclosure {
     /// What is told of tools, by their versions.
     cards: Mutex<HashMap<Version, Arc<Card>>>,
     changes: watch::Sender<u64>,
+    /// How many questions of each agent were answered since when.
+    asked: Mutex<HashMap<AgentName, (i64, u64)>>,
 }
 
 impl Default for Disclosure {
     fn default() -> Disclosure {
-        Disclosure { sets: Mutex::default(), cards: Mutex::default(), changes: watch::Sender::new(0) }
+        Disclosure {
+            sets: Mutex::default(),
+            cards: Mutex::default(),
+            changes: watch::Sender::new(0),
+            asked: Mutex::default(),
+        }
     }
 }
 
@@ -239,9 +247,15 @@ impl Engine {
     fn find(&self, discovery: Discovery, request: &Request) -> Result<Found, Refusal> {
         let about_itself = |reason| Refusal { about: discovery.as_str().to_owned(), reason };
         self.refuse_if_suspended().map_err(about_itself)?;
+        // What `call_tool` calls is measured and counted as the call that it is.
+        if discovery != Discovery::Call {
+            self.check_question(request).map_err(about_itself)?;
+        }
         match discovery {
             Discovery::List => self.list(&read(request).map_err(about_itself)?, request),
-            Discovery::Search => Ok(self.search(&read(request).map_err(about_itself)?, request)),
+            Discovery::Search => {
+                self.search(&read(request).map_err(about_itself)?, request).map_err(about_itself)
+            }
             Discovery::Load => self.load(&read(request).map_err(about_itself)?, request),
             Discovery::Resource => self.resource(&read(request).map_err(about_itself)?, request),
             Discovery::Call => self.find_call(request).map(|call| Found::Call(Box::new(call))),
@@ -286,7 +300,32 @@ impl Engine {
         Ok(Found::Told { content, structured: json!({ "tools": listed, "left": left }) })
     }
 
-    fn search(&self, input: &SearchInput, request: &Request) -> Found {
+    /// Refuses what is too long to be read, and agents that ask too often.
+    fn check_question(&self, request: &Request) -> Result<(), Reason> {
+        let settings = self.settings();
+        // ATTACK(endless-question): nothing looks at what is longer than arguments may be.
+        refuse_longer(request, settings.max_arguments)?;
+        let limit = settings.rates.counted_asked();
+        let (now, window) = (self.now(), i64::try_from(limit.rate.window_ms).unwrap_or(i64::MAX));
+        let mut asked = self.inner.disclosure.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, count) = asked.entry(request.agent.clone()).or_insert((now, 0));
+        let passed = now.saturating_sub(*since);
+        if passed < 0 || passed >= window {
+            (*since, *count) = (now, 0);
+        }
+        if *count >= limit.rate.max_calls {
+            let left = window.saturating_sub(now.saturating_sub(*since));
+            return Err(limit.used_up(u64::try_from(left).unwrap_or(0)));
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    fn search(&self, input: &SearchInput, request: &Request) -> Result<Found, Reason> {
+        if input.query.chars().count() > LONGEST_QUERY {
+            let why = format!("`query` has more than {LONGEST_QUERY} characters");
+            return Err(Reason::bad_arguments(why).with_hint("say what you want to do in a few words"));
+        }
         let limit = input.limit.unwrap_or(USUAL_FINDS).clamp(1, MOST_FINDS);
         let cards: Vec<Arc<Card>> = self.visible(&request.agent).iter().map(|tool| self.card(tool)).collect();
         let documents: Vec<_> = cards.iter().map(|card| &card.document).collect();
@@ -299,7 +338,7 @@ impl Engine {
             content.push_str("load_tool says what one takes, and lets you call it\n");
         }
         let found: Vec<Value> = found.into_iter().map(|card| as_json(card)).collect();
-        Found::Told { content, structured: json!({ "tools": found, "matching": best.len() }) }
+        Ok(Found::Told { content, structured: json!({ "tools": found, "matching": best.len() }) })
     }
 
     fn load(&self, input: &LoadInput, request: &Request) -> Result<Found, Refusal> {

@@ -3,6 +3,8 @@
 //! References lead within the document alone. What cannot be asked with one encoded part for each argument is left out where it
 //! is optional, and makes no tool where it is not.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value, json};
 
 use super::ReadSpec;
@@ -13,6 +15,9 @@ use super::template::{Argument, Kind, Part};
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 /// So deep references are followed; a schema that leads to itself ends there.
 const DEEPEST: usize = 24;
+/// How many parts one operation has with its references resolved, and all operations of a document together.
+const MOST_PARTS: usize = 10_000;
+const MOST_PARTS_TOGETHER: usize = 500_000;
 /// As long as the name of an operation is.
 const LONGEST_NAME: usize = 64;
 
@@ -37,6 +42,7 @@ pub(super) fn read(document: &Value) -> Result<Vec<ReadSpec>, String> {
     }
     let paths = document.get("paths").and_then(Value::as_object).ok_or("there are no `paths`")?;
     let mut read = Vec::new();
+    let together = Cell::new(0);
     for (path, item) in paths {
         for method in METHODS {
             let Some(operation) = item.get(method) else { continue };
@@ -46,7 +52,9 @@ pub(super) fn read(document: &Value) -> Result<Vec<ReadSpec>, String> {
                 .map(plain_name)
                 .filter(|name| !name.is_empty());
             let name = format!("{group}.{}", own.unwrap_or_else(|| plain_name(&format!("{method} {path}"))));
-            let at = At { document, url: url.trim_end_matches('/'), path, method, item, operation };
+            let url = url.trim_end_matches('/');
+            let parts = Cell::new(0);
+            let at = At { document, url, path, method, item, operation, parts: &parts, together: &together };
             read.push(at.spec(&name).map_err(|why| (name, why)));
         }
     }
@@ -61,6 +69,9 @@ struct At<'a> {
     method: &'a str,
     item: &'a Value,
     operation: &'a Value,
+    /// How many parts were resolved, of this one and of all.
+    parts: &'a Cell<usize>,
+    together: &'a Cell<usize>,
 }
 
 impl At<'_> {
@@ -69,11 +80,12 @@ impl At<'_> {
         let (summary, description) = (text("summary"), text("description"));
         let mut request = Request::to(self.method, &format!("{}{}", self.url, self.plain_path()?))?;
         let mut arguments: Vec<Argument> = Vec::new();
-        for parameter in self.parameters()? {
-            let (place, given) = (string(&parameter, "in"), string(&parameter, "name"));
+        let parameters = self.parameters()?;
+        for parameter in &parameters {
+            let (place, given) = (string(parameter, "in"), string(parameter, "name"));
             let required =
                 parameter.get("required").and_then(Value::as_bool).unwrap_or(false) || place == "path";
-            let argument = match self.argument(&parameter, &given, required) {
+            let argument = match self.argument(parameter, &given, required) {
                 Ok(argument) => argument,
                 Err(why) if required => return Err(why),
                 Err(_) => continue,
@@ -88,7 +100,8 @@ impl At<'_> {
             }
             arguments.push(argument);
         }
-        if let Some(body) = self.body()? {
+        let sent = self.operation.get("requestBody").map(|body| self.resolved(body, 0)).transpose()?;
+        if let Some(body) = body_of(sent.as_ref())? {
             request.body = Body::Whole(body.name.clone());
             arguments.push(body);
         }
@@ -108,8 +121,10 @@ impl At<'_> {
             failure_modes: Vec::new(),
             timeout_seconds: USUAL_SECONDS,
             guide: None,
+            // ATTACK(changed-behind-a-reference): what references lead to is part of what was written.
             original: json!({ "url": self.url, "path": self.path, "method": self.method, "description": self.operation.get("description"),
-                "parameters": self.item.get("parameters"), "operation": self.operation }),
+                "parameters": self.item.get("parameters"), "operation": self.operation,
+                "resolved": { "parameters": parameters, "body": sent } }),
         })
     }
 
@@ -164,31 +179,16 @@ impl At<'_> {
         Ok(Argument { name: plain_name(given), kind, description, required, choices })
     }
 
-    fn body(&self) -> Result<Option<Argument>, String> {
-        let Some(body) = self.operation.get("requestBody") else { return Ok(None) };
-        let body = self.resolved(body, 0)?;
-        let required = body.get("required").and_then(Value::as_bool).unwrap_or(false);
-        let json = body.get("content").and_then(|content| content.get("application/json"));
-        match json {
-            Some(media) => {
-                let schema = media.get("schema").cloned().unwrap_or_else(|| json!({}));
-                let description = string(&body, "description");
-                let kind = Kind::Json(schema);
-                Ok(Some(Argument {
-                    name: "body".to_owned(),
-                    kind,
-                    description,
-                    required,
-                    choices: Vec::new(),
-                }))
-            }
-            None if required => Err("it has to be sent something that is not JSON".to_owned()),
-            None => Ok(None),
-        }
-    }
-
     /// A value with what its references lead to in their places, and of schemas only what we check.
     fn resolved(&self, value: &Value, depth: usize) -> Result<Value, String> {
+        // ATTACK(endless-document): a few references to themselves are a schema that nobody ever finishes.
+        self.parts.set(self.parts.get() + 1);
+        self.together.set(self.together.get() + 1);
+        if self.parts.get() > MOST_PARTS || self.together.get() > MOST_PARTS_TOGETHER {
+            return Err(format!(
+                "with its references resolved it has more than {MOST_PARTS} parts, or the document more than {MOST_PARTS_TOGETHER}"
+            ));
+        }
         if depth > DEEPEST {
             // What leads to itself is anything from here on.
             return Ok(json!({}));
@@ -222,6 +222,23 @@ impl At<'_> {
                 .map(Value::Array),
             plain => Ok(plain.clone()),
         }
+    }
+}
+
+/// The argument that is sent as the body, where there is one.
+fn body_of(body: Option<&Value>) -> Result<Option<Argument>, String> {
+    let Some(body) = body else { return Ok(None) };
+    let required = body.get("required").and_then(Value::as_bool).unwrap_or(false);
+    let json = body.get("content").and_then(|content| content.get("application/json"));
+    match json {
+        Some(media) => {
+            let schema = media.get("schema").cloned().unwrap_or_else(|| json!({}));
+            let description = string(body, "description");
+            let kind = Kind::Json(schema);
+            Ok(Some(Argument { name: "body".to_owned(), kind, description, required, choices: Vec::new() }))
+        }
+        None if required => Err("it has to be sent something that is not JSON".to_owned()),
+        None => Ok(None),
     }
 }
 
