@@ -243,3 +243,51 @@ impl AnyConnectionBackend for FileConnection {
         ready(Err(Error::AnyDriverError("statements are not prepared by hand".into()))).boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AnyConnection, Connection as _};
+
+    use super::*;
+    use crate::sqlite::install;
+
+    #[tokio::test]
+    async fn whoever_finds_a_file_locked_waits_and_keeps_no_thread() {
+        install();
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store.db");
+        let holder = Connection::open(&path).unwrap();
+        holder.execute_batch("CREATE TABLE a (b INTEGER); BEGIN IMMEDIATE").unwrap();
+        let url = |patience: u32| format!("sqlite:{}?patience={patience}", path.display());
+        let mut other = AnyConnection::connect(&url(20)).await.unwrap();
+        let error = sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap_err();
+        assert!(is_locked(&error), "{error}");
+
+        let mut other = AnyConnection::connect(&url(60_000)).await.unwrap();
+        let waiting = tokio::spawn(async move {
+            let changed = sqlx::query("INSERT INTO a VALUES ($1)").bind(7_i64).execute(&mut other).await;
+            changed.unwrap().rows_affected()
+        });
+        // There is one thread for both: if the other one slept in it, this would never come to an end.
+        sleep(Duration::from_millis(20)).await;
+        assert!(!waiting.is_finished());
+        holder.execute_batch("COMMIT").unwrap();
+        assert_eq!(waiting.await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_parameter_without_an_argument_is_refused() {
+        install();
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store.db");
+        Connection::open(&path).unwrap();
+        let mut connection = AnyConnection::connect(&format!("sqlite:{}", path.display())).await.unwrap();
+        let error = sqlx::query("SELECT $1, $2").bind(1_i64).fetch_all(&mut connection).await.unwrap_err();
+        assert!(matches!(error, Error::Encode(_)), "{error}");
+        // By their numbers, in whatever order they stand.
+        let row =
+            sqlx::query("SELECT $2 AS b, $1 AS a").bind(1_i64).bind("x").fetch_one(&mut connection).await;
+        let row = row.unwrap();
+        assert_eq!((sqlx::Row::get::<i64, _>(&row, "a"), sqlx::Row::get::<&str, _>(&row, "b")), (1, "x"));
+    }
+}

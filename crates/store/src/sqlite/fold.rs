@@ -60,3 +60,25 @@ impl Fold {
         let _ = spawn_blocking(move || drop(connection)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_in_the_log_comes_into_the_file_while_it_is_in_use() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0").unwrap();
+        writer.execute_batch("CREATE TABLE a (b BLOB); INSERT INTO a VALUES (zeroblob(100000))").unwrap();
+        let length = || fs::metadata(&path).unwrap().len();
+        assert!(length() < 100_000, "nobody folds it by itself");
+        let fold = Fold::of(&path);
+        fold.committed();
+        fold.close().await;
+        assert!(length() > 100_000);
+    }
+}
