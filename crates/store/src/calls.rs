@@ -680,6 +680,7 @@ mod tests {
         let url = format!("sqlite:{}", home.path().join("store.db").display());
         let store = Store::open(&url, Keys::load_or_create(home.path()).unwrap()).await.unwrap();
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {WAITING}")));
+        let explain = explain.bind("").bind("").bind("").bind("").bind(0_i64);
         let steps = explain.fetch_all(&mut *store.read().await.unwrap()).await.unwrap();
         let steps: Vec<String> = steps.iter().map(|step| step.try_get("detail").unwrap()).collect();
         assert!(steps.iter().any(|step| step.contains("INDEX calls_waiting")), "{steps:#?}");

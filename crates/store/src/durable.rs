@@ -12,12 +12,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Mutex;
+use tokio::task::block_in_place;
 
 use crate::error::StoreError;
+use crate::sqlite::Fold;
 
 /// The disk under one store.
 #[derive(Debug)]
@@ -25,12 +27,13 @@ pub(crate) struct Disk {
     database: PathBuf,
     /// The file that has the database's name, by device and number.
     file: Option<(u64, u64)>,
-    log: Arc<Log>,
+    log: Log,
     /// Tickets drawn so far.
     committed: AtomicU64,
     /// Every ticket up to this one is on the disk. Whoever holds it syncs.
     synced: Mutex<u64>,
     failed: AtomicBool,
+    fold: Fold,
 }
 
 #[derive(Debug)]
@@ -51,10 +54,11 @@ impl Disk {
         Disk {
             database: database.to_owned(),
             file: identity(database),
-            log: Arc::new(log),
+            log,
             committed: AtomicU64::new(0),
             synced: Mutex::new(0),
             failed: AtomicBool::new(false),
+            fold: Fold::of(database),
         }
     }
 
@@ -70,6 +74,16 @@ impl Disk {
         }
     }
 
+    /// To be told of each commit.
+    pub(crate) fn committed(&self) {
+        self.fold.committed();
+    }
+
+    /// Ends what is done beside those who write.
+    pub(crate) async fn close(&self) {
+        self.fold.close().await;
+    }
+
     /// Returns when everything that was committed before is on the disk.
     pub(crate) async fn wait(&self) -> Result<(), StoreError> {
         let ticket = self.committed.fetch_add(1, Ordering::SeqCst) + 1;
@@ -79,9 +93,7 @@ impl Disk {
             return Ok(());
         }
         let until = self.committed.load(Ordering::SeqCst);
-        let log = Arc::clone(&self.log);
-        let done = tokio::task::spawn_blocking(move || log.sync()).await.map_err(io::Error::other).flatten();
-        match done {
+        match here(|| self.log.sync()) {
             Ok(()) => {
                 *synced = until;
                 Ok(())
@@ -91,6 +103,16 @@ impl Disk {
                 Err(StoreError::NotDurable { source: Some(error) })
             }
         }
+    }
+}
+
+/// Waits in this thread, after the runtime was told so: others go on in another one. To hand the work to another thread, and
+/// wait for that one, takes longer.
+fn here<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
+        // Where there is only one thread, nobody else is there to go on.
+        _ => work(),
     }
 }
 
@@ -131,6 +153,8 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[tokio::test]

@@ -5,14 +5,17 @@
 //! - Nothing that can still begin a call hangs on what is erased: no claim in its time, no yes for more calls.
 //! - To read what the model was not shown is an act of an operator, and is in the ledger before it is answered.
 
+use std::time::Instant;
+
 use contract::{ApprovalId, CallId, CallStatus, OperatorName};
 use serde_json::{Value, json};
 use sqlx::Row;
 use thiserror::Error;
+use tokio::time::sleep;
 
 use crate::calls::{CLAIM_KEPT_MS, read_call};
 use crate::error::StoreError;
-use crate::open::Store;
+use crate::open::{BETWEEN_TRIES, Store};
 use crate::operators::Role;
 use crate::place::Database;
 use crate::private::{Kind, secrets_of};
@@ -159,12 +162,21 @@ impl Store {
 
     /// Sees to it that what was deleted is not left in the files of the database, as far as it can be.
     pub(crate) async fn scrub(&self) -> Result<(), StoreError> {
-        // Pages are overwritten as rows are deleted (`secure_delete`); what is left are their copies in the log. Whoever
-        // reads at this moment keeps the log from being emptied; then the next checkpoint does it.
-        if self.database == Database::Sqlite {
-            sqlx::query(EMPTY_LOG).fetch_all(&self.writer).await?;
+        if self.database != Database::Sqlite {
+            return Ok(());
         }
-        Ok(())
+        // Pages are overwritten as rows are deleted (`secure_delete`); what is left are their copies in the log. Whoever
+        // reads at this moment keeps the log from being emptied; if they take too long, the next one to empty it does so.
+        let begun = Instant::now();
+        loop {
+            let mut writer = self.writer.acquire().await?;
+            let emptied = sqlx::query(EMPTY_LOG).fetch_one(&mut *writer).await?;
+            if emptied.try_get::<i64, _>("busy")? == 0 || begun.elapsed() >= self.patience {
+                return Ok(());
+            }
+            drop(writer);
+            sleep(BETWEEN_TRIES).await;
+        }
     }
 }
 

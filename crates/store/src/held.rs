@@ -6,19 +6,18 @@
 use std::time::Duration;
 
 use sqlx::AnyConnection;
-use sqlx::any::Any;
-use sqlx::pool::PoolConnection;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout;
 
 use crate::error::StoreError;
+use crate::pool::Lent;
 
 const ROLLBACK: &str = "ROLLBACK";
 
 /// A connection with an open transaction.
 pub(crate) struct Held {
     /// Nothing once the transaction has ended.
-    connection: Option<PoolConnection<Any>>,
+    connection: Option<Lent>,
     /// Held until then.
     turn: Option<OwnedMutexGuard<()>>,
     /// How long a server may take to roll back. After that the line to it is given up, and the server does so by itself.
@@ -28,7 +27,7 @@ pub(crate) struct Held {
 impl Held {
     /// From the moment on at which a transaction may begin on it.
     pub(crate) fn new(
-        connection: PoolConnection<Any>,
+        connection: Lent,
         turn: Option<OwnedMutexGuard<()>>,
         longest: Option<Duration>,
     ) -> Held {
@@ -62,8 +61,7 @@ impl Held {
             match rolled_back {
                 Some(Ok(_)) => {}
                 // One that is no more was ended by the database itself; whatever is left of it ends with the connection.
-                Some(Err(_)) if longest.is_none() => drop(connection.close().await),
-                Some(Err(_)) | None => drop(connection.detach()),
+                Some(Err(_)) | None => connection.discard(),
             }
             drop(turn);
         });

@@ -3,8 +3,9 @@
 use sqlx::{AssertSqlSafe, Connection, Executor, Row};
 
 use crate::error::StoreError;
-use crate::open::OpenError;
+use crate::open::{OpenError, PATIENCE};
 use crate::place::{Database, Place};
+use crate::sqlite;
 
 const SQLITE_RULES: &str = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'";
 const POSTGRES_TABLES: &str =
@@ -15,11 +16,13 @@ pub async fn meddle(url: &str, statements: &[String]) -> Result<(), OpenError> {
     let place = Place::parse(url)?;
     let failed =
         |error: sqlx::Error| OpenError::Store { place: place.to_string(), source: StoreError::from(error) };
-    let mut connection = sqlx::AnyConnection::connect_with(&place.options()?).await.map_err(failed)?;
+    sqlite::install();
+    let mut connection =
+        sqlx::AnyConnection::connect_with(&place.options(PATIENCE)?).await.map_err(failed)?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     match place.database() {
         Database::Sqlite => {
-            before.push("PRAGMA busy_timeout = 10000; PRAGMA foreign_keys = OFF".to_owned());
+            before.push("PRAGMA foreign_keys = OFF".to_owned());
             for row in connection.fetch_all(SQLITE_RULES).await.map_err(failed)? {
                 let name: String = row.try_get("name").map_err(failed)?;
                 before.push(format!("DROP TRIGGER {name}"));

@@ -9,9 +9,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers};
-use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection, Row, Transaction};
+use sqlx::any::AnyConnectOptions;
+use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 use thiserror::Error;
 use tokio::time::sleep;
 
@@ -24,14 +23,16 @@ use crate::ledger::Tail;
 use crate::life::Life;
 use crate::migrations::{self, Stop};
 use crate::place::{Database, Place, Purpose};
+use crate::pool::{Lent, Pool, View};
 use crate::records::Proved;
 use crate::sealing::has_plain_text;
+use crate::sqlite;
 
 /// How long a statement waits for another process.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long one who found a new store locked leaves it to the other.
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+pub(crate) const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Connections that only read. One more writes.
 const READERS: u32 = 4;
@@ -46,11 +47,11 @@ const SET_KEY: &str = "INSERT INTO gate (one, public_key) VALUES (1, $1)";
 pub struct Store {
     pub(crate) database: Database,
     /// One connection: writers queue here in turn, instead of racing for the database's lock.
-    pub(crate) writer: AnyPool,
+    pub(crate) writer: Pool,
     /// Whose turn it is to write. Apart from the pool, so that to wait for others is not to wait for a server.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
     pub(crate) patience: Duration,
-    readers: AnyPool,
+    readers: Pool,
     keys: Keys,
     /// Where the ledger ended when this process last wrote.
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
@@ -183,7 +184,7 @@ impl Store {
     /// Opens a store, and waits only so long for others who hold it.
     pub(crate) async fn open_within(url: &str, keys: Keys, patience: Duration) -> Result<Store, OpenError> {
         let place = Place::parse(url)?.made()?;
-        let options = place.options()?;
+        let options = place.options(patience)?;
         let (keys, Earlier { plain_text, people }) = prepared(&place, &options, keys, patience).await?;
         let disk = match &place {
             Place::File(path) => {
@@ -193,26 +194,7 @@ impl Store {
             }
             Place::Server { .. } => None,
         };
-        let pool = |purpose, connections| {
-            let settings = place.settings(purpose, patience);
-            AnyPoolOptions::new()
-                .max_connections(connections)
-                // A file does not go away, and others who read it soon end; a server may.
-                .acquire_timeout(match place.database() {
-                    Database::Sqlite => patience.saturating_mul(6),
-                    Database::Postgres => patience,
-                })
-                .test_before_acquire(place.database() == Database::Postgres)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                .after_connect(move |connection, _| {
-                    let settings = settings.clone();
-                    Box::pin(async move {
-                        sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await.map(drop)
-                    })
-                })
-                .connect_lazy_with(options.clone())
-        };
+        let pool = |purpose, connections| Pool::of(&place, &options, purpose, connections, patience);
         let store = Store {
             database: place.database(),
             writer: pool(Purpose::Write, 1),
@@ -243,6 +225,9 @@ impl Store {
 
     /// Closes it: what other clones still do fails from now on.
     pub async fn close(&self) {
+        if let Some(disk) = &self.disk {
+            disk.close().await;
+        }
         self.readers.close().await;
         self.writer.close().await;
     }
@@ -251,7 +236,7 @@ impl Store {
         &self.life
     }
 
-    pub(crate) async fn read(&self) -> Result<PoolConnection<Any>, StoreError> {
+    pub(crate) async fn read(&self) -> Result<Lent, StoreError> {
         self.faults.check()?;
         self.readers.acquire().await.map_err(|error| self.not_reached(error))
     }
@@ -265,15 +250,13 @@ impl Store {
     }
 
     /// A view that stays the same, however much others write.
-    pub(crate) async fn snapshot(&self) -> Result<Transaction<'static, Any>, StoreError> {
+    pub(crate) async fn snapshot(&self) -> Result<View, StoreError> {
         self.faults.check()?;
-        let begun = match self.database {
-            Database::Sqlite => self.readers.begin().await,
-            Database::Postgres => {
-                self.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
-            }
+        let begin = match self.database {
+            Database::Sqlite => "BEGIN",
+            Database::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         };
-        begun.map_err(|error| self.not_reached(error))
+        self.readers.view(begin).await.map_err(|error| self.not_reached(error))
     }
 }
 
@@ -284,6 +267,7 @@ pub mod danger {
     pub use crate::ledger::{Retold, retold};
     pub use crate::meddle::meddle;
     use crate::settle::{SettleError, Settlement, end};
+    pub use crate::sqlite::install as install_drivers;
 
     /// Makes one operation of a store fail: the one that has `after` others before it from now on.
     pub fn fail_at(store: &Store, after: u32) {
@@ -300,7 +284,7 @@ pub mod danger {
     /// Takes the schema of a store back to a version; what only the newer one remembers is gone. 0 removes all.
     pub async fn revert(url: &str, version: i64) -> Result<(), OpenError> {
         let place = Place::parse(url)?.made()?;
-        let mut connection = connect(&place, &place.options()?, PATIENCE).await?;
+        let mut connection = connect(&place, &place.options(PATIENCE)?, PATIENCE).await?;
         let explain = |error: sqlx::Error| explain(&place, error);
         let mut write = connection.begin_with(migrations::begin(place.database())).await.map_err(explain)?;
         migrations::down(&mut write, place.database(), version)
@@ -350,7 +334,7 @@ async fn connect(
     options: &AnyConnectOptions,
     patience: Duration,
 ) -> Result<AnyConnection, OpenError> {
-    install_default_drivers();
+    sqlite::install();
     let settings = place.settings(Purpose::Write, patience);
     let connected = tokio::time::timeout(patience.saturating_mul(6), async {
         let mut connection = AnyConnection::connect_with(options).await?;
@@ -508,18 +492,18 @@ mod tests {
     async fn a_store_that_another_process_holds_is_locked() {
         let (_home, keys, url) = home();
         let store = Store::open(&url, keys.clone()).await.unwrap();
-        let mut holder = store.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let mut holder = store.writer.view("BEGIN IMMEDIATE").await.unwrap();
         holder.execute("DELETE FROM claims").await.unwrap();
         let error = Store::open_within(&url, keys.clone(), Duration::from_millis(20)).await.unwrap_err();
         assert!(matches!(error, OpenError::Locked { .. }), "{error}");
-        holder.rollback().await.unwrap();
+        drop(holder);
 
         let other = Store::open_within(&url, keys, Duration::from_millis(20)).await.unwrap();
-        let holder = store.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let holder = store.writer.view("BEGIN IMMEDIATE").await.unwrap();
         let error = other.record_call(call(1)).await.unwrap_err();
         assert!(matches!(error, RecordError::Store(StoreError::Locked(_))), "{error}");
         assert_eq!(other.calls(9, None).await.unwrap(), [], "reading goes on");
-        holder.rollback().await.unwrap();
+        drop(holder);
         other.record_call(call(1)).await.unwrap();
     }
 
@@ -574,7 +558,8 @@ mod tests {
         let store = Store::open(&url, keys).await.unwrap();
         store.record_call(call(0)).await.unwrap();
         // To SQLite a file that may not grow is a disk without room.
-        store.writer.execute("PRAGMA max_page_count = 120").await.unwrap();
+        let limit = |pages: u32| sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA max_page_count = {pages}")));
+        limit(120).execute(&mut *store.writer.acquire().await.unwrap()).await.unwrap();
         let mut recorded = 1;
         let error = loop {
             match store.record_call(call(recorded)).await {
@@ -586,7 +571,7 @@ mod tests {
         assert!(matches!(error, RecordError::Store(StoreError::Full(_))), "{error}");
         assert_eq!(store.calls(100_000, None).await.unwrap().len() as u64, recorded);
         assert_eq!(store.verify(None).await.unwrap().entries, 1 + 2 * recorded);
-        store.writer.execute("PRAGMA max_page_count = 100000").await.unwrap();
+        limit(100_000).execute(&mut *store.writer.acquire().await.unwrap()).await.unwrap();
         store.record_call(call(recorded)).await.unwrap();
         assert_eq!(store.verify(None).await.unwrap().entries, 3 + 2 * recorded);
     }

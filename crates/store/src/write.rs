@@ -90,7 +90,7 @@ impl Store {
         }
         asked.keep(sqlx::query(LAST))?;
         asked.append(questions);
-        let asking = Box::pin(asked.ask(held.connection()?, self.database));
+        let asking = Box::pin(asked.ask(held.connection()?));
         let mut answers = self.answered(self.patience.saturating_mul(LONGEST), asking).await?;
         if self.database == Database::Sqlite {
             answers.rows()?;
@@ -154,7 +154,7 @@ impl Write<'_> {
     /// Asks several things at once, after everything that was said before.
     pub(crate) async fn ask(&mut self, questions: Later) -> Result<Answers, StoreError> {
         self.tell().await?;
-        let asking = Box::pin(questions.ask(self.held.connection()?, self.store.database));
+        let asking = Box::pin(questions.ask(self.held.connection()?));
         let answered = self.store.answered(self.store.patience.saturating_mul(LONGEST), asking).await;
         self.or_nothing(answered)
     }
@@ -174,7 +174,7 @@ impl Write<'_> {
             return Ok(());
         }
         let later = mem::take(&mut self.later);
-        let telling = Box::pin(later.tell(self.held.connection()?, self.store.database));
+        let telling = Box::pin(later.tell(self.held.connection()?));
         let told = self.store.answered(self.store.patience.saturating_mul(LONGEST), telling).await;
         self.or_nothing(told)
     }
@@ -292,6 +292,9 @@ impl Write<'_> {
         }
         // The next one may write while this one waits for the disk.
         self.held.let_go();
+        if let Some(disk) = &self.store.disk {
+            disk.committed();
+        }
         if durable == Durable::Now {
             if let Some(disk) = &self.store.disk {
                 disk.wait().await?;

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use sqlx::{Connection, Executor, SqliteConnection};
 use store::{Keys, OpenError, RecordError, Store, StoreError};
 
 use crate::disk::{disk, grow, run_on_small_disk};
@@ -73,10 +72,9 @@ async fn what_is_not_a_store_is_refused_and_left_as_it_is() {
     assert_eq!(fs::read_to_string(&text).unwrap(), content);
 
     let other = home.path().join("other.db");
-    let url = format!("sqlite:{}?mode=rwc", other.display());
-    let mut connection = SqliteConnection::connect(&url).await.unwrap();
-    connection.execute("CREATE TABLE accounts (id INTEGER)").await.unwrap();
-    connection.close().await.unwrap();
+    let connection = rusqlite::Connection::open(&other).unwrap();
+    connection.execute_batch("CREATE TABLE accounts (id INTEGER)").unwrap();
+    connection.close().unwrap();
     let error = open(&other, &keys).await.unwrap_err();
     assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
 }

@@ -150,10 +150,10 @@ pub(crate) struct Raw(AnyConnection);
 
 impl Raw {
     pub(crate) async fn connect(url: &str) -> Raw {
-        sqlx::any::install_default_drivers();
+        store::danger::install_drivers();
         let mut connection = AnyConnection::connect(url).await.unwrap();
         if DATABASE == Database::Sqlite {
-            connection.execute("PRAGMA synchronous = OFF; PRAGMA busy_timeout = 10000").await.unwrap();
+            connection.execute("PRAGMA synchronous = OFF").await.unwrap();
         }
         Raw(connection)
     }
