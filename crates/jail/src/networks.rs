@@ -20,9 +20,19 @@ use crate::sys;
 
 /// What the kernel tells of a network: packets of its device, and what every protocol has counted; sockets with a name, of
 /// which one may outlive its process for a moment; and labels, which outlive their socket. The last two only if there is IPv6.
+/// The sockets are read only if there is any ([`SOCKETS`]).
 ///
 /// ATTACK(used-twice): whatever one sandbox leaves here, the next could read.
 const TOLD: [&str; 6] = ["dev", "snmp", "netstat", "unix", "snmp6", "ip6_flowlabel"];
+
+/// Which of those lists sockets.
+const LIST_OF_SOCKETS: &str = "unix";
+
+/// Where the kernel tells how many sockets of all kinds there are in a network. To list them it goes through a large table.
+const SOCKETS: &str = "sockstat";
+
+/// What it begins with where there is none.
+const NO_SOCKETS: &[u8] = b"sockets: used 0\n";
 
 /// How many of those are there without IPv6.
 const ALWAYS_TOLD: usize = 4;
@@ -45,7 +55,15 @@ pub(crate) struct Networks {
 /// A network namespace with loopback, and what was told of it when it was new.
 pub(crate) struct Network {
     namespace: OwnedFd,
-    told: Vec<(File, Vec<u8>)>,
+    sockets: File,
+    told: Vec<Told>,
+}
+
+/// One of [`TOLD`].
+struct Told {
+    name: &'static str,
+    file: File,
+    before: Vec<u8>,
 }
 
 impl Networks {
@@ -86,27 +104,30 @@ impl Network {
         sys::enter_new_namespaces(UnshareFlags::NEWNET)?;
         raise_loopback()?;
         let namespace = File::open("/proc/self/ns/net")?.into();
+        let sockets = File::open(format!("/proc/self/net/{SOCKETS}"))?;
         let mut told = Vec::with_capacity(TOLD.len());
-        for (index, name) in TOLD.iter().enumerate() {
+        for (index, name) in TOLD.into_iter().enumerate() {
             match File::open(format!("/proc/self/net/{name}")) {
                 Ok(file) => {
                     read_whole(&file, buffer)?;
-                    told.push((file, buffer.clone()));
+                    told.push(Told { name, file, before: buffer.clone() });
                 }
                 Err(error) if index >= ALWAYS_TOLD && error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(Network { namespace, told })
+        Ok(Network { namespace, sockets, told })
     }
 
     /// The kernel gives the beginning of a list at once. If that is what the whole was before, there is no more of it: what
     /// is longer begins otherwise.
     fn is_as_new(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.resize(LONGEST, 0);
-        self.told.iter().all(|(file, before)| {
-            let said = file.read_at(buffer, 0).ok().and_then(|length| buffer.get(..length));
-            said == Some(before.as_slice())
+        let length = self.sockets.read_at(buffer, 0).unwrap_or_default();
+        let has_sockets = !buffer.get(..length).unwrap_or_default().starts_with(NO_SOCKETS);
+        self.told.iter().filter(|told| has_sockets || told.name != LIST_OF_SOCKETS).all(|told| {
+            let said = told.file.read_at(buffer, 0).ok().and_then(|length| buffer.get(..length));
+            said == Some(told.before.as_slice())
         })
     }
 }
@@ -144,16 +165,25 @@ mod tests {
         let path = folder.path().join("told");
         std::fs::write(&path, "lo 0").unwrap();
         let file = File::open(&path).unwrap();
-        let network = |before: &str| Network {
+        let sockets = folder.path().join("sockets");
+        std::fs::write(&sockets, NO_SOCKETS).unwrap();
+        let of = |name: &'static str, before: &str| Network {
             namespace: File::open("/dev/null").unwrap().into(),
-            told: vec![(file.try_clone().unwrap(), before.as_bytes().to_vec())],
+            sockets: File::open(&sockets).unwrap(),
+            told: vec![Told { name, file: file.try_clone().unwrap(), before: before.as_bytes().to_vec() }],
         };
+        let network = |before: &str| of("dev", before);
         let mut buffer = Vec::new();
         assert!(network("lo 0").is_as_new(&mut buffer));
         std::fs::write(&path, "lo 1").unwrap();
         assert!(!network("lo 0").is_as_new(&mut buffer));
         std::fs::write(&path, "lo 0 and more").unwrap();
         assert!(!network("lo 0").is_as_new(&mut buffer), "what it begins with is not all");
+        assert!(of(LIST_OF_SOCKETS, "").is_as_new(&mut buffer), "where there is no socket none is listed");
+        for there in ["sockets: used 1\n", "sockets: used 0", "sockets: used 05\n", ""] {
+            std::fs::write(&sockets, there).unwrap();
+            assert!(!of(LIST_OF_SOCKETS, "").is_as_new(&mut buffer), "there may be one: {there}");
+        }
         std::fs::write(&path, "x".repeat(LONGEST)).unwrap();
         assert!(read_whole(&file, &mut buffer).is_err(), "what is too long is not known");
     }
