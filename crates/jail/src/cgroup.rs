@@ -5,6 +5,9 @@
 //! Moving a process from one cgroup to another waits for every processor of the machine, ten milliseconds at worst.
 //! Nobody is moved here: under version 2 the init is born in its cgroup, under version 1 it enters by itself, which the
 //! kernel lets a single thread do without waiting, and which leaves time to make the cgroup beside it.
+//!
+//! To make one and to remove it is dear, so a keeper uses them again ([`crate::cgroups`]). What is in this file says when
+//! that may be: see [`Cgroup::renew`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -12,8 +15,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::cgroups::Cgroups;
 use crate::limits::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -21,6 +26,9 @@ const PREFIX: &str = "toolgate-";
 const PERIOD_MICROS: u64 = 100_000;
 /// How long a cgroup may stay busy after its last process; on a loaded machine that is longer than one would think.
 const REMOVED_WITHIN: Duration = Duration::from_millis(900);
+/// As much memory as may still be charged to a cgroup that is used again: what the kernel takes in advance, 256 KiB for a
+/// processor, and what it frees a moment later. What a new one is said to have had at most is no more exact than that.
+const MOST_LEFT: u64 = 512 * 1024;
 
 /// Which totals are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +37,7 @@ pub(crate) struct Wanted {
     pub(crate) cpu: bool,
 }
 
-/// The cgroups of one sandbox; removed when dropped.
+/// The cgroups of one sandbox. When dropped they are removed, or go where they are used again.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     /// Where cgroups are mounted, and what this process is in.
@@ -42,6 +50,8 @@ pub(crate) struct Cgroup {
     holds: Wanted,
     /// The limit on memory that was written last.
     written: Option<u64>,
+    /// Where it goes when nobody is in it any more, if it may be used again.
+    home: Option<Arc<Cgroups>>,
 }
 
 #[derive(Debug)]
@@ -55,6 +65,19 @@ struct Part {
     counter: Option<File>,
     /// Where the most memory is told, if it was opened ahead of time.
     peak: Option<File>,
+    /// What tells whether it is as new.
+    told: Option<Told>,
+    /// Processor time that was counted before this run, in user code and in the kernel.
+    spent: (Duration, Duration),
+}
+
+/// What else the kernel tells of a cgroup, opened once.
+#[derive(Debug)]
+struct Told {
+    /// Who is in it.
+    members: File,
+    /// Whether anybody was killed for going past the memory.
+    killed: File,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +89,20 @@ enum Version {
 impl Cgroup {
     /// Whether the init is born in its cgroup (version 2), so that it has to be made before it.
     pub(crate) fn is_birthplace() -> bool {
-        is_version_two(Path::new(ROOT))
+        static IS_BIRTHPLACE: OnceLock<bool> = OnceLock::new();
+        *IS_BIRTHPLACE.get_or_init(|| is_version_two(Path::new(ROOT)))
+    }
+
+    /// Removes what launchers that were killed have left beside it.
+    pub(crate) fn reclaim_beside(&self) {
+        self.memory.iter().filter_map(|part| part.path.parent()).for_each(reclaim_orphans);
+    }
+
+    /// The same for a keeper, where it is used again.
+    pub(crate) fn at_home(self, home: Arc<Cgroups>) -> Cgroup {
+        let mut cgroup = self;
+        cgroup.home = Some(home);
+        cgroup
     }
 
     /// An empty cgroup without limits, before there is a plan.
@@ -84,7 +120,7 @@ impl Cgroup {
             make_one(root, &own, "memory", &name)
         };
         let holds = Wanted { memory: false, cpu: false };
-        Cgroup { root: root.to_owned(), own, name, memory, cpu: None, holds, written: None }
+        Cgroup { root: root.to_owned(), own, name, memory, cpu: None, holds, written: None, home: None }
     }
 
     /// No cgroup at all.
@@ -98,15 +134,29 @@ impl Cgroup {
             cpu: None,
             holds,
             written: None,
+            home: None,
         }
     }
 
     /// Writes the limit that a plan is likely to have, before there is one.
     pub(crate) fn foresee(&mut self, limits: &Limits) {
-        if let Some(part) = &mut self.memory {
-            self.written = limit_memory(part, limits).ok().map(|()| limits.memory);
-            part.peak = File::open(part.path.join(part.peak_file())).ok();
+        self.write_memory(limits);
+        let Some(part) = &mut self.memory else { return };
+        if part.peak.is_none() {
+            let path = part.path.join(part.peak_file());
+            // Only where it can be written it can be set back.
+            part.peak =
+                OpenOptions::new().read(true).write(true).open(&path).or_else(|_| File::open(&path)).ok();
         }
+    }
+
+    /// Writes the limit on memory, unless it is the one that was written last. Whether it holds.
+    fn write_memory(&mut self, limits: &Limits) -> bool {
+        let Some(part) = &self.memory else { return false };
+        if self.written != Some(limits.memory) {
+            self.written = limit_memory(part, limits).ok().map(|()| limits.memory);
+        }
+        self.written.is_some()
     }
 
     /// Version 2: the cgroup to be born in.
@@ -122,9 +172,8 @@ impl Cgroup {
     /// Writes the limits.
     pub(crate) fn limit(&mut self, limits: &Limits, wanted: Wanted) {
         let version = self.memory.as_ref().map_or(Version::One, |part| part.version);
-        if let (Some(part), true) = (&self.memory, wanted.memory) {
-            let is_written = self.written == Some(limits.memory);
-            self.holds.memory = is_written || limit_memory(part, limits).is_ok();
+        if wanted.memory {
+            self.holds.memory = self.write_memory(limits);
         }
         if let (Some(part), Version::Two) = (&self.memory, version) {
             let _ = fs::write(part.path.join("pids.max"), (u64::from(limits.pids) + 1).to_string());
@@ -156,37 +205,51 @@ impl Cgroup {
     /// The most memory the sandbox ever had, if the kernel counted.
     pub(crate) fn peak_memory(&self) -> Option<u64> {
         let part = self.memory.as_ref()?;
-        let mut bytes = [0; 32];
-        let Some(count) = part.peak.as_ref().and_then(|file| file.read_at(&mut bytes, 0).ok()) else {
-            return fs::read_to_string(part.path.join(part.peak_file())).ok()?.trim().parse().ok();
-        };
-        str::from_utf8(bytes.get(..count)?).ok()?.trim().parse().ok()
+        match &part.peak {
+            Some(file) => number_in(file),
+            None => fs::read_to_string(part.path.join(part.peak_file())).ok()?.trim().parse().ok(),
+        }
     }
 
     /// Processor time that everybody in here ever had, in user code and in the kernel, if the kernel counted.
     pub(crate) fn processor_time(&self) -> Option<(Duration, Duration)> {
-        let mut bytes = [0; 512];
-        let count = self.memory.as_ref()?.counter.as_ref()?.read_at(&mut bytes, 0).ok()?;
-        times_of(str::from_utf8(bytes.get(..count)?).ok()?)
+        let part = self.memory.as_ref()?;
+        let (user, system) = part.time()?;
+        let (user_before, system_before) = part.spent;
+        Some((user.saturating_sub(user_before), system.saturating_sub(system_before)))
+    }
+
+    /// Makes it what it was when it was new. Whether that has worked: it is used again only then.
+    ///
+    /// ATTACK(cgroup-again): nobody is in it; what it tells of the run before is set back, subtracted, or was never counted;
+    /// and next to no memory is still charged to it. Limits are written before anybody enters.
+    fn renew(&mut self) -> bool {
+        self.holds = Wanted { memory: false, cpu: false };
+        match &mut self.memory {
+            // Its processor limit has a cgroup of its own, which is not kept.
+            _ if self.cpu.is_some() => false,
+            Some(part) => part.renew().is_some(),
+            // There is nothing that could tell anything.
+            None => true,
+        }
     }
 
     /// Whether the kernel killed something in here for going past its memory.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         let Some(part) = self.memory.as_ref() else { return false };
-        let file = match part.version {
-            Version::One => "memory.oom_control",
-            Version::Two => "memory.events",
-        };
-        fs::read_to_string(part.path.join(file))
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| line.strip_prefix("oom_kill "))
-            .any(|count| count.trim() != "0")
+        let told = fs::read_to_string(part.path.join(part.killed_file())).unwrap_or_default();
+        killed_in(&told).is_some_and(|count| count > 0)
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
+        if let Some(home) = self.home.take()
+            && self.renew()
+        {
+            home.put(std::mem::replace(self, Cgroup::none()));
+            return;
+        }
         let mut paths: Vec<&PathBuf> =
             self.memory.iter().chain(self.cpu.iter()).map(|part| &part.path).collect();
         paths.dedup();
@@ -205,6 +268,40 @@ impl Drop for Cgroup {
 }
 
 impl Part {
+    /// See [`Cgroup::renew`].
+    fn renew(&mut self) -> Option<()> {
+        if self.told.is_none() {
+            let open = |file: &str| File::open(self.path.join(file)).ok();
+            self.told = Some(Told { members: open("cgroup.procs")?, killed: open(self.killed_file())? });
+        }
+        let Told { members, killed } = self.told.as_ref()?;
+        let mut bytes = [0; 1024];
+        let is_empty = members.read_at(&mut bytes, 0).ok()? == 0;
+        let told = killed.read_at(&mut bytes, 0).ok()?;
+        let nobody_killed = killed_in(str::from_utf8(bytes.get(..told)?).ok()?)? == 0;
+        let peak = self.peak.as_ref()?;
+        // The most so far is from now on what there is now.
+        peak.write_at(b"0", 0).ok()?;
+        let left = number_in(peak)?;
+        if self.counter.is_some() {
+            self.spent = self.time()?;
+        }
+        (is_empty && nobody_killed && left <= MOST_LEFT).then_some(())
+    }
+
+    fn time(&self) -> Option<(Duration, Duration)> {
+        let mut bytes = [0; 512];
+        let count = self.counter.as_ref()?.read_at(&mut bytes, 0).ok()?;
+        times_of(str::from_utf8(bytes.get(..count)?).ok()?)
+    }
+
+    fn killed_file(&self) -> &'static str {
+        match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        }
+    }
+
     fn peak_file(&self) -> &'static str {
         match self.version {
             Version::One => "memory.max_usage_in_bytes",
@@ -243,7 +340,15 @@ fn make_two(parent: &Path, name: &str) -> io::Result<Part> {
     match File::open(&path) {
         Ok(door) => {
             let counter = File::open(path.join("cpu.stat")).ok();
-            Ok(Part { path, version: Version::Two, door: door.into(), counter, peak: None })
+            Ok(Part {
+                path,
+                version: Version::Two,
+                door: door.into(),
+                counter,
+                peak: None,
+                told: None,
+                spent: Default::default(),
+            })
         }
         Err(error) => {
             let _ = fs::remove_dir(&path);
@@ -262,7 +367,15 @@ fn make_one(root: &Path, own: &str, controller: &str, name: &str) -> Option<Part
     let path = root.join(controller).join(here.trim_start_matches('/')).join(name);
     fs::create_dir(&path).ok()?;
     match OpenOptions::new().write(true).open(path.join("tasks")) {
-        Ok(door) => Some(Part { path, version: Version::One, door: door.into(), counter: None, peak: None }),
+        Ok(door) => Some(Part {
+            path,
+            version: Version::One,
+            door: door.into(),
+            counter: None,
+            peak: None,
+            told: None,
+            spent: Default::default(),
+        }),
         Err(_) => {
             let _ = fs::remove_dir(&path);
             None
@@ -299,6 +412,18 @@ fn limit_memory(part: &Part, limits: &Limits) -> io::Result<()> {
 fn limit_cpu_one(part: &Part, limits: &Limits) -> io::Result<()> {
     fs::write(part.path.join("cpu.cfs_period_us"), PERIOD_MICROS.to_string())?;
     fs::write(part.path.join("cpu.cfs_quota_us"), quota(limits).to_string())
+}
+
+/// The one number that a file of the kernel has.
+fn number_in(file: &File) -> Option<u64> {
+    let mut bytes = [0; 32];
+    let count = file.read_at(&mut bytes, 0).ok()?;
+    str::from_utf8(bytes.get(..count)?).ok()?.trim().parse().ok()
+}
+
+/// How many were killed for going past the memory.
+fn killed_in(told: &str) -> Option<u64> {
+    told.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }
 
 /// Version 2: the lines of `cpu.stat` that are there whatever the controllers.
@@ -353,6 +478,79 @@ mod tests {
         fs::write(path.join("memory.peak"), "1234\n").unwrap();
         assert!(made.ran_out_of_memory());
         assert_eq!(made.peak_memory(), Some(1234));
+    }
+
+    /// A cgroup that somebody has used, with what a kernel tells of it.
+    fn used(version: Version, tree: &Path) -> Cgroup {
+        let tell = |file: &str, text: &str| fs::write(tree.join(file), text).unwrap();
+        for file in ["memory.max_usage_in_bytes", "memory.peak"] {
+            tell(file, "9");
+        }
+        for file in ["memory.oom_control", "memory.events"] {
+            tell(file, "under_oom 0\noom_kill 0\n");
+        }
+        tell("cgroup.procs", "");
+        tell("cpu.stat", "user_usec 20\nsystem_usec 10\n");
+        let counter = File::open(tree.join("cpu.stat")).ok().filter(|_| version == Version::Two);
+        let (path, door) = (tree.to_owned(), File::open(tree).unwrap().into());
+        let part = Part { path, version, door, counter, peak: None, told: None, spent: Default::default() };
+        let mut cgroup = Cgroup::none();
+        cgroup.memory = Some(part);
+        cgroup.foresee(&Limits::default());
+        cgroup
+    }
+
+    #[test]
+    fn what_was_told_of_one_run_is_not_told_of_the_next() {
+        for version in [Version::One, Version::Two] {
+            let tree = tempfile::tempdir().unwrap();
+            let mut cgroup = used(version, tree.path());
+            let before = cgroup.processor_time();
+            assert_eq!(cgroup.peak_memory(), Some(9));
+            assert!(cgroup.renew(), "{version:?}");
+            assert_eq!(cgroup.peak_memory(), Some(0));
+            let nothing = (Duration::ZERO, Duration::ZERO);
+            assert_eq!(cgroup.processor_time(), before.map(|_| nothing));
+            fs::write(tree.path().join("cpu.stat"), "user_usec 25\nsystem_usec 11\n").unwrap();
+            let more = (Duration::from_micros(5), Duration::from_micros(1));
+            assert_eq!(cgroup.processor_time(), before.map(|_| more));
+        }
+    }
+
+    #[test]
+    fn the_limit_of_one_run_is_not_that_of_the_next() {
+        let tree = tempfile::tempdir().unwrap();
+        let mut cgroup = used(Version::Two, tree.path());
+        let limit = || fs::read_to_string(tree.path().join("memory.max")).unwrap();
+        let usual = Limits::default().memory.to_string();
+        assert_eq!(limit(), usual);
+        cgroup.limit(&Limits { memory: 64 << 20, ..Limits::default() }, BOTH);
+        assert_eq!(limit(), (64 << 20).to_string());
+        assert!(cgroup.renew());
+        assert_eq!(cgroup.holds_memory(), None);
+        cgroup.foresee(&Limits::default());
+        assert_eq!(limit(), usual);
+    }
+
+    #[test]
+    fn one_that_is_not_as_new_is_not_used_again() {
+        let kept = |file: &str, text: &str| {
+            [Version::One, Version::Two].map(|version| {
+                let tree = tempfile::tempdir().unwrap();
+                let mut cgroup = used(version, tree.path());
+                fs::write(tree.path().join(file), text).unwrap();
+                cgroup.renew()
+            })
+        };
+        assert_eq!(kept("cgroup.procs", ""), [true, true]);
+        assert_eq!(kept("cgroup.procs", "17\n"), [false, false], "somebody is in it");
+        assert_eq!(kept("memory.oom_control", "oom_kill 1\n"), [false, true], "somebody was killed");
+        assert_eq!(kept("memory.events", "oom_kill 1\n"), [true, false], "somebody was killed");
+        assert_eq!(kept("memory.events", "nonsense"), [true, false], "nobody knows");
+        // The first figure is what is written to set it back.
+        assert_eq!(kept("memory.max_usage_in_bytes", "9999999"), [false, true], "much is still charged");
+        assert_eq!(kept("memory.peak", "9999999"), [true, false], "much is still charged");
+        assert_eq!(kept("cpu.stat", "nonsense"), [true, false], "nobody knows");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -49,7 +50,7 @@ impl Opened {
 
 pub(crate) fn open_directories(
     plan: &Plan,
-    windows: Option<Vec<Window>>,
+    windows: Option<Arc<[Window]>>,
     until: Option<Instant>,
 ) -> Result<Vec<Opened>, StartError> {
     let draft = plan.draft();
@@ -57,7 +58,7 @@ pub(crate) fn open_directories(
         return Ok(Vec::new());
     }
     let windows = windows
-        .map_or_else(windows::of_the_host, Ok)
+        .map_or_else(|| windows::of_the_host().map(Arc::from), Ok)
         .map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
     draft.directories.iter().map(|directory| open(directory, draft, &windows, until)).collect()
 }

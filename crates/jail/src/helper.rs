@@ -7,6 +7,7 @@
 //!
 //! Messages are frames: a length and that many bytes. An empty one says that a helper which waits is ready.
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,6 +25,7 @@ use thiserror::Error;
 
 use crate::control::Enforcement;
 use crate::doors::Doors;
+use crate::host_mounts::HostMounts;
 use crate::keeper::{self, ZYGOTE_ARGUMENT};
 use crate::launch::{Prepared, StartError};
 use crate::nursery::Nursery;
@@ -152,9 +155,13 @@ impl Helper {
         Ok(Line { channel, child: Some(child), next: None })
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the helper is our own binary, and raises the walls")]
     pub(crate) fn spawn(&self, argument: &str) -> Result<(Child, UnixStream), HelperError> {
         let (ours, theirs) = UnixStream::pair().map_err(HelperError::Silent)?;
+        Ok((self.spawn_at(argument, theirs)?, ours))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the helper is our own binary, and raises the walls")]
+    fn spawn_at(&self, argument: &str, theirs: UnixStream) -> Result<Child, HelperError> {
         let spawned = theirs.try_clone().and_then(|output| {
             Command::new(&self.binary)
                 .arg(argument)
@@ -166,8 +173,7 @@ impl Helper {
                 .stderr(Stdio::null())
                 .spawn()
         });
-        let child = spawned.map_err(|source| HelperError::Spawn { binary: self.binary.clone(), source })?;
-        Ok((child, ours))
+        spawned.map_err(|source| HelperError::Spawn { binary: self.binary.clone(), source })
     }
 }
 
@@ -415,13 +421,30 @@ fn serve() -> io::Result<()> {
 }
 
 /// Builds a sandbox ahead of time, says so, and does the one errand that comes. Returns where the next one may come.
-pub(crate) fn serve_waiting(nursery: Nursery, channel: &UnixStream) -> io::Result<Option<UnixStream>> {
-    let ready = || drop(write_frame(channel, &[]));
-    let prepared = Prepared::after_waiting(nursery.clone(), channel.as_fd(), ready);
+pub(crate) fn serve_waiting(
+    nursery: Nursery,
+    mounts: &Arc<HostMounts>,
+    channel: &UnixStream,
+) -> io::Result<Option<UnixStream>> {
+    let is_promised = Cell::new(false);
+    let ready = || {
+        is_promised.set(true);
+        drop(write_frame(channel, &[]));
+    };
+    let prepared = Prepared::after_waiting(nursery.clone(), mounts, channel.as_fd(), ready);
     if prepared.is_err() && nursery.is_gone() {
-        return Err(io::ErrorKind::NotConnected.into());
+        return if is_promised.get() { hand_on(channel) } else { Err(io::ErrorKind::NotConnected.into()) };
     }
     do_errand(prepared, channel)
+}
+
+/// Has a helper do the errand that was promised, where nobody can be cloned any more. Nothing of it has been read yet.
+fn hand_on(channel: &UnixStream) -> io::Result<Option<UnixStream>> {
+    poll(&mut [PollFd::new(channel, PollFlags::IN)], None)?;
+    let helper = Helper { binary: "/proc/self/exe".into() };
+    let mut child = helper.spawn_at(HELPER_ARGUMENT, channel.try_clone()?).map_err(io::Error::other)?;
+    child.wait()?;
+    Ok(None)
 }
 
 fn do_errand(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<Option<UnixStream>> {

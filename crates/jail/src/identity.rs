@@ -6,6 +6,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use rustix::process::{
     Pid, Signal, getegid, geteuid, getppid, pidfd_send_signal, set_parent_process_death_signal,
@@ -151,8 +152,12 @@ fn write_maps(pid: Pid, caller: Caller, uids: &str, gids: &str) -> io::Result<()
 fn host_id_for_root() -> u32 {
     let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
     let wanted = FIRST_HOST_ID + thread % HOST_IDS;
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let ranges: Vec<(u32, u32)> = map.lines().filter_map(range_of).collect();
+    // The map of a user namespace is written once.
+    static RANGES: OnceLock<Vec<(u32, u32)>> = OnceLock::new();
+    let ranges = RANGES.get_or_init(|| {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        map.lines().filter_map(range_of).collect()
+    });
     if ranges.iter().any(|(first, last)| (*first..=*last).contains(&wanted)) {
         return wanted;
     }

@@ -168,10 +168,14 @@ fn guard_network(
 /// after the report.
 fn say_ready(socket: &OwnedFd, network: Network) -> io::Result<()> {
     let open = |path| openat(rustix::fs::CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    // To find it in `/proc` makes the kernel put together a good part of that.
+    let mounts = pidfd_open(getpid(), PidfdFlags::empty())
+        .map_err(io::Error::from)
+        .and_then(sys::mount_namespace_of)
+        .or_else(|_| open("/proc/self/ns/mnt"));
+    let own = (network == Network::Own).then(|| open("/proc/self/ns/net"));
     // Where they cannot be opened, taking them down is waited for.
-    let own = ["/proc/self/ns/mnt", "/proc/self/ns/net"].into_iter();
-    let namespaces: Vec<OwnedFd> =
-        own.take(if network == Network::Own { 2 } else { 1 }).flat_map(open).collect();
+    let namespaces: Vec<OwnedFd> = mounts.into_iter().chain(own.into_iter().flatten()).collect();
     send(socket, &Said::Ready, &namespaces.iter().map(AsFd::as_fd).collect::<Vec<_>>())
 }
 

@@ -20,8 +20,8 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::helper;
-use crate::launch::MountEvents;
-use crate::nursery::{self, Kind, Nursery, Zygotes};
+use crate::host_mounts::HostMounts;
+use crate::nursery::{self, Kind, Nursery, Zygote, Zygotes};
 use crate::orders::receive;
 use crate::own;
 use crate::seccomp::{self, Part};
@@ -39,8 +39,8 @@ pub(crate) fn serve() -> io::Result<()> {
     // Once, for all that are copied from here.
     let _ = [Part::Most, Part::Rest].map(seccomp::filter);
     own::prepare();
-    let mounts = MountEvents::begin()?;
-    let zygotes = Zygotes::new(begin_zygote(Kind::Plain)?, begin_zygote(Kind::Readied)?, mounts);
+    let mounts = Arc::new(HostMounts::begin()?);
+    let zygotes = Zygotes::new(begin_zygote(Kind::Plain)?, begin_zygote(Kind::Readied)?, mounts.clone());
     allow_many_descriptors();
     let zygotes = Arc::new(zygotes);
     let nursery = Nursery::of_zygotes(zygotes.clone());
@@ -49,7 +49,8 @@ pub(crate) fn serve() -> io::Result<()> {
         waiting.retain(|thread| !thread.is_finished());
         for channel in channels {
             let (nursery, zygotes, control) = (nursery.clone(), zygotes.clone(), control.try_clone()?);
-            let serve = move || serve_line(&nursery, &zygotes, UnixStream::from(channel), &control);
+            let mounts = mounts.clone();
+            let serve = move || serve_line(&nursery, &zygotes, &mounts, UnixStream::from(channel), &control);
             // One that cannot be started is noticed by the gate: its socket is closed.
             waiting.extend(thread::Builder::new().stack_size(STACK).spawn(serve).ok());
         }
@@ -61,8 +62,8 @@ pub(crate) fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Begins a process that inits will be copies of; where it is to be asked for them.
-fn begin_zygote(kind: Kind) -> io::Result<OwnedFd> {
+/// Begins a process that inits will be copies of.
+fn begin_zygote(kind: Kind) -> io::Result<Zygote> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // By the first thread, which is there until the end: those whom the zygote clones end with their parent's thread.
     match sys::clone_process(0, None)? {
@@ -70,7 +71,7 @@ fn begin_zygote(kind: Kind) -> io::Result<OwnedFd> {
             drop(ours);
             sys::exit_now(i32::from(be_zygote(&theirs, kind).is_err()))
         }
-        Cloned::Parent { .. } => Ok(ours),
+        Cloned::Parent { pid, .. } => Ok(Zygote::new(pid, ours)),
     }
 }
 
@@ -83,8 +84,14 @@ fn be_zygote(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
 }
 
 /// One sandbox after the other, as long as the gate says where the next is to wait.
-fn serve_line(nursery: &Nursery, zygotes: &Zygotes, mut channel: UnixStream, control: &OwnedFd) {
-    while let Ok(Some(next)) = helper::serve_waiting(nursery.clone(), &channel)
+fn serve_line(
+    nursery: &Nursery,
+    zygotes: &Zygotes,
+    mounts: &Arc<HostMounts>,
+    mut channel: UnixStream,
+    control: &OwnedFd,
+) {
+    while let Ok(Some(next)) = helper::serve_waiting(nursery.clone(), mounts, &channel)
         && !zygotes.are_stale()
     {
         channel = next;

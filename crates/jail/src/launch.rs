@@ -7,10 +7,11 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, pidfd_send_signal};
 use serde::Serialize;
@@ -21,6 +22,7 @@ use crate::changes;
 use crate::control::{Control, Controls, Enforcement, Level};
 use crate::directories::{Opened, detached_for_root, open_directories, order_for};
 use crate::environment::HOME;
+use crate::host_mounts::{HostMounts, Moment};
 use crate::identity::{Caller, Identity};
 use crate::limits::Limits;
 use crate::mounts::copy_of;
@@ -33,7 +35,7 @@ use crate::stream::Streams;
 use crate::supervise::{News, Told, supervise};
 use crate::sys::{self, Used};
 use crate::tree::End;
-use crate::windows::{self, Window};
+use crate::windows::Window;
 
 /// How long the directories of a plan are searched at most. It counts as the tool's own time, which may be shorter.
 const SEARCH: Duration = Duration::from_secs(10);
@@ -129,10 +131,11 @@ pub struct Prepared {
     identity: Identity,
     without: Controls,
     shares_settings: bool,
-    cgroup: Cgroup,
     socket: OwnedFd,
     pipes: Pipes,
     waited: Waited,
+    /// After the init and its mounts: nobody is in it, and nothing is kept in its memory.
+    cgroup: Cgroup,
     /// After the init: nobody of it is alive when its network is given back.
     network: Option<Lent>,
 }
@@ -141,17 +144,15 @@ pub struct Prepared {
 #[derive(Default)]
 struct Waited {
     namespaces: Vec<OwnedFd>,
-    /// The host's windows, as long as no mount has changed.
-    windows: Vec<Window>,
-    mounts: Option<MountEvents>,
+    /// When it was begun, if the host's mounts are looked after.
+    since: Option<(Arc<HostMounts>, Moment)>,
 }
 
 impl Waited {
-    /// The host's windows, if they were looked at and are the same.
-    fn windows(&mut self) -> Option<Vec<Window>> {
-        let windows = std::mem::take(&mut self.windows);
-        let is_known = !windows.is_empty() && self.mounts.as_ref()?.since() == Mounts::AsBefore;
-        is_known.then_some(windows)
+    /// The host's windows, if they are known and the same.
+    fn windows(&self) -> Option<Arc<[Window]>> {
+        let (mounts, begun) = self.since.as_ref()?;
+        mounts.windows(*begun)
     }
 }
 
@@ -172,17 +173,18 @@ impl Prepared {
     /// that may come. Whatever is wrong with what was built ahead, another is made then, as if nobody had waited.
     pub(crate) fn after_waiting(
         nursery: Nursery,
+        mounts: &Arc<HostMounts>,
         channel: BorrowedFd<'_>,
         ready: impl Fn(),
     ) -> Result<Prepared, StartError> {
         // Before anything is built: what is built sees the mounts of this moment.
-        let mounts = MountEvents::begin();
+        let begun = mounts.now();
         let waited = Prepared::without(nursery.clone(), Controls::NONE, Manner::Waiting)
-            .and_then(|built| built.wait(channel, &ready));
-        if let (Ok(mut prepared), Ok(mounts)) = (waited, mounts)
-            && mounts.since() == Mounts::AsBefore
+            .and_then(|built| built.wait(mounts, begun, channel, &ready));
+        if let Ok(mut prepared) = waited
+            && mounts.now() == begun
         {
-            prepared.waited.mounts = Some(mounts);
+            prepared.waited.since = Some((mounts.clone(), begun));
             return Ok(prepared);
         }
         if nursery.is_gone() {
@@ -197,13 +199,13 @@ impl Prepared {
     fn without(nursery: Nursery, without: Controls, manner: Manner) -> Result<Prepared, StartError> {
         let identity = Identity::choose(without.contains(Control::Identity));
         let is_birthplace = Cgroup::is_birthplace();
-        let mut cgroup = if is_birthplace { Cgroup::begin() } else { Cgroup::none() };
+        let mut cgroup = if is_birthplace { nursery.cgroup() } else { Cgroup::none() };
         let born = nursery.bear(identity, without, cgroup.birthplace())?;
         if is_birthplace && !born.is_in_cgroup {
             cgroup = Cgroup::none();
         }
         if !is_birthplace {
-            cgroup = Cgroup::begin();
+            cgroup = nursery.cgroup();
         }
         let door: Vec<BorrowedFd<'_>> = cgroup.door().into_iter().map(AsFd::as_fd).collect();
         tell(&born.socket, &manner, &door)?;
@@ -223,7 +225,13 @@ impl Prepared {
         })
     }
 
-    fn wait(mut self, channel: BorrowedFd<'_>, ready: impl Fn()) -> Result<Prepared, StartError> {
+    fn wait(
+        mut self,
+        mounts: &HostMounts,
+        begun: Moment,
+        channel: BorrowedFd<'_>,
+        ready: impl Fn(),
+    ) -> Result<Prepared, StartError> {
         loop {
             let mut watched =
                 [PollFd::from_borrowed_fd(channel, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
@@ -233,7 +241,7 @@ impl Prepared {
                 match receive::<Said>(&self.socket) {
                     Ok((Said::Ready, namespaces)) => {
                         self.waited.namespaces = namespaces;
-                        self.foresee();
+                        self.foresee(mounts, begun);
                         ready();
                     }
                     Ok((Said::Failed { step, error }, _)) => {
@@ -248,8 +256,8 @@ impl Prepared {
     }
 
     /// Makes what the next plan is likely to need: root's own directories are the usual ones.
-    fn foresee(&mut self) {
-        self.waited.windows = windows::of_the_host().unwrap_or_default();
+    fn foresee(&mut self, mounts: &HostMounts, begun: Moment) {
+        let _ = mounts.windows(begun);
         self.cgroup.foresee(&Limits::default());
         if self.identity.caller == Caller::Root && !self.identity.is_host_root() {
             let _ = self.nursery.translation(&self.identity, (0, 0));
@@ -411,43 +419,18 @@ fn content_of(plan: &Plan, sealed: &[u8]) -> Result<Option<OwnedFd>, StartError>
 
 /// A sandbox whose init has its orders.
 pub(crate) struct Running {
-    /// First: it is over before its cgroup is removed.
+    /// First: it is over before its cgroup is removed or used again.
     pub(crate) init: Init,
     pub(crate) socket: OwnedFd,
-    pub(crate) cgroup: Cgroup,
     /// What the launcher itself holds; the init adds the walls.
     pub(crate) held: Enforcement,
     pub(crate) opened: Vec<Opened>,
     /// Held so that they are taken down after the report, and not before it.
     _namespaces: Vec<OwnedFd>,
+    /// After those: what was in scratch space is not charged to it any more.
+    pub(crate) cgroup: Cgroup,
     /// After the init: nobody of it is alive when its network is given back.
     _network: Option<Lent>,
-}
-
-/// Tells whether the mounts that this process sees have changed.
-pub(crate) struct MountEvents(OwnedFd);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mounts {
-    AsBefore,
-    Changed,
-}
-
-impl MountEvents {
-    pub(crate) fn begin() -> Result<MountEvents, Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).map(MountEvents)
-    }
-
-    /// ATTACK(waited-mounts): names are looked for in the host as it is now, and a user's init copies what it saw when it
-    /// was built. Where mounts are private the two differ by what was mounted or taken off meanwhile.
-    pub(crate) fn since(&self) -> Mounts {
-        let mut watched = [PollFd::new(&self.0, PollFlags::PRI)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_quiet = poll(&mut watched, Some(&now)).is_ok()
-            && watched.iter().all(|fd| !fd.revents().intersects(PollFlags::PRI | PollFlags::ERR));
-        if is_quiet { Mounts::AsBefore } else { Mounts::Changed }
-    }
 }
 
 /// Waits for one of these, however often it is interrupted.

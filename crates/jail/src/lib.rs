@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod cgroup;
+mod cgroups;
 mod changes;
 mod control;
 mod directories;
@@ -21,6 +22,7 @@ mod doors;
 mod entry;
 mod environment;
 mod helper;
+mod host_mounts;
 mod identity;
 mod init;
 mod keeper;

@@ -89,6 +89,11 @@ pub(crate) fn attach_over(tree: impl AsFd, target: impl AsFd) -> Result<(), Errn
     move_mount(tree, "", target, "", flags)
 }
 
+/// Attaches a detached mount over a name in an open directory of the kernel's, which is no link that somebody made.
+pub(crate) fn attach_over_name(tree: impl AsFd, directory: impl AsFd, name: &str) -> Result<(), Errno> {
+    move_mount(tree, "", directory, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
 /// Attaches a detached mount at a path beneath the root being built, making the mount point if there is none.
 ///
 /// ATTACK(bind-target-race): the path is resolved beneath the handle without links, so that a granted directory cannot

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -51,8 +52,45 @@ pub struct Names {
 
 impl Default for Names {
     fn default() -> Names {
+        usual().clone()
+    }
+}
+
+/// The defaults, read once.
+fn usual() -> &'static Names {
+    static USUAL: OnceLock<Names> = OnceLock::new();
+    USUAL.get_or_init(|| {
         let parse_all = |names: &[&str]| names.iter().filter_map(|name| Pattern::parse(name).ok()).collect();
         Names { hidden: parse_all(&SECRETS), protected: parse_all(&FAMILIES.concat()) }
+    })
+}
+
+/// Names on their way to a launcher, which knows the defaults: only what goes beyond them is sent, and read there.
+pub(crate) mod wire {
+    use super::{Names, Pattern, usual};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    enum Begins {
+        WithDefaults,
+        WithNothing,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(names: &Names, serializer: S) -> Result<S::Ok, S::Error> {
+        let Names { hidden, protected } = usual();
+        let more = names.hidden.strip_prefix(hidden.as_slice());
+        match more.zip(names.protected.strip_prefix(protected.as_slice())) {
+            Some((hidden, protected)) => (Begins::WithDefaults, hidden, protected).serialize(serializer),
+            None => (Begins::WithNothing, &names.hidden, &names.protected).serialize(serializer),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+        let (begins, hidden, protected): (Begins, Vec<Pattern>, Vec<Pattern>) =
+            Deserialize::deserialize(deserializer)?;
+        let more = Names { hidden, protected };
+        Ok(if begins == Begins::WithDefaults { usual().clone().and(more) } else { more })
     }
 }
 
@@ -140,7 +178,7 @@ pub(crate) enum Progress {
 /// One or more path components, each with `*` for any run of characters: `.env*`, `.config/gcloud`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Pattern(Vec<String>);
+pub struct Pattern(Arc<[String]>);
 
 /// A pattern that can match nothing, or everything.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -150,7 +188,7 @@ pub struct PatternError(pub String);
 impl Pattern {
     /// Reads a pattern.
     pub fn parse(text: &str) -> Result<Pattern, PatternError> {
-        let parts: Vec<String> = text.split('/').map(str::to_lowercase).collect();
+        let parts: Arc<[String]> = text.split('/').map(str::to_lowercase).collect();
         let is_name = |part: &String| {
             !part.is_empty()
                 && part != "."
@@ -245,6 +283,24 @@ mod tests {
 
     fn matches(pattern: &str, path: &str) -> bool {
         Pattern::parse(pattern).is_ok_and(|p| p.matches(Path::new(path)))
+    }
+
+    #[test]
+    fn only_what_goes_beyond_the_defaults_is_sent_and_all_of_it_arrives() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Sent(#[serde(with = "wire")] Names);
+        let one = |text: &str| vec![Pattern::parse(text).unwrap()];
+        let more = Names { hidden: one("a/b*"), protected: one("c") };
+        let length = |names: &Names| {
+            let bytes = postcard::to_stdvec(&Sent(names.clone())).unwrap();
+            assert_eq!(postcard::from_bytes::<Sent>(&bytes).unwrap().0, *names);
+            bytes.len()
+        };
+        assert_eq!(length(&Names::default()), 3);
+        assert_eq!(length(&Names::default().and(more.clone())), 3 + "a/b*".len() + "c".len() + 2);
+        assert!(length(&more) < 12);
+        let fewer = Names { hidden: Vec::new(), ..Names::default() };
+        assert!(length(&fewer) > 100, "what lacks a default is sent as it is");
     }
 
     #[test]

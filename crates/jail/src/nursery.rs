@@ -17,10 +17,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup::Cgroup;
+use crate::cgroups::Cgroups;
 use crate::control::{Control, Controls};
+use crate::host_mounts::{HostMounts, Moment};
 use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited, Network};
-use crate::launch::{Init, MountEvents, Mounts, Pipes, StartError};
+use crate::launch::{Init, Pipes, StartError};
 use crate::networks::Networks;
 use crate::orders::{Step, receive, send};
 use crate::readied;
@@ -40,6 +43,8 @@ pub(crate) struct Nursery {
     shares: bool,
     /// Made before. Each says who owns files, and holds nothing of a run.
     translations: Arc<Mutex<VecDeque<Translation>>>,
+    /// A keeper's, which are used again.
+    cgroups: Option<Arc<Cgroups>>,
 }
 
 /// Whose sandboxes see files of which owner as their own, by which user namespace.
@@ -57,35 +62,57 @@ enum Maker {
     Zygotes(Arc<Zygotes>),
 }
 
-/// Where a zygote is. One order at a time.
-type Zygote = Arc<Mutex<OwnedFd>>;
+/// A process that clones. One order at a time.
+pub(crate) struct Zygote {
+    socket: Mutex<OwnedFd>,
+    /// As long as it is not buried.
+    pid: Mutex<Option<Pid>>,
+}
+
+impl Zygote {
+    /// A child of this process, and where it is asked.
+    pub(crate) fn new(pid: Pid, socket: OwnedFd) -> Zygote {
+        Zygote { socket: Mutex::new(socket), pid: Mutex::new(Some(pid)) }
+    }
+
+    /// Whether it has ended. Then it is buried.
+    fn is_gone(&self) -> bool {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = [PollFd::new(&*socket, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_gone = poll(&mut watched, Some(&now)).is_ok_and(|changed| changed > 0);
+        if is_gone {
+            let pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // What hung up has closed everything, which a process does when it ends.
+            let _ = pid.map(|pid| sys::wait_for(Some(pid)));
+        }
+        is_gone
+    }
+}
 
 /// The two zygotes of a keeper.
 pub(crate) struct Zygotes {
     /// Sees the host as it is, and clones for every sandbox.
-    plain: Zygote,
+    plain: Arc<Zygote>,
     /// Has made ready what every sandbox shows, and clones for those with every wall.
-    readied: Zygote,
+    readied: Arc<Zygote>,
     /// Since before that.
-    mounts: MountEvents,
+    mounts: Arc<HostMounts>,
     since: Instant,
     is_stale: AtomicBool,
 }
 
 impl Zygotes {
     /// `mounts` was begun before anything was made ready.
-    pub(crate) fn new(plain: OwnedFd, readied: OwnedFd, mounts: MountEvents) -> Zygotes {
-        let [plain, readied] = [plain, readied].map(|socket| Arc::new(Mutex::new(socket)));
+    pub(crate) fn new(plain: Zygote, readied: Zygote, mounts: Arc<HostMounts>) -> Zygotes {
+        let [plain, readied] = [plain, readied].map(Arc::new);
         Zygotes { plain, readied, mounts, since: Instant::now(), is_stale: AtomicBool::new(false) }
     }
 
     /// Whether the host may look otherwise than when things were made ready, or nothing can be cloned any more. Where nothing
     /// could be made ready, the other one does.
     pub(crate) fn are_stale(&self) -> bool {
-        if self.since.elapsed() >= LONGEST_USE
-            || self.mounts.since() == Mounts::Changed
-            || is_gone(&self.plain)
-        {
+        if self.since.elapsed() >= LONGEST_USE || self.mounts.now() != Moment::FIRST || self.plain.is_gone() {
             self.is_stale.store(true, Ordering::Relaxed);
         }
         self.is_stale.load(Ordering::Relaxed)
@@ -107,13 +134,13 @@ pub(crate) struct Born {
 
 /// A network that was lent to a sandbox. It is given back when this is dropped: nobody of that sandbox may be alive then.
 pub(crate) struct Lent {
-    zygote: Zygote,
+    zygote: Arc<Zygote>,
     number: u64,
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let zygote = self.zygote.lock().unwrap_or_else(PoisonError::into_inner);
+        let zygote = self.zygote.socket.lock().unwrap_or_else(PoisonError::into_inner);
         // A zygote that is gone has taken it along.
         let _ = send(&*zygote, &Order::TakeBack { network: self.number }, &[]);
     }
@@ -144,19 +171,29 @@ enum Answer {
 impl Nursery {
     /// This process is to clone.
     pub(crate) fn here() -> Nursery {
-        Nursery { maker: Maker::Here, shares: false, translations: Arc::default() }
+        Nursery { maker: Maker::Here, shares: false, translations: Arc::default(), cgroups: None }
     }
 
     /// Zygotes are to clone.
     pub(crate) fn of_zygotes(zygotes: Arc<Zygotes>) -> Nursery {
-        Nursery { maker: Maker::Zygotes(zygotes), shares: true, translations: Arc::default() }
+        Nursery {
+            maker: Maker::Zygotes(zygotes),
+            shares: true,
+            translations: Arc::default(),
+            cgroups: Some(Arc::default()),
+        }
+    }
+
+    /// An empty cgroup without limits.
+    pub(crate) fn cgroup(&self) -> Cgroup {
+        self.cgroups.as_ref().map_or_else(Cgroup::begin, Cgroups::take)
     }
 
     /// Whether nothing can be cloned any more.
     pub(crate) fn is_gone(&self) -> bool {
         match &self.maker {
             Maker::Here => false,
-            Maker::Zygotes(zygotes) => is_gone(&zygotes.plain),
+            Maker::Zygotes(zygotes) => zygotes.plain.is_gone(),
         }
     }
 
@@ -180,12 +217,12 @@ impl Nursery {
             }
             Maker::Zygotes(zygotes) => zygotes,
         };
-        if self.shares
-            && without.is_empty()
-            && !zygotes.are_stale()
-            && let Ok(born) = bear_by(&zygotes.readied, identity, without, cgroup)
-        {
-            return Ok(Born { shares_settings: true, ..born });
+        if self.shares && without.is_empty() && !zygotes.are_stale() {
+            match bear_by(&zygotes.readied, identity, without, cgroup) {
+                Ok(born) => return Ok(Born { shares_settings: true, ..born }),
+                // The other one does it; this one is buried if it has ended.
+                Err(_) => _ = zygotes.readied.is_gone(),
+            }
         }
         bear_by(&zygotes.plain, identity, without, cgroup)
     }
@@ -217,7 +254,7 @@ impl Nursery {
 }
 
 fn bear_by(
-    zygote: &Zygote,
+    zygote: &Arc<Zygote>,
     identity: Identity,
     without: Controls,
     cgroup: Option<BorrowedFd<'_>>,
@@ -231,13 +268,6 @@ fn bear_by(
         Answer::Failed { step, error, pid } => Err(failed(step, error, pid)),
         Answer::Translated => Err(garbled()),
     }
-}
-
-fn is_gone(zygote: &Zygote) -> bool {
-    let zygote = zygote.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut watched = [PollFd::new(&*zygote, PollFlags::RDHUP)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut watched, Some(&now)).is_ok_and(|changed| changed > 0)
 }
 
 /// What an init has from whoever clones it.
@@ -369,12 +399,12 @@ fn born_elsewhere(
 }
 
 fn ask(
-    zygote: &Mutex<OwnedFd>,
+    zygote: &Zygote,
     order: &Order,
     beside: Option<BorrowedFd<'_>>,
 ) -> Result<(Answer, Vec<OwnedFd>), StartError> {
     let gone = |source| StartError::Wall { step: Step::Clone, source };
-    let zygote = zygote.lock().unwrap_or_else(PoisonError::into_inner);
+    let zygote = zygote.socket.lock().unwrap_or_else(PoisonError::into_inner);
     send(&*zygote, order, beside.as_slice()).map_err(gone)?;
     receive(&*zygote).map_err(gone)
 }

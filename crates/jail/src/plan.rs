@@ -40,6 +40,7 @@ pub struct Draft {
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
     /// Secrets to hide and files to protect.
+    #[serde(with = "crate::names::wire")]
     pub names: Names,
     /// Whom it may talk to.
     pub network: Network,

@@ -7,6 +7,7 @@
 //!
 //! It is of one moment: the keeper makes no use of it once the host's mounts have changed, or after some minutes.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,9 +19,9 @@ use rustix::thread::UnshareFlags;
 use crate::control::Controls;
 use crate::doors::TOLD_SETTINGS;
 use crate::entry::Kind;
-use crate::identity::Identity;
+use crate::identity::{Caller, Identity};
 use crate::mounts::{
-    Use, attach_at, attach_at_new, copy_of, make_directory, make_link, restrict_only, write_file,
+    Use, attach_at, attach_at_new, copy_of, make_directory, make_link, restrict, restrict_only, write_file,
 };
 use crate::orders::Step;
 use crate::stage_one::{self, Failure, Shown};
@@ -29,8 +30,8 @@ use crate::sys::{self, MountAttributes};
 /// Set in a zygote, and so in its copies; see [`ready`].
 static READIED: OnceLock<Readied> = OnceLock::new();
 
-/// Settings and devices: directories of ours, in which parts of the host are mounted.
-const OWN: [&str; 2] = ["etc", "dev"];
+/// Settings and devices: directories of ours, in which parts of the host are mounted; and what covers are copied from.
+const OWN: [&str; 3] = ["etc", "dev", ".cover"];
 
 /// The system, put together.
 pub(crate) struct Readied {
@@ -50,9 +51,11 @@ pub(crate) fn ready(identity: &Identity) -> Result<(), Failure> {
     sys::set_mount_attributes(&host, MountAttributes { propagation, ..MountAttributes::default() })
         .map_err(Failure::at(Step::Root))?;
     let (root, place) = stage_one::new_root().map_err(Failure::at(Step::Root))?;
-    OWN.iter()
+    ["etc", "dev"]
+        .iter()
         .try_for_each(|name| make_directory(&root, Path::new(name)))
         .map_err(Failure::at(Step::Root))?;
+    make_ready_covers(&root).map_err(Failure::at(Step::Root))?;
     stage_one::make_settings(&root, identity).map_err(Failure::at(Step::Root))?;
     let software = stage_one::show_software(&root)?;
     stage_one::show_settings(&root)?;
@@ -62,16 +65,43 @@ pub(crate) fn ready(identity: &Identity) -> Result<(), Failure> {
         .try_for_each(|place| write_file(&root, Path::new(place), b""))
         .map_err(Failure::at(Step::Root))?;
     for name in OWN {
-        let close = || -> std::io::Result<()> {
+        let close = || -> io::Result<()> {
             let tree = copy_of(&root, Path::new(name))?;
             restrict_only(&tree, Use::ReadOnly)?;
             Ok(attach_at(&tree, &root, Path::new(name), Kind::Directory)?)
         };
         close().map_err(Failure::at(Step::Root))?;
     }
+    let place = if identity.caller == Caller::Root { leave_host(&root)? } else { place };
     stage_one::raise_inherited_walls(Controls::NONE)?;
     let _ = READIED.set(Readied { place, software });
     Ok(())
+}
+
+/// Covers that have their attributes already, so that each sandbox only has to copy them.
+fn make_ready_covers(root: &OwnedFd) -> io::Result<()> {
+    stage_one::make_covers(root)?;
+    for (path, kind) in stage_one::COVERS {
+        let cover = copy_of(root, Path::new(path))?;
+        restrict(&cover, Use::Cover)?;
+        attach_at(&cover, root, Path::new(path), kind)?;
+    }
+    Ok(())
+}
+
+/// Leaves the host's root for what was made ready, where nothing of the host is needed any more: what a plan of root's shows
+/// is sent. Every init copies the mounts that it sees, and takes them off again. Returns where it is now.
+fn leave_host(root: &OwnedFd) -> Result<&'static str, Failure> {
+    let see_processes = || -> Result<(), Errno> {
+        // Maps are written there, and the kernel shows a new one only to those who see one.
+        let processes = copy_of(CWD, Path::new("/proc"))?;
+        attach_at_new(processes, root, Path::new("proc"), Kind::Directory)?;
+        // A place for the root of a sandbox.
+        make_directory(root, Path::new("sys"))
+    };
+    see_processes().map_err(Failure::at(Step::Proc))?;
+    stage_one::leave_host(root)?;
+    Ok("/")
 }
 
 /// What the zygote that this process is a copy of has made ready; nothing if it has not.

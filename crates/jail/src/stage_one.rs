@@ -28,8 +28,8 @@ use crate::init::Network;
 use crate::landlock;
 use crate::limits::Limits;
 use crate::mounts::{
-    Use, attach_at, attach_at_new, attach_over, copy_of, kind_of, make_directory, make_link, new_filesystem,
-    restrict, write_file,
+    Use, attach_at, attach_at_new, attach_over, attach_over_name, copy_of, kind_of, make_directory,
+    make_link, new_filesystem, restrict, write_file,
 };
 use crate::networks;
 use crate::orders::Step;
@@ -111,6 +111,7 @@ pub(crate) struct HalfBuilt {
     /// The new root, attached somewhere in the old one while the host is in sight.
     pub(crate) root: OwnedFd,
     pub(crate) host: Host,
+    covers: Covers,
     /// The second wall, as far as no plan is needed for it.
     pub(crate) landlock: Option<landlock::Begun>,
 }
@@ -124,6 +125,19 @@ pub(crate) enum Host {
     Left,
 }
 
+/// What is put over what is not to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Covers {
+    /// A file and a directory, as everybody else's.
+    Plain,
+    /// Mounts that have their attributes already.
+    Ready,
+}
+
+/// Where they are.
+pub(crate) const COVERS: [(&str, Kind); 2] =
+    [(".cover/file", Kind::File), (".cover/directory", Kind::Directory)];
+
 impl HalfBuilt {
     /// Something empty and unreadable to put over something else.
     pub(crate) fn cover(&self, kind: Kind) -> Result<OwnedFd, Errno> {
@@ -134,7 +148,9 @@ impl HalfBuilt {
                 Kind::Directory => ".cover/directory",
             }),
         )?;
-        restrict(&tree, Use::Cover).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        if self.covers == Covers::Plain {
+            restrict(&tree, Use::Cover).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        }
         Ok(tree)
     }
 }
@@ -222,10 +238,12 @@ pub(crate) fn build_root(
     let system = system.map_err(Failure::at(Step::Root))?;
     let (root, _) = new_root().map_err(Failure::at(Step::Root))?;
     make_skeleton(&root).map_err(Failure::at(Step::Root))?;
-    let mut built = HalfBuilt { root, host: Host::InSight, landlock: None };
+    let covers = if system.is_some() { Covers::Ready } else { Covers::Plain };
+    let mut built = HalfBuilt { root, host: Host::InSight, covers, landlock: None };
     match system {
         Some((made, system)) => made.show(system, &built.root)?,
         None => {
+            make_covers(&built.root).map_err(Failure::at(Step::Root))?;
             make_directory(&built.root, Path::new("etc")).map_err(Failure::at(Step::Root))?;
             make_directory(&built.root, Path::new("dev")).map_err(Failure::at(Step::Root))?;
             make_settings(&built.root, identity).map_err(Failure::at(Step::Root))?;
@@ -329,12 +347,19 @@ fn attach_somewhere(root: &OwnedFd) -> Result<&'static str, Errno> {
 
 fn make_skeleton(root: &OwnedFd) -> Result<(), Errno> {
     let home = HOME.trim_start_matches('/');
-    for directory in [".cover", ".cover/directory", "proc", "tmp", "run", "var", "home", home] {
+    for directory in ["proc", "tmp", "run", "var", "home", home] {
         mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
     }
-    make_link(root, Path::new("var/tmp"), Path::new("/tmp"))?;
+    make_link(root, Path::new("var/tmp"), Path::new("/tmp"))
+}
+
+/// What covers are copied from: empty, and for nobody to read.
+pub(crate) fn make_covers(root: &OwnedFd) -> Result<(), Errno> {
+    for directory in [".cover", ".cover/directory"] {
+        mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
+    }
     write_file(root, Path::new(".cover/file"), b"")?;
-    for covered in [".cover/file", ".cover/directory"] {
+    for (covered, _) in COVERS {
         rustix::fs::chmodat(root, covered, Mode::empty(), rustix::fs::AtFlags::empty())?;
     }
     Ok(())
@@ -459,8 +484,7 @@ fn mount_proc(built: &HalfBuilt, without: Controls) -> Result<(), Failure> {
             FileType::Directory => Kind::Directory,
             _ => Kind::File,
         };
-        let target = openat(&proc, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-        built.cover(kind).and_then(|cover| attach_over(cover, target?)).map_err(failed())?;
+        built.cover(kind).and_then(|cover| attach_over_name(cover, &proc, name)).map_err(failed())?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Watches one sandbox until its end: moves bytes, forwards signals, keeps time, kills.
 
+use std::cell::Cell;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,6 +32,12 @@ const FORWARDED: [i32; 7] =
 const COUNTED_WITHIN: Duration = Duration::from_millis(500);
 
 const BUFFER: usize = 64 * 1024;
+
+thread_local! {
+    /// Of the run before: to have so much given and taken back each time costs more than all that is read.
+    static KEPT_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// As much as a pipe that is ready takes without blocking.
 const PASSED_AT_ONCE: usize = 4096;
 
@@ -149,9 +156,13 @@ pub(crate) fn supervise(
         // A terminal has no use for the pipe; its own end comes with the tool.
         stdin: Some(pipes.stdin).filter(|_| !matches!(streams, Streams::Terminal)),
         terminal: None,
-        buffer: Vec::with_capacity(BUFFER),
+        buffer: KEPT_BUFFER.take(),
     };
-    supervisor.run(plan).map_err(channel)?;
+    supervisor.buffer.clear();
+    supervisor.buffer.reserve(BUFFER);
+    let ran = supervisor.run(plan).map_err(channel);
+    KEPT_BUFFER.set(mem::take(&mut supervisor.buffer));
+    ran?;
     supervisor.conclude()
 }
 
@@ -220,6 +231,8 @@ enum Source {
 
 impl Supervisor<'_> {
     fn run(&mut self, plan: &Plan) -> io::Result<()> {
+        // Where there is nothing to be said, that is said at once.
+        self.close_input_if_done();
         if let Some(stdin) = &self.stdin {
             rustix::fs::fcntl_setfl(stdin, OFlags::NONBLOCK)?;
         }
@@ -354,8 +367,8 @@ impl Supervisor<'_> {
             Said::Started(walls) => {
                 let mut descriptors = descriptors.into_iter();
                 self.started = Some(Instant::now());
-                (self.told)(News::Started(&with_held(walls.clone(), self.running)));
-                self.walls = walls;
+                self.walls = with_held(walls, self.running);
+                (self.told)(News::Started(&self.walls));
                 self.tool = descriptors.next();
                 if let Some(tool) = &self.tool {
                     for signal in self.early_signals.drain(..) {

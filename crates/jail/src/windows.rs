@@ -42,7 +42,7 @@ const KINDS: [&str; 23] = [
 ];
 
 /// A mount that is a window.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     point: PathBuf,
     device: u64,

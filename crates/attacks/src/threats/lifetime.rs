@@ -178,14 +178,18 @@ fn kill_those_who_wait(site: &Site<'_>) -> Try<Attempt> {
         }
     };
     let mut report = run()?;
-    for kind in [Kind::Keeper, Kind::Zygote, Kind::Init] {
+    // The last: whoever waited, and whoever could have replaced it.
+    let all = [Kind::Zygote, Kind::Init];
+    for kinds in [&[Kind::Keeper], &[Kind::Zygote], &[Kind::Init], all.as_slice()] {
         wait_patiently(|| is_waiting(&noted))?;
-        for pid in kept(&noted, kind)? {
-            // One that has ended by itself meanwhile is none.
-            let _ = kill_process(pid, Signal::KILL);
-            wait_patiently(|| has_ended(pid))?;
+        for kind in kinds {
+            for pid in kept(&noted, *kind)? {
+                // One that has ended by itself meanwhile is none.
+                let _ = kill_process(pid, Signal::KILL);
+                wait_patiently(|| has_ended(pid))?;
+            }
         }
-        report = run().map_err(|error| format!("after each {kind:?} was killed: {error}"))?;
+        report = run().map_err(|error| format!("after each {kinds:?} was killed: {error}"))?;
     }
     drop(warm);
     let gone = wait_until(|| processes_with(&mark).is_empty()).is_ok();

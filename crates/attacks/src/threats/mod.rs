@@ -5,6 +5,7 @@ use jail::Caller;
 use crate::case::Case;
 use crate::payload::Payload;
 
+mod again;
 mod commands;
 mod disk;
 mod files;
@@ -33,6 +34,7 @@ mod waiting;
 /// Every case, by the name of its group.
 pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
     vec![
+        ("again", again::cases()),
         ("commands", commands::cases()),
         ("disk", disk::cases()),
         ("files", files::cases()),
