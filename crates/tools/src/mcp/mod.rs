@@ -17,6 +17,7 @@ mod tool;
 mod upstream;
 mod web;
 
+pub(crate) use import::remark;
 pub use caller::{Able, Brought, Caller, Said};
 pub use guards::Guard;
 pub use import::{Offer, Unfit, source_of};
