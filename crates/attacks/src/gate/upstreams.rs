@@ -391,6 +391,9 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("endless-pages", "a list of tools that does not end is none", honest, |stand| {
             not_listed(stand, "pages")
         }),
+        Case::new("endless-list", "a list of tools that is too long as a whole is none", honest, |stand| {
+            not_listed(stand, "long")
+        }),
         Case::new(
             "failure-dropped",
             "that a call has failed, as the server says, is said on",
