@@ -1,5 +1,6 @@
 //! How the command talks to people: stderr for talk, one shape for errors.
 
+pub(crate) use contract::quoted;
 use std::fmt::Display;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
@@ -193,19 +194,6 @@ pub(crate) fn own_name() -> String {
         Ok(path) => quoted(&[path.display().to_string()]),
         Err(_) => "toolgate".to_owned(),
     }
-}
-
-/// Words as one would have to type them, so that where one ends is seen.
-pub(crate) fn quoted(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    let quote = |word: &String| {
-        if !word.is_empty() && word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
 /// Prints data.

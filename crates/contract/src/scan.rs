@@ -166,6 +166,19 @@ pub fn show_hidden(text: &str) -> String {
     shown
 }
 
+/// Words as one would have to type them, so that where one ends is seen.
+pub fn quoted(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    let quote = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -299,9 +299,11 @@ impl Catalogue {
 
     /// The tools that an agent may know of.
     pub(crate) fn tools_visible_to(&self, agent: &AgentName, settings: &Settings) -> Vec<Arc<Listed>> {
-        let Some(agent) = settings.agents.get(agent) else { return Vec::new() };
-        let sight = Sight::of(agent, settings);
-        self.listed.values().filter(|listed| sight.sees(&listed.facts)).map(Arc::clone).collect()
+        let Some(known) = settings.agents.get(agent) else { return Vec::new() };
+        let sight = Sight::of(known, settings);
+        // ATTACK(server-of-others-found): what is not for an agent is not there for it.
+        let sees = |listed: &&Arc<Listed>| sight.sees(&listed.facts) && listed.tool.is_for(agent);
+        self.listed.values().filter(sees).map(Arc::clone).collect()
     }
 
     /// How many there are.

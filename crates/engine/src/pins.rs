@@ -41,6 +41,9 @@ pub struct Versions {
     pub now: (Digest, Value),
 }
 
+/// As much of a hash as says which definition is meant, in characters.
+const SHORTEST_HASH: usize = 8;
+
 /// Why nothing was said of a tool.
 #[derive(Debug, Error)]
 pub enum PinError {
@@ -52,6 +55,16 @@ pub enum PinError {
     Unknown {
         /// Which name.
         name: ToolName,
+    },
+    /// It is not what whoever pins it has looked at.
+    #[error(
+        "`{name}` has the hash {hash} by now, which does not begin like yours, or yours has fewer than {SHORTEST_HASH} characters"
+    )]
+    Another {
+        /// Which tool.
+        name: ToolName,
+        /// The hash of what is offered.
+        hash: Digest,
     },
     /// It would be believed to be more dangerous than it says.
     #[error("`{name}` is `{of}` at most, and cannot be raised: disable it instead")]
@@ -82,10 +95,12 @@ impl Engine {
         catalogue.all().map(shown).collect()
     }
 
-    /// Pins a tool as it is offered now. Its calls are of these classes from then on; any other definition of it is suspended.
+    /// Pins the definition of a tool whose hash begins like this, if it is what is offered now. Its calls are of these classes
+    /// from then on; any other definition of it is suspended.
     pub async fn pin_tool(
         &self,
         name: &ToolName,
+        seen: &str,
         lowering: Lowering,
         by: &Credential,
     ) -> Result<Pin, PinError> {
@@ -98,6 +113,10 @@ impl Engine {
         };
         let hash = listed.map(|listed| listed.tool.contract().hash());
         let hash = hash.ok_or_else(|| PinError::Unknown { name: name.clone() })?;
+        // ATTACK(pinned-unseen): what somebody has looked at is pinned, and not what was put in its place since.
+        if seen.len() < SHORTEST_HASH || !hash.to_string().starts_with(seen) {
+            return Err(PinError::Another { name: name.clone(), hash });
+        }
         let safety = lowering.safety.unwrap_or(definition.safety);
         let egress = lowering.egress.unwrap_or(definition.egress);
         if safety > definition.safety || egress > definition.egress {

@@ -6,7 +6,8 @@
 //! # Invariants
 //! - Nothing is started that no agent could use.
 //! - What is known of a server from before is listed at once, without starting it.
-//! - A server that says all the time that its tools have changed is asked no more often than once in [`CALM`].
+//! - A server that says all the time that its tools have changed is asked no more often than once in [`CALM`], and less and less
+//!   often while its list is another one each time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,8 @@ use crate::sources::{Imported, NotListed};
 
 /// How long a server is left alone after it was asked.
 const CALM: Duration = Duration::from_secs(5);
+/// The longest that it is left alone, where its list is another one each time.
+const LONGEST_CALM: Duration = Duration::from_secs(3600);
 /// How long after a failure it is asked again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -128,8 +131,14 @@ impl Engine {
             let why = result.reason.unwrap_or_else(|| Reason::tool_failed("it waits for approval"));
             return Err(RefreshError::NotAsked { name: name.to_owned(), why: Box::new(why) });
         }
-        let offers = upstream.take_offers().unwrap_or_default();
-        Ok(self.import(upstream, &offers).await?)
+        match upstream.take_offers() {
+            Some(offers) => Ok(self.import(upstream, &offers).await?),
+            // Somebody who asked at the same time has taken the answer, and lists it.
+            None => {
+                let listed = self.tools_of_source(upstream.source());
+                Ok(Imported { listed, refused: Vec::new() })
+            }
+        }
     }
 
     /// Asks those servers of which nothing is known yet, for a while: whoever comes in next may look at the list once only.
@@ -159,7 +168,7 @@ impl Engine {
 
     async fn follow(&self, upstream: &Arc<Upstream>) {
         let mut changes = upstream.changes();
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut calm) = (FIRST_PAUSE, CALM);
         loop {
             changes.mark_unchanged();
             match self.refresh_upstream(upstream.name()).await {
@@ -180,7 +189,9 @@ impl Engine {
                 }
             }
             // Each time that is believed everybody looks at their list again.
-            tokio::time::sleep(CALM).await;
+            tokio::time::sleep(calm).await;
+            // Each list that differs is kept, so it is not asked for as fast as it is made up.
+            calm = next_calm(calm, changes.has_changed().unwrap_or(false));
             if changes.changed().await.is_err() {
                 return;
             }
@@ -262,7 +273,32 @@ impl Engine {
     }
 }
 
+/// How long a server is left alone next, by whether it offered something else again in all that time.
+fn next_calm(calm: Duration, has_changed: bool) -> Duration {
+    match has_changed {
+        true => (calm * 2).min(LONGEST_CALM),
+        false => CALM,
+    }
+}
+
 #[expect(clippy::expect_used, reason = "nothing in it could have no canonical form")]
 fn empty() -> Canonical {
     Canonical::of(json!({})).expect("an empty object has a canonical form")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_whose_list_never_rests_is_asked_a_few_times_a_day() {
+        let (mut calm, mut passed, mut asked) = (CALM, Duration::ZERO, 0);
+        while passed < Duration::from_secs(86_400) {
+            passed += calm;
+            calm = next_calm(calm, true);
+            asked += 1;
+        }
+        assert!(asked < 40, "{asked}");
+        assert_eq!(next_calm(calm, false), CALM);
+    }
 }

@@ -46,6 +46,26 @@ pub(crate) fn cases() -> Vec<Case> {
             brings(stand, asked_in_client(), &json!({ "approve": true }), "accept")
         }),
         Case::new(
+            "forged-form",
+            "what an argument says begins no line of the form that a person is shown",
+            |_| {
+                let joined = ["rm", "-r", FORGED].join(" ");
+                Ok(Effect::through_if(joined.lines().any(|line| line == "asked because nothing"), joined))
+            },
+            |stand| {
+                let door = Door::open_with(asked_in_client(), stand)?;
+                let client = able(&door);
+                let asked = client.call("shell", &remove(FORGED))?;
+                let form = text_in(&asked, "/result/inputRequests/approval/params/message")?;
+                let forged =
+                    form.lines().any(|line| line == "asked because nothing" || line == "arguments: {}");
+                if forged || !form.contains("'precious␊") {
+                    return Ok(Effect::Through(form));
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
             "answer-that-is-none",
             "what is not plainly a yes lets nothing run",
             |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
@@ -137,6 +157,9 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
     ]
 }
+
+/// A name of a file that goes on as the form does.
+const FORGED: &str = "precious\narguments: {}\nasked because nothing";
 
 /// Where whoever sits at the client of the agent answers as the local operator.
 fn asked_in_client() -> Opening {

@@ -178,6 +178,10 @@ def main():
             if MODE == "pages":
                 page += 1
                 result["nextCursor"] = "page %d" % page
+            if MODE == "long" and page < 8:
+                page += 1
+                result["tools"].append({"name": "t%d" % page, "description": "x" * (1 << 20), "inputSchema": {"type": "object"}})
+                result["nextCursor"] = "page %d" % page
             say({"jsonrpc": "2.0", "id": number, "result": result})
         elif method == "resources/list":
             resources = [{"uri": "demo://one", "name": "one"}]

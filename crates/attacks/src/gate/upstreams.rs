@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
+use contract::{AgentName, CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
 use engine::{Imported, Lowering};
 use policy::{
     Agent, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
@@ -45,6 +45,16 @@ pub(crate) fn cases() -> Vec<Case> {
                 let said = call_pinned(&gate, "", Ending::Done)?;
                 Ok(stand.shown_in(&said.content))
             },
+        ),
+        Case::new(
+            "server-of-others-found",
+            "the tools of a server that is for others are neither found nor loaded, and nobody else has it started",
+            |stand| {
+                let gate = open(stand, "honest")?;
+                let told = gate.send(gate.request("list_tools", json!({}))?)?.content;
+                Ok(Effect::through_if(told.contains("mcp_s_echo"), "it is told of to those whom it is for"))
+            },
+            find_what_is_for_others,
         ),
         Case::new(
             "server-reads-outside",
@@ -188,6 +198,32 @@ pub(crate) fn cases() -> Vec<Case> {
                     said.content != "x",
                     said.content.chars().take(200).collect::<String>(),
                 ))
+            },
+        ),
+        Case::new(
+            "pinned-unseen",
+            "what is pinned is what somebody was shown, and not what the server has put in its place",
+            |stand| {
+                let gate = open(stand, "honest")?;
+                let shown = listed(&gate, "mcp_s_echo")?.facts.hash;
+                change(stand)?;
+                refresh(&gate)?;
+                let offered = listed(&gate, "mcp_s_echo")?.facts.hash;
+                Ok(Effect::through_if(shown != offered, "another one is offered under the same name"))
+            },
+            |stand| {
+                let gate = open(stand, "honest")?;
+                let shown = listed(&gate, "mcp_s_echo")?.facts.hash.to_string();
+                change(stand)?;
+                refresh(&gate)?;
+                let (tool, operator) = (ToolName::parse("mcp_s_echo")?, gate.operator()?);
+                for seen in [shown.as_str(), "", "0"] {
+                    let pinned = gate.engine.pin_tool(&tool, seen, Lowering::default(), &operator);
+                    if runtime()?.block_on(pinned).is_ok() {
+                        return Ok(Effect::Through(format!("`{seen}` pins what nobody has seen")));
+                    }
+                }
+                Ok(Effect::through_if(listed(&gate, "mcp_s_echo")?.is_pinned(), "it is pinned"))
             },
         ),
         Case::new(
@@ -355,6 +391,9 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("endless-pages", "a list of tools that does not end is none", honest, |stand| {
             not_listed(stand, "pages")
         }),
+        Case::new("endless-list", "a list of tools that is too long as a whole is none", honest, |stand| {
+            not_listed(stand, "long")
+        }),
         Case::new(
             "failure-dropped",
             "that a call has failed, as the server says, is said on",
@@ -479,6 +518,26 @@ fn open_guarded<'a>(
     Ok(gate)
 }
 
+fn find_what_is_for_others(stand: &Stand<'_>) -> Try<Effect> {
+    let before = open(stand, "honest")?;
+    runtime()?.block_on(before.engine.close());
+    let others = |server: &mut UpstreamSettings| {
+        server.agents = AgentName::parse("other").ok().map(|other| [other].into())
+    };
+    let gate = open_guarded(stand, "honest", others, None, None)?;
+    for (tool, arguments) in
+        [("list_tools", json!({})), ("search_tools", json!({ "query": "mcp_s_echo echo", "limit": 20 }))]
+    {
+        let told = gate.send(gate.request(tool, arguments)?)?;
+        if told.content.contains("mcp_s_echo") {
+            return Ok(Effect::Through(format!("`{tool}` tells of it")));
+        }
+    }
+    gate.call("load_tool", json!({ "name": "mcp_s_echo" }), Ending::Refused("unknown_tool"))?;
+    let asked = gate.call("mcp.refresh", json!({ "server": NAME }), Ending::Refused("unknown_tool"))?;
+    Ok(Effect::through_if(asked.content.contains("offers"), "the server was asked"))
+}
+
 /// Asks the server what it offers, and lists that.
 fn refresh(gate: &Gate<'_>) -> Try<Imported> {
     gate.call("mcp.refresh", json!({ "server": NAME }), Ending::Done)?;
@@ -489,7 +548,8 @@ fn refresh(gate: &Gate<'_>) -> Try<Imported> {
 pub(super) fn pin(gate: &Gate<'_>, tool: &str) -> Try<()> {
     let lowering = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
     let (tool, operator) = (ToolName::parse(tool)?, gate.operator()?);
-    runtime()?.block_on(gate.engine.pin_tool(&tool, lowering, &operator))?;
+    let hash = listed(gate, tool.as_str())?.facts.hash.to_string();
+    runtime()?.block_on(gate.engine.pin_tool(&tool, &hash, lowering, &operator))?;
     Ok(())
 }
 

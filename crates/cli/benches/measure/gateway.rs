@@ -72,13 +72,15 @@ fn gate(options: &Options, name: &str, server: &Value) -> Result<Server> {
     home.replace_configuration(&configuration.to_string())?;
     let egress = if server.get("url").is_some() { "read_only" } else { "none" };
     let safety = if egress == "none" { "read" } else { "network" };
-    for arguments in [
-        &["tools", "refresh"][..],
-        &["tools", "pin", "mcp_s_nothing", "--safety", safety, "--egress", egress],
-    ] {
+    let run = |arguments: &[&str]| -> Result<Vec<u8>> {
         let done = home.command(arguments).output()?;
         ensure!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stdout));
-    }
+        Ok(done.stdout)
+    };
+    run(&["tools", "refresh"])?;
+    let shown: Value = serde_json::from_slice(&run(&["tools", "show", "mcp_s_nothing", "--json"])?)?;
+    let hash = shown.get("hash").and_then(Value::as_str).unwrap_or_default();
+    run(&["tools", "pin", "mcp_s_nothing", "--hash", hash, "--safety", safety, "--egress", egress])?;
     Server::start(home.command(&["mcp"]))
 }
 

@@ -46,10 +46,14 @@ enum Command {
         /// One of them; all, if none is named
         server: Option<String>,
     },
-    /// Say that you have looked at a tool that comes from elsewhere, as it is now: any change of it suspends it
+    /// Say that you have looked at a tool that comes from elsewhere, as it was shown: any change of it suspends it
     Pin {
         /// The tool
         name: String,
+
+        /// The hash that `tools show` gave of it, or its first 8 characters: what was changed since is not pinned
+        #[arg(long, value_name = "HASH")]
+        hash: String,
 
         /// How dangerous its calls are, if that is less than `network`: read or write
         #[arg(long, value_name = "CLASS")]
@@ -104,10 +108,10 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
         Command::Refresh { server } => {
             return imports::refresh(&opened.engine, server.as_deref(), json).await;
         }
-        Command::Pin { name, safety, egress, person } => {
+        Command::Pin { name, hash, safety, egress, person } => {
             let credential = person.credential(&opened).await?;
             let lowering = imports::lowering(safety.as_deref(), egress.as_deref())?;
-            imports::pin(&opened.engine, name, lowering, &credential, json).await?;
+            imports::pin(&opened.engine, name, hash, lowering, &credential, json).await?;
         }
         Command::Diff { name } => return imports::diff(&opened.engine, name, json).await,
         Command::Disable { name, person } => {

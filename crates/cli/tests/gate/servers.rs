@@ -57,11 +57,21 @@ impl Served {
         finish_within(start(&mut command), A_SERVER_STARTS)
     }
 
+    /// Looks at a tool, and pins what it has seen.
+    pub(super) fn pin(&self, tool: &str, safety: &str, egress: &str) {
+        let shown = self.run(&["tools", "show", tool, "--json"]);
+        let shown: Value =
+            serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
+        let hash = shown["hash"].as_str().expect("it has a hash");
+        let pinned =
+            self.run(&["tools", "pin", tool, "--hash", hash, "--safety", safety, "--egress", egress]);
+        assert_eq!(pinned.code, Some(0), "{pinned:?}");
+    }
+
     /// Pins a tool, and calls it. What came of it, in which the secret never is.
     fn call(&self, tool: &str, arguments: &Value) -> Value {
         let tool = format!("mcp_s_{tool}");
-        let pinned = self.run(&["tools", "pin", &tool, "--safety", "read", "--egress", "none"]);
-        assert_eq!(pinned.code, Some(0), "{pinned:?}");
+        self.pin(&tool, "read", "none");
         let ran = self.run(&["call", &tool, &arguments.to_string(), "--json"]);
         assert!(!ran.stdout.contains(SECRET) && !ran.stderr.contains(SECRET), "{ran:?}");
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("not JSON: {error}: {ran:?}"))
@@ -176,8 +186,7 @@ fn server_fetch_reaches_whom_it_is_listed_for_and_nobody_else() {
         let _ = line
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 7\r\n\r\ngranted");
     });
-    let pinned = served.run(&["tools", "pin", "mcp_s_fetch", "--safety", "network", "--egress", "read_only"]);
-    assert_eq!(pinned.code, Some(0), "{pinned:?}");
+    served.pin("mcp_s_fetch", "network", "read_only");
     let call =
         |url: &str| served.run(&["call", "mcp_s_fetch", &json!({ "url": url, "raw": true }).to_string()]);
     let reached = call(&its_url);

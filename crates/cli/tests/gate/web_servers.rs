@@ -54,8 +54,7 @@ impl Drop for Everything {
 }
 
 fn pin(served: &Served, tool: &str) {
-    let pinned = served.run(&["tools", "pin", tool, "--safety", "network", "--egress", "read_only"]);
-    assert_eq!(pinned.code, Some(0), "{pinned:?}");
+    served.pin(tool, "network", "read_only");
 }
 
 fn call(served: &Served, tool: &str, arguments: &Value) -> Value {

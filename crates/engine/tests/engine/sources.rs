@@ -29,7 +29,10 @@ fn names(desk: &Desk) -> Vec<String> {
 async fn pin(desk: &Desk, name: &str) {
     let credential = Credential::load_or_create(desk.home.path()).unwrap();
     let name = ToolName::parse(name).unwrap();
-    desk.engine.pin_tool(&name, Lowering::default(), &credential).await.unwrap();
+    let hash = desk.engine.all_tools().iter().find(|tool| tool.facts.name == name).unwrap().facts.hash;
+    let other = desk.engine.pin_tool(&name, "00000000", Lowering::default(), &credential).await;
+    assert!(matches!(other, Err(engine::PinError::Another { .. })), "{other:?}");
+    desk.engine.pin_tool(&name, &hash.to_string(), Lowering::default(), &credential).await.unwrap();
 }
 
 async fn replace(desk: &Desk, from: &str, tools: Vec<Arc<dyn Tool>>) -> engine::Imported {

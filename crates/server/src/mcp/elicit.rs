@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use contract::{ApprovalId, CallId, CallResult, CallStatus, show_hidden};
+use contract::{ApprovalId, CallId, CallResult, CallStatus, quoted, show_hidden};
 use engine::{Engine, Request, Waiting};
 use rmcp::model::{
     BooleanSchema, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -131,14 +131,16 @@ fn can_be_asked(context: &RequestContext<RoleServer>) -> bool {
 
 /// The question, if all that it is about can be shown.
 fn form_of(asked: Waiting) -> Option<(ApprovalId, ElicitRequestParams)> {
+    // ATTACK(forged-form): what an argument says begins no line of ours.
+    let on_one_line = |text: &str| show_hidden(text).replace('\n', "␊").replace('\r', "␍");
     let words =
-        asked.command.map(|words| format!("\n  {}", show_hidden(&words.join(" ")))).unwrap_or_default();
+        asked.command.map(|words| format!("\n  {}", on_one_line(&quoted(&words)))).unwrap_or_default();
     let message = format!(
         "Toolgate: agent `{}` wants to call `{}`{words}\narguments: {}\nasked because {}",
         asked.approval.agent,
         asked.approval.tool,
         asked.shown_arguments,
-        asked.approval.why.join("; ")
+        on_one_line(&asked.approval.why.join("; "))
     );
     if message.len() > MOST_SHOWN {
         return None;

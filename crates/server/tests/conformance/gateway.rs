@@ -59,12 +59,17 @@ pub(crate) async fn engine(home: &Path, revision: &str, passes: &[Passed]) -> En
     let operator = Credential::load_or_create(home).unwrap();
     let harmless = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
     for name in imported.listed.iter().filter(|name| name.as_str().starts_with("test_")) {
-        engine.pin_tool(name, harmless, &operator).await.unwrap();
+        engine.pin_tool(name, &hash_of(&engine, name), harmless, &operator).await.unwrap();
     }
     // The suite gives some calls half a second, and the first one starts the server.
     let said = call(&engine, "test_simple_text").await;
     assert_eq!(said.status, CallStatus::Completed, "{said:?}");
     engine
+}
+
+fn hash_of(engine: &Engine, name: &contract::ToolName) -> String {
+    let tools = engine.all_tools();
+    tools.iter().find(|tool| tool.facts.name == *name).unwrap().facts.hash.to_string()
 }
 
 /// Without a word of an operator a client gets tools and nothing else, whatever the server has.
@@ -80,7 +85,8 @@ pub(crate) async fn nothing_else_is_passed_on() {
     let operator = Credential::load_or_create(home.path()).unwrap();
     let harmless = Lowering { safety: Some(SafetyClass::Read), egress: Some(EgressClass::None) };
     for name in ["test_elicitation", "test_image_content"] {
-        engine.pin_tool(&contract::ToolName::parse(name).unwrap(), harmless, &operator).await.unwrap();
+        let name = contract::ToolName::parse(name).unwrap();
+        engine.pin_tool(&name, &hash_of(&engine, &name), harmless, &operator).await.unwrap();
     }
     let asked = call(&engine, "test_elicitation").await;
     assert!(asked.content.contains("refused") || asked.is_error, "{asked:?}");

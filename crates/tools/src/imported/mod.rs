@@ -7,12 +7,14 @@
 //! # Invariants
 //! - The order of a file is the order of its tools. Nothing in it decides which name wins: no name is taken twice.
 //! - Nothing is read but the text itself: no reference leads to another file or host.
+//! - What a reader is shown of a file was cleaned, and gives no orders; what is hashed are its own words.
 
 mod manifest;
 mod openapi;
 mod request;
 mod spec;
 mod template;
+mod told;
 mod tool_md;
 
 use std::sync::Arc;
@@ -30,6 +32,8 @@ type ReadSpec = Result<Spec, (String, String)>;
 
 /// The longest file that is read.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// As much as is shown of what is no tool, in characters.
+const MOST_SHOWN: usize = 1024;
 /// As many tools as one file declares.
 const MOST_TOOLS: usize = 1000;
 
@@ -91,7 +95,11 @@ pub fn read_declared(name: &str, text: &str, settings: &Settings) -> Result<Decl
         });
         match made {
             Ok(tool) => tools.push(tool),
-            Err(why) => refused.push(why),
+            Err((name, why)) => {
+                let shown =
+                    |text: &str| contract::show_hidden(&text.chars().take(MOST_SHOWN).collect::<String>());
+                refused.push((shown(&name), shown(&why)));
+            }
         }
     }
     Ok(DeclaredTools { source, tools, refused })

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::request::Request;
 use super::template::{Argument, Kind, Part, fill_words, is_argument_name};
+use super::told;
 use crate::guides::Guide;
 use crate::inside::Stage;
 use crate::operands::Sealed;
@@ -119,18 +120,18 @@ impl Spec {
         };
         let definition = Definition {
             name: self.name.clone(),
-            title: self.title.clone().unwrap_or_else(|| self.name.clone()),
-            description: self.description.clone(),
+            title: self.title.as_deref().map_or_else(|| self.name.clone(), told::title),
+            description: told::description(&self.description),
             category,
             action: action.clone(),
             safety,
             egress,
             idempotency: Idempotency::None,
             cost: CostTier::Low,
-            input: schema_of(&self.arguments),
+            input: schema_of(&self.arguments)?,
             output,
             examples: Vec::new(),
-            failure_modes: self.failure_modes.clone(),
+            failure_modes: self.failure_modes.iter().map(|mode| told::about(mode)).collect(),
             timeout_seconds: self.timeout_seconds,
             origin: Some(Origin { source: source.clone(), original: self.original.clone() }),
         };
@@ -221,7 +222,7 @@ fn check_command(
     Ok(())
 }
 
-fn schema_of(arguments: &[Argument]) -> Value {
+fn schema_of(arguments: &[Argument]) -> Result<Value, String> {
     let mut properties = Map::new();
     for argument in arguments {
         let mut schema = match &argument.kind {
@@ -229,14 +230,15 @@ fn schema_of(arguments: &[Argument]) -> Value {
             Kind::Integer => json!({ "type": "integer" }),
             Kind::Number => json!({ "type": "number" }),
             Kind::Boolean => json!({ "type": "boolean" }),
-            Kind::Json(schema) => schema.clone(),
+            Kind::Json(schema) => told::schema(schema)?,
         };
         if let Some(members) = schema.as_object_mut() {
             if !argument.choices.is_empty() {
+                argument.choices.iter().try_for_each(|choice| told::word(choice))?;
                 members.insert("enum".to_owned(), json!(argument.choices));
             }
             if !argument.description.is_empty() {
-                members.insert("description".to_owned(), json!(argument.description));
+                members.insert("description".to_owned(), json!(told::about(&argument.description)));
             }
         }
         properties.insert(argument.name.clone(), schema);
@@ -246,7 +248,9 @@ fn schema_of(arguments: &[Argument]) -> Value {
         .filter(|argument| argument.required)
         .map(|argument| argument.name.as_str())
         .collect();
-    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+    Ok(
+        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false }),
+    )
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -276,7 +280,8 @@ impl Tool for Declared {
         let guide = |text: &String| Guide {
             name: Cow::Borrowed("guide"),
             text: Cow::Owned(format!(
-                "[from an imported file, whose author nobody here vouches for]\n\n{text}"
+                "[from an imported file, whose author nobody here vouches for]\n\n{}",
+                told::guide(text)
             )),
         };
         self.spec.guide.iter().map(guide).collect()

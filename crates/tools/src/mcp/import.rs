@@ -166,7 +166,7 @@ fn description(server: &str, own: &str) -> String {
 }
 
 /// A text as it is shown. One that gives orders is not shown at all.
-pub(super) fn remark(text: &str, most: usize) -> String {
+pub(crate) fn remark(text: &str, most: usize) -> String {
     // ATTACK(poisoned-description)
     let found = scan_description(text);
     let orders = found.iter().any(|finding| !matches!(finding, contract::Finding::HiddenCharacters { .. }));

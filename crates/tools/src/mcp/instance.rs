@@ -31,6 +31,8 @@ const INTRODUCTION: Duration = Duration::from_secs(30);
 /// As many pages of tools as are read, and as many tools.
 const MOST_PAGES: usize = 100;
 const MOST_TOOLS: usize = 2000;
+/// As long as all that it offers is, in bytes of JSON.
+const MOST_BYTES: usize = 4 << 20;
 
 /// The revisions that we speak, newest first.
 const REVISIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -275,6 +277,26 @@ pub(super) struct Offers {
     pub(super) all: Vec<Value>,
     cursor: Option<Value>,
     pages: usize,
+    bytes: usize,
+}
+
+/// How long values are as JSON, in bytes.
+fn weight(values: &[Value]) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, values) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
+    }
 }
 
 impl Default for Offers {
@@ -297,8 +319,13 @@ impl Offers {
         let Some(Value::Array(tools)) = page.get_mut(self.kind).map(Value::take) else {
             return Err(NotIntroduced::Odd("its list of tools is none"));
         };
-        self.all.extend(tools);
         self.pages += 1;
+        // ATTACK(endless-list): what is kept of a list is bounded as a whole, before it is kept.
+        self.bytes = self.bytes.saturating_add(weight(&tools));
+        if self.bytes > MOST_BYTES {
+            return Err(NotIntroduced::Odd("its list of tools is longer than 4 MiB"));
+        }
+        self.all.extend(tools);
         // ATTACK(endless-pages)
         if self.all.len() > MOST_TOOLS || self.pages > MOST_PAGES {
             return Err(NotIntroduced::Odd("its list of tools does not end"));
@@ -377,4 +404,20 @@ fn doors_for(settings: &UpstreamSettings, at: &Surroundings) -> Result<Option<Gu
     let ports: BTreeSet<u16> = settings.allow.iter().map(|reach| reach.port).collect();
     let (ports, authority) = (ports.into_iter().collect(), reaching.authority_of_readers());
     Ok(Some(Guarded { ports, authority, local: LocalDoor::Absent }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_bounded_as_a_whole_however_it_is_cut_into_pages() {
+        let page = |cursor: usize, bytes: usize| json!({ "tools": [{ "name": "t", "description": "x".repeat(bytes) }], "nextCursor": cursor.to_string() });
+        let mut offers = Offers::default();
+        for cursor in 0..3 {
+            assert!(matches!(offers.take(page(cursor, 1 << 20)), Ok(false)));
+        }
+        assert!(offers.take(page(3, 1 << 20)).is_err());
+        assert_eq!(offers.all.len(), 3);
+    }
 }

@@ -19,6 +19,7 @@ mod web;
 
 pub use caller::{Able, Brought, Caller, Said};
 pub use guards::Guard;
+pub(crate) use import::remark;
 pub use import::{Offer, Unfit, source_of};
 pub use offered::{Offered, OfferedArgument, OfferedPrompt, OfferedResource};
 pub use reading::{COMPLETE, GET_PROMPT, READ_RESOURCE, Reading, SUBSCRIBE};

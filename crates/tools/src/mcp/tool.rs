@@ -423,11 +423,7 @@ impl Refresh {
         let input =
             RefreshInput::deserialize(arguments).map_err(|error| Reason::bad_arguments(error.to_string()))?;
         let found = self.upstreams.iter().find(|upstream| upstream.name() == input.server);
-        found.ok_or_else(|| {
-            let known: Vec<&str> = self.upstreams.iter().map(|upstream| upstream.name()).collect();
-            Reason::bad_arguments("there is no such server")
-                .with_hint(format!("there are {}", known.join(", ")))
-        })
+        found.ok_or_else(no_such_server)
     }
 
     async fn refresh(
@@ -440,13 +436,17 @@ impl Refresh {
         let bare = |reason| (reason, RunFacts::default());
         check_grant(grant, &self.contract, arguments, at).map_err(bare)?;
         let upstream = self.find(arguments.value()).map_err(bare)?;
+        // ATTACK(server-of-others-found): a server is started for those alone whom it is for.
+        let agent = owner_of(at).map_err(bare)?;
+        if !upstream.is_for(agent) {
+            return Err(bare(no_such_server()));
+        }
         let (offers, facts) = match &upstream.settings().way {
             UpstreamWay::Url(_) => match web::offers(upstream, grant, at, cancel).await {
                 (Ok(offers), facts) => (offers, facts),
                 (Err(reason), facts) => return Err((reason, facts)),
             },
             UpstreamWay::Command(_) => {
-                let agent = owner_of(at).map_err(bare)?;
                 let access = upstream.access_to_look();
                 let started = Instance::start(
                     upstream.name(),
@@ -458,7 +458,6 @@ impl Refresh {
                 )
                 .await;
                 let instance = started.map_err(bare)?;
-                let _ = agent;
                 upstream.heard_besides(instance.offered.clone());
                 (instance.offers.clone(), facts_of(&instance.enforcement, None))
             }
@@ -469,9 +468,19 @@ impl Refresh {
     }
 }
 
+/// Which servers there are is not told: not every one is for whoever asks.
+fn no_such_server() -> Reason {
+    Reason::bad_arguments("you have no such server")
+        .with_hint("whoever runs this gate has it in `mcp.servers`")
+}
+
 impl Tool for Refresh {
     fn contract(&self) -> &Contract {
         &self.contract
+    }
+
+    fn is_for(&self, agent: &AgentName) -> bool {
+        self.upstreams.is_empty() || self.upstreams.iter().any(|upstream| upstream.is_for(agent))
     }
 
     fn facets(&self, arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {

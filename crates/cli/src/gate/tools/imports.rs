@@ -141,16 +141,17 @@ pub(super) fn lowering(safety: Option<&str>, egress: Option<&str>) -> Result<Low
     Ok(Lowering { safety: safety.transpose()?, egress: egress.transpose()? })
 }
 
-/// Pins a tool as it is.
+/// Pins a tool as it was shown.
 pub(super) async fn pin(
     engine: &Engine,
     name: &str,
+    hash: &str,
     lowering: Lowering,
     by: &Credential,
     json: bool,
 ) -> Result<(), Trouble> {
     let tool = ToolName::parse(name)?;
-    let pin = engine.pin_tool(&tool, lowering, by).await.map_err(not_said)?;
+    let pin = engine.pin_tool(&tool, hash, lowering, by).await.map_err(not_said)?;
     if json {
         talk::json(
             &json!({ "tool": tool, "hash": pin.hash, "safety": pin.safety, "egress": pin.egress, "by": pin.by }),
@@ -193,6 +194,7 @@ fn not_said(error: PinError) -> Trouble {
         PinError::Unknown { .. } => {
             Trouble::from(error).with_hint("`toolgate tools list --all` shows all there are")
         }
+        PinError::Another { .. } => Trouble::from(error).with_hint("look at it again: `toolgate tools show`"),
         error => Trouble::from(error),
     }
 }
