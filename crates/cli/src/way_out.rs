@@ -1,9 +1,15 @@
 //! The gate's way out of this machine, made from what is configured.
 
+use std::pin::Pin;
+
 use anyhow::{Context, Result, bail};
-use egress::{Credential, Egress, Injection, KnownHost, Patience, Secret, SecretSource, Vault, VaultToken};
+use egress::{
+    Bounds, ClientKind, Credential, Egress, Injection, KnownHost, Patience, Secret, SecretSource, SignInBy,
+    Vault, VaultToken, WebUrl,
+};
 use engine::Clock;
 use policy::CredentialForm;
+use server::KeyReader;
 
 use crate::config::secret_in;
 
@@ -22,7 +28,16 @@ pub(crate) fn settings_of(configured: &policy::EgressSettings) -> Result<egress:
             .credentials
             .iter()
             .chain(&configured.server_credentials)
+            .filter(|credential| !matches!(credential.from, policy::SecretSource::SignIn(_)))
             .map(credential)
+            .collect::<Result<_>>()?,
+        sign_ins: configured
+            .server_credentials
+            .iter()
+            .filter_map(|credential| match &credential.from {
+                policy::SecretSource::SignIn(settings) => Some(sign_in(settings, configured)),
+                _ => None,
+            })
             .collect::<Result<_>>()?,
         vault: configured.vault.as_ref().map(vault).transpose()?,
         known_hosts: known_hosts(configured)?,
@@ -57,15 +72,76 @@ fn known_hosts(configured: &policy::EgressSettings) -> Result<Vec<KnownHost>> {
 }
 
 fn credential(configured: &policy::Credential) -> Result<Credential> {
-    let source = match &configured.from {
+    let source = source(&configured.from)?;
+    Ok(Credential { to: configured.to.clone(), injection: injection_of(&configured.form), source })
+}
+
+fn source(configured: &policy::SecretSource) -> Result<SecretSource> {
+    Ok(match configured {
         policy::SecretSource::Variable(name) => SecretSource::Value(variable(name)?),
         policy::SecretSource::File(path) => SecretSource::File(path.clone()),
         policy::SecretSource::Vault { path, field } => {
             SecretSource::Vault { path: path.clone(), field: field.clone() }
         }
         policy::SecretSource::Keyring(name) => SecretSource::Keyring(name.clone()),
+        policy::SecretSource::SignIn(_) => bail!("a sign-in is the secret of a server alone"),
+    })
+}
+
+/// How the gate signs in to a server.
+fn sign_in(
+    configured: &policy::SignInSettings,
+    egress: &policy::EgressSettings,
+) -> Result<egress::SignInSettings> {
+    let id = || configured.client_id.clone().unwrap_or_default();
+    let client = match (&configured.client_id, &configured.client_secret, &configured.private_key) {
+        (Some(_), Some(secret), _) => ClientKind::Secret { id: id(), secret: source(secret)? },
+        (Some(_), None, Some(key)) => ClientKind::Key { id: id(), key: source(key)? },
+        (Some(_), None, None) => ClientKind::Public { id: id() },
+        (None, _, _) => match &configured.client_metadata {
+            Some(url) => ClientKind::Document { url: url.clone() },
+            None => ClientKind::Registered,
+        },
     };
-    Ok(Credential { to: configured.to.clone(), injection: injection_of(&configured.form), source })
+    Ok(egress::SignInSettings {
+        server: configured.server.clone(),
+        url: configured.url.clone(),
+        client,
+        by: match configured.grant {
+            policy::SignInGrant::AuthorizationCode => SignInBy::People,
+            policy::SignInGrant::ClientCredentials => SignInBy::ClientCredentials,
+        },
+        scopes: configured.scopes.clone(),
+        issuer: configured.issuer.clone(),
+        bounds: bounds(egress),
+    })
+}
+
+/// As much of an issuer's metadata and keys as is read.
+const MOST_OF_KEYS: usize = 256 * 1024;
+
+/// Reads the keys of issuers, by the gate's way out.
+pub(crate) struct Keys {
+    pub(crate) egress: Egress,
+    pub(crate) bounds: Bounds,
+}
+
+impl KeyReader for Keys {
+    fn read<'a>(&'a self, url: &'a str) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + 'a>> {
+        Box::pin(async move {
+            let url = WebUrl::parse(url)?;
+            let read = self.egress.read(&url, &self.bounds, MOST_OF_KEYS).await;
+            read.inspect_err(
+                |error| tracing::warn!(url = url.as_str(), %error, "keys of an issuer are not read"),
+            )
+            .ok()
+        })
+    }
+}
+
+/// Whom the gate may ask for itself.
+pub(crate) fn bounds(egress: &policy::EgressSettings) -> Bounds {
+    Bounds { private: egress.private.clone(), blocked: egress.block.clone() }
 }
 
 /// Where in a request a secret goes.
@@ -87,7 +163,9 @@ fn vault(configured: &policy::VaultSettings) -> Result<Vault> {
     let token = match &configured.token {
         policy::SecretSource::Variable(name) => VaultToken::Value(variable(name)?),
         policy::SecretSource::File(path) => VaultToken::File(path.clone()),
-        policy::SecretSource::Vault { .. } | policy::SecretSource::Keyring(_) => {
+        policy::SecretSource::Vault { .. }
+        | policy::SecretSource::Keyring(_)
+        | policy::SecretSource::SignIn(_) => {
             bail!("the token of `egress.vault` has to be in the environment or in a file")
         }
     };

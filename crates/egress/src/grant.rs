@@ -200,13 +200,26 @@ impl Grant {
         Arc::clone(&self.slots).try_acquire_owned().ok()
     }
 
+    /// Programs know the addresses of `localhost` by themselves, and ask nobody: where that name is granted, and the address is
+    /// not, the name is meant.
+    fn as_localhost(&self, target: Target) -> Target {
+        let is_loopback = target.host.address().is_some_and(|address| address.to_canonical().is_loopback());
+        if !is_loopback || self.permit.covers(&target) {
+            return target;
+        }
+        match Host::parse("localhost").map(|host| Target { host, port: target.port }) {
+            Ok(named) if self.permit.covers(&named) => named,
+            _ => target,
+        }
+    }
+
     /// Which place of the permit is meant by a host and a port. An address that was given for a name means the name.
     pub(crate) fn place(&self, host: Host, port: u16) -> Result<Target, (Host, Denial)> {
         let host = match host.address().map(|address| address.to_canonical()) {
             Some(IpAddr::V4(address)) => self.names.name_at(address).unwrap_or(host),
             _ => host,
         };
-        let target = Target { host, port };
+        let target = self.as_localhost(Target { host, port });
         let refused = if self.permit.covers(&target) {
             self.names.may_use(&self.permit, &target.host).err()
         } else if target.host.address().is_some() {

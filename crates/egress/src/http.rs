@@ -41,8 +41,9 @@ const SENT_AHEAD: usize = 1 << 15;
 /// Serves HTTP without TLS.
 pub(crate) async fn serve_plain(grant: &Arc<Grant>, client: Client, host: TcpStream, target: Target) {
     let activity = Arc::new(Activity::begin());
+    let is_this_machine = host.peer_addr().is_ok_and(|address| address.ip().is_loopback());
     let host = grant.metered(host, &target, &activity);
-    let talk = Talk { grant: Arc::clone(grant), target, speaks: Speaks::Http, activity };
+    let talk = Talk { grant: Arc::clone(grant), target, speaks: Speaks::Http, is_this_machine, activity };
     match Upstream::begin(grant, host, Protocol::Http1).await {
         Ok((upstream, connection)) => {
             talk.serve(Rewound::from(client), upstream, connection, Protocol::Http1).await
@@ -137,6 +138,8 @@ pub(crate) struct Talk {
     pub(crate) grant: Arc<Grant>,
     pub(crate) target: Target,
     pub(crate) speaks: Speaks,
+    /// Whether what is said in the clear stays on this machine.
+    pub(crate) is_this_machine: bool,
     pub(crate) activity: Arc<Activity>,
 }
 
@@ -237,10 +240,13 @@ impl Talk {
         // What has a credential may be held whole until it is sent.
         let has_credential = self.grant.gate.has_credential(&self.grant.permit, &self.target);
         let _turn = if has_credential { self.grant.turns.acquire().await.ok() } else { None };
+        // ATTACK(token-in-the-clear): over TLS, or by no wire.
+        let is_private = self.speaks == Speaks::Https || self.is_this_machine;
         let (request, mask) = match self.speaks {
-            Speaks::Https if has_credential => {
+            speaks if has_credential && is_private => {
                 let gate = &self.grant.gate;
-                let injecting = gate.credentials.inject(request, &self.target, &gate.resolver, &gate.tls);
+                let injecting =
+                    gate.credentials.inject(request, &self.target, speaks, &gate.resolver, &gate.tls);
                 // Boxed: it is long, and most requests have none of it.
                 let injecting: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(injecting);
                 injecting.await?

@@ -20,11 +20,13 @@ mod credentials;
 mod dns;
 mod dns_door;
 mod events;
+mod fetch;
 mod grant;
 mod guards;
 mod hello;
 mod http;
 mod names;
+mod oauth;
 mod opening;
 mod permit;
 mod pipe;
@@ -45,12 +47,16 @@ use std::time::Duration;
 
 use contract::Target;
 
-pub use credentials::{Credential, Injection, Secret, SecretSource, Vault, VaultToken};
+pub use credentials::{Credential, HeldSignIn, Injection, Secret, SecretSource, Vault, VaultToken};
 pub use events::{Bytes, Denial, Event, Outcome, Usage, Way};
+pub use fetch::{Bounds, NoAnswer, WebUrl};
 pub use grant::{Doors, OpenGrant};
 pub use guards::Guard;
 pub use hello::BadHello;
 pub use names::MAX_NAMES;
+pub use oauth::{
+    ClientKind, NotSignedIn, Pending, SignIn, SignInBy, SignInEvent, SignInKeeper, SignInSettings,
+};
 pub use permit::{Methods, Permit, PermitLimits};
 pub use ssh::{KnownHost, KnownHostError, Login};
 
@@ -63,6 +69,8 @@ pub struct EgressSettings {
     pub extra_roots: String,
     /// Secrets that requests get on their way out.
     pub credentials: Vec<Credential>,
+    /// Servers that the gate signs in to.
+    pub sign_ins: Vec<SignInSettings>,
     /// Where secrets of the vault are to be had.
     pub vault: Option<Vault>,
     /// The keys of hosts that are spoken to over ssh. No other is believed.
@@ -139,6 +147,12 @@ pub enum EgressError {
     /// A secret is in a vault, and there is none.
     #[error("a credential is in a vault, and no vault is configured")]
     NoVault,
+    /// A server to sign in to that is at no address.
+    #[error("the server `{server}` is at no address of the web")]
+    SignIn {
+        /// Its name.
+        server: String,
+    },
     /// The authority that the sandboxes trust cannot be made.
     #[error("cannot make a certificate authority")]
     Authority {
@@ -161,14 +175,43 @@ pub enum OpenError {
 impl Egress {
     /// Makes ready. Opens nothing yet.
     pub fn new(settings: EgressSettings) -> Result<Egress, EgressError> {
-        let EgressSettings { nameservers, extra_roots, credentials, vault, known_hosts, patience, clock } =
-            settings;
+        let EgressSettings {
+            nameservers,
+            extra_roots,
+            mut credentials,
+            sign_ins,
+            vault,
+            known_hosts,
+            patience,
+            clock,
+        } = settings;
+        let mut held = Vec::new();
+        for settings in sign_ins {
+            let server = settings.server.clone();
+            let one = Arc::new(oauth::Held::new(settings).ok_or(EgressError::SignIn { server })?);
+            credentials.push(Credential {
+                to: one.url.target().clone().into(),
+                injection: Injection::Bearer,
+                source: SecretSource::SignIn(HeldSignIn(Arc::clone(&one))),
+            });
+            held.push(one);
+        }
         let credentials = credentials::Credentials::new(credentials, vault, clock)?;
         let resolver = Arc::new(resolve::Resolver::new(&nameservers, patience.lookup)?);
         let tls = tls::Tls::new(&extra_roots, clock)?;
         let (supply, guards) = Default::default();
-        let gate =
-            Gate { resolver, tls, extra_roots, credentials, known_hosts, supply, guards, patience, clock };
+        let gate = Gate {
+            resolver,
+            tls,
+            extra_roots,
+            credentials,
+            held,
+            known_hosts,
+            supply,
+            guards,
+            patience,
+            clock,
+        };
         Ok(Egress { gate: Arc::new(gate) })
     }
 
@@ -184,6 +227,12 @@ impl Egress {
     /// Serves the doors as the permit says, until the grant is closed or dropped. Needs a tokio runtime around it.
     pub fn open(&self, permit: Permit, doors: Doors) -> Result<OpenGrant, OpenError> {
         OpenGrant::new(Arc::clone(&self.gate), permit, doors)
+    }
+
+    /// The sign-in of a server, if it has one.
+    pub fn sign_in(&self, server: &str) -> Option<SignIn> {
+        let held = self.gate.held.iter().find(|held| held.settings.server == server)?;
+        Some(SignIn { gate: Arc::clone(&self.gate), held: Arc::clone(held) })
     }
 
     /// The certificate that sandboxes have to trust where the gate ends TLS, PEM.
@@ -223,6 +272,7 @@ pub(crate) struct Gate {
     /// Whom else hosts may be vouched for by, PEM.
     pub(crate) extra_roots: String,
     pub(crate) credentials: credentials::Credentials,
+    held: Vec<Arc<oauth::Held>>,
     pub(crate) known_hosts: Vec<KnownHost>,
     pub(crate) supply: names::Supply,
     pub(crate) guards: guards::Guards,
@@ -237,6 +287,11 @@ impl fmt::Debug for Gate {
 }
 
 impl Gate {
+    /// A secret that the gate itself needs.
+    pub(crate) async fn secret(&self, source: &SecretSource) -> Option<Secret> {
+        self.credentials.own(source, &self.resolver, &self.tls).await
+    }
+
     /// Whether requests to the place have to be seen, and TLS therefore ends here.
     pub(crate) fn sees_requests(&self, permit: &Permit, target: &Target) -> bool {
         permit.methods.only_reads() || self.has_credential(permit, target)

@@ -117,6 +117,11 @@ impl Resolver {
 }
 
 impl Checked {
+    /// Whether it is this very machine, by every address.
+    pub(crate) fn is_this_machine(&self) -> bool {
+        self.addresses.iter().all(IpAddr::is_loopback)
+    }
+
     /// Connects to one of the addresses, in turn.
     pub(crate) async fn dial(&self, patience: Duration) -> Result<TcpStream, Denial> {
         dial(&self.addresses, self.target.port, patience).await

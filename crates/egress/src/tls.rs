@@ -134,7 +134,8 @@ async fn end_and_begin(grant: &Arc<Grant>, client: Client, checked: Checked) -> 
     if !matches!(upstream, Upstream::Refused(_)) {
         grant.allow(&target, Way::Tls);
     }
-    let talk = Talk { grant: Arc::clone(grant), target, speaks: Speaks::Https, activity };
+    let talk =
+        Talk { grant: Arc::clone(grant), target, speaks: Speaks::Https, is_this_machine: false, activity };
     let connection = async move {
         match connection {
             Some(connection) => connection.await,

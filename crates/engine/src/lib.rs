@@ -43,6 +43,7 @@ mod review;
 mod seal;
 mod settle;
 mod shadow;
+mod sign_ins;
 mod sources;
 mod standing;
 mod turns;

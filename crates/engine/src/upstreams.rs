@@ -67,6 +67,7 @@ impl Engine {
         if self.inner.upstreams.set(upstreams).is_err() {
             return Ok(());
         }
+        self.keep_sign_ins();
         for upstream in self.upstreams() {
             let rows = self.inner.store.tools_from(upstream.source()).await?;
             let known: Vec<Value> = rows

@@ -122,6 +122,44 @@ pub enum SecretSource {
     },
     /// A key of type `user` in the kernel's keyring, by its description.
     Keyring(String),
+    /// What the gate gets when it signs in to a server of tools.
+    SignIn(Box<SignInSettings>),
+}
+
+/// How the gate signs in to a server of tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SignInSettings {
+    /// What the server is called.
+    pub server: String,
+    /// Where it is.
+    pub url: String,
+    /// By which way.
+    pub grant: SignInGrant,
+    /// Who the gate is to the issuer; without it, it asks for a name.
+    pub client_id: Option<String>,
+    /// Where the secret is to be had that goes with the name.
+    pub client_secret: Option<SecretSource>,
+    /// The same for a key.
+    pub private_key: Option<SecretSource>,
+    /// Where it says who the gate is, for issuers that take that for a name.
+    pub client_metadata: Option<String>,
+    /// What is asked for, in the place of what the server asks for.
+    pub scopes: Option<Vec<String>>,
+    /// Who vouches, in the place of whom the server names first.
+    pub issuer: Option<String>,
+    /// The port of this machine that people are sent back to; any, where none is named.
+    pub redirect_port: Option<u16>,
+}
+
+/// By which way the gate signs in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignInGrant {
+    /// Somebody says yes on a page of the issuer's.
+    #[default]
+    AuthorizationCode,
+    /// With its own name and secret.
+    ClientCredentials,
 }
 
 impl SecretSource {

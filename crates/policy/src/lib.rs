@@ -50,7 +50,7 @@ pub use decide::{accounts, after_spending, cedar_says, decide, layer_before, uns
 pub use disclosure::DisclosureSettings;
 pub use egress::{
     Credential, CredentialForm, EgressLimits, EgressSettings, HeaderSettings, HttpSettings, SecretSource,
-    ToolPlaces, VaultSettings,
+    SignInGrant, SignInSettings, ToolPlaces, VaultSettings,
 };
 pub use facts::{Admitted, Command, Consent, Facets, Facts, ToolFacts};
 pub use grant::{Authority, Grant, GrantLimits, WorkspaceAccess};

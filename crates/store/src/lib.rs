@@ -50,6 +50,7 @@ mod registry;
 mod sealing;
 mod seals;
 mod settle;
+mod sign_ins;
 mod spending;
 mod sqlite;
 mod stances;

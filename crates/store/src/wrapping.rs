@@ -73,6 +73,20 @@ impl Wrapping {
         keyed(&key, what, text).to_string()
     }
 
+    /// Seals what the gate has to show a server.
+    pub(crate) fn seal_sign_in(&self, server: &str, plain: &[u8]) -> Result<Vec<u8>, StoreError> {
+        seal(&self.sign_ins(), server.as_bytes(), plain)
+    }
+
+    /// Opens it; nothing that was sealed for another server opens.
+    pub(crate) fn open_sign_in(&self, server: &str, sealed: &[u8]) -> Result<Vec<u8>, StoreError> {
+        open(&self.sign_ins(), server.as_bytes(), sealed)
+    }
+
+    fn sign_ins(&self) -> Secret {
+        Zeroizing::new(blake3::derive_key("toolgate sign-in seal v1", self.0.as_slice()))
+    }
+
     pub(crate) fn wrap(&self, call: &CallId, secrets: &Secrets) -> Result<Vec<u8>, StoreError> {
         let Secrets { key, request, arguments } = secrets;
         let plain = [key.0.as_slice(), request.as_bytes(), arguments.as_bytes()].concat();

@@ -78,6 +78,11 @@ impl Surroundings {
         Surroundings { reaching: Some(Arc::new(reaching)), ..self }
     }
 
+    /// How the gate signs in to a server, if it does.
+    pub fn sign_in(&self, server: &str) -> Option<egress::SignIn> {
+        self.reaching.as_ref()?.egress.sign_in(server)
+    }
+
     /// Whether a sandbox can have a network here.
     pub fn reaches_out(&self) -> bool {
         self.reaching.is_some()

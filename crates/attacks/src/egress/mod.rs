@@ -10,6 +10,7 @@ mod pull_requests;
 mod repositories;
 mod requests;
 mod secrets;
+mod sign_in;
 mod ssh;
 mod talk;
 mod templates;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("ways", ways::cases()),
         ("requests", requests::cases()),
         ("secrets", secrets::cases()),
+        ("sign_in", sign_in::cases()),
         ("repositories", repositories::cases()),
         ("pull_requests", pull_requests::cases()),
         ("ssh", ssh::cases()),

@@ -16,7 +16,7 @@ use contract::{AgentName, CallId, Digest, OperatorName};
 use engine::Credential;
 use rustix::process::Uid;
 use serde_json::{Value, json};
-use server::{HttpOptions, HttpReady, serve_http};
+use server::{AccessTokens, HttpOptions, HttpReady, serve_http};
 use store::{Role, Vote};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -388,6 +388,15 @@ impl<'a> Door<'a> {
 
     /// The same with other settings, or tools.
     pub(super) fn open_with(opening: Opening, stand: &'a Stand<'a>) -> Try<Door<'a>> {
+        Door::open_letting_in(opening, stand, None)
+    }
+
+    /// The same where tokens of an issuer count, too.
+    pub(super) fn open_letting_in(
+        opening: Opening,
+        stand: &'a Stand<'a>,
+        access_tokens: Option<Arc<AccessTokens>>,
+    ) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
         let mut opening = opening;
         let settings = &mut opening.settings;
@@ -405,6 +414,7 @@ impl<'a> Door<'a> {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             operator_credential: Credential::load_or_create(&stand.home())?,
             agent_tokens: Arc::new(book),
+            access_tokens,
             home: Some(stand.home()),
             shutdown: shutdown.clone(),
         };

@@ -23,6 +23,7 @@ mod limits;
 mod mcp_answers;
 mod mcp_client;
 mod mcp_door;
+mod mcp_tokens;
 mod money;
 mod passed_on;
 mod past;
@@ -71,6 +72,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("doors", doors::cases()),
         ("console", console::cases()),
         ("mcp_door", mcp_door::cases()),
+        ("mcp_tokens", mcp_tokens::cases()),
         ("mcp_answers", mcp_answers::cases()),
         ("limits", limits::cases()),
         ("money", money::cases()),

@@ -363,6 +363,7 @@ pub(crate) fn way_out(
         nameservers: egress.nameservers.clone(),
         extra_roots: crate::world::World::get()?.authority().to_owned(),
         credentials: egress.credentials.iter().filter_map(credential).collect(),
+        sign_ins: sign_ins(egress),
         vault: None,
         known_hosts: known_hosts(egress)?,
         patience: egress::Patience::default(),
@@ -381,6 +382,23 @@ fn known_hosts(egress: &policy::EgressSettings) -> Try<Vec<egress::KnownHost>> {
         known.extend(egress::KnownHost::parse(line)?);
     }
     Ok(known)
+}
+
+/// Servers that a gate signs in to.
+fn sign_ins(egress: &policy::EgressSettings) -> Vec<egress::SignInSettings> {
+    let of = |credential: &policy::Credential| match &credential.from {
+        policy::SecretSource::SignIn(settings) => Some(egress::SignInSettings {
+            server: settings.server.clone(),
+            url: settings.url.clone(),
+            client: egress::ClientKind::Registered,
+            by: egress::SignInBy::People,
+            scopes: settings.scopes.clone(),
+            issuer: settings.issuer.clone(),
+            bounds: egress::Bounds { private: egress.private.clone(), blocked: egress.block.clone() },
+        }),
+        _ => None,
+    };
+    egress.server_credentials.iter().filter_map(of).collect()
 }
 
 /// Of those that attacks use.

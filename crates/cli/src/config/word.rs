@@ -9,7 +9,7 @@ use contract::{Autonomy, Category, Level};
 use engine::OnBadReload;
 use policy::{
     Era, FileSystem, Git, HookTime, NamePrefix, Network, Over, Passed, Per, Period, Preset, Seniority,
-    Terminal, WorkspaceAccess,
+    SignInGrant, Terminal, WorkspaceAccess,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{EnumAccess, Error, MapAccess, VariantAccess, Visitor};
@@ -231,6 +231,11 @@ words! {
     }
     /// Which revision is spoken with a server.
     EraWord: Era { "2025-11-25" => Era::Sessions, "2026-07-28" => Era::Stateless }
+    /// By which way the gate signs in to a server.
+    GrantWord: SignInGrant {
+        "authorization_code" => SignInGrant::AuthorizationCode,
+        "client_credentials" => SignInGrant::ClientCredentials,
+    }
     /// What a server may do in a workspace.
     WorkspaceWord: WorkspaceAccess {
         "none" => WorkspaceAccess::None, "read" => WorkspaceAccess::Read, "write" => WorkspaceAccess::Write,

@@ -12,6 +12,7 @@ use contract::AgentName;
 use engine::{Cause, Clock, Engine, OpenError, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
+use server::AccessTokens;
 use tools::Surroundings;
 use tools::mcp::{Reading, Refresh, Upstream};
 
@@ -44,6 +45,7 @@ pub(crate) struct Opened {
     pub(crate) engine: Engine,
     pub(crate) home: PathBuf,
     pub(crate) listen: std::net::SocketAddr,
+    pub(crate) access_tokens: Option<Arc<AccessTokens>>,
 }
 
 /// Where no agent works, for people who stand where none may.
@@ -168,6 +170,10 @@ async fn open_with(
     let binary = std::env::current_exe().context("cannot find our own program")?;
     let proofs = Proofs { folder: Some(home.to_owned()), prober: binary.clone() };
     let egress = way_out::open(&settings.egress)?;
+    let access_tokens = meaning.access_tokens.map(|access| {
+        let keys = way_out::Keys { egress: egress.clone(), bounds: way_out::bounds(&settings.egress) };
+        Arc::new(AccessTokens::new(access, Arc::new(keys)))
+    });
     let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function())
         .guarding(&settings.files)
         .keeping(meaning.lifecycle)
@@ -203,7 +209,7 @@ async fn open_with(
             "the clock is {behind} s behind what is on record; times go on from the record until it has caught up"
         ));
     }
-    Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen })
+    Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen, access_tokens })
 }
 
 /// Lets this process open as many files as it may: each connection of a sandbox takes several, and the usual 1024 are few.

@@ -13,6 +13,7 @@ use super::{CODE_DONE, Trouble};
 use crate::talk;
 
 mod imports;
+mod login;
 
 /// Show the tools an agent may use
 #[derive(Args)]
@@ -45,6 +46,14 @@ enum Command {
     Refresh {
         /// One of them; all, if none is named
         server: Option<String>,
+    },
+    /// Sign in to an MCP server that wants somebody to: prints the page where you say yes, and waits for you to come back
+    Login {
+        /// The server
+        server: String,
+
+        #[command(flatten)]
+        person: Person,
     },
     /// Say that you have looked at a tool that comes from elsewhere, as it was shown: any change of it suspends it
     Pin {
@@ -108,6 +117,7 @@ pub(crate) async fn tools(arguments: ToolsArguments) -> Result<i32, Trouble> {
         Command::Refresh { server } => {
             return imports::refresh(&opened.engine, server.as_deref(), json).await;
         }
+        Command::Login { server, person } => return login::login(&opened, server, person, json).await,
         Command::Pin { name, hash, safety, egress, person } => {
             let credential = person.credential(&opened).await?;
             let lowering = imports::lowering(safety.as_deref(), egress.as_deref())?;

@@ -68,6 +68,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         listen: arguments.listen.unwrap_or(opened.listen),
         operator_credential: Credential::load_or_create(&opened.home)?,
         agent_tokens: tokens,
+        access_tokens: opened.access_tokens.clone(),
         home: Some(opened.home.clone()),
         shutdown: shutdown.clone(),
     };

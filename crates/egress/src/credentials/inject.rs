@@ -138,7 +138,7 @@ fn replace(whole: &[u8], placeholder: &[u8], written: &[u8]) -> Vec<u8> {
 }
 
 /// Everything but letters, digits and `-._~` as `%XX`.
-pub(super) fn percent_encode(text: &str) -> Zeroizing<String> {
+pub(crate) fn percent_encode(text: &str) -> Zeroizing<String> {
     let mut encoded = Zeroizing::new(String::with_capacity(text.len() * 3));
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -151,7 +151,7 @@ pub(super) fn percent_encode(text: &str) -> Zeroizing<String> {
 }
 
 /// A key of a query as servers read it.
-pub(super) fn percent_decode(text: &str) -> Vec<u8> {
+pub(crate) fn percent_decode(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

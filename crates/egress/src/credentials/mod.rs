@@ -23,13 +23,14 @@ use contract::{HostPattern, Reach, Target};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request};
 
+pub(crate) use inject::{percent_decode, percent_encode};
 pub(crate) use mask::{Mask, Masked};
 pub use secret::Secret;
-pub use source::{SecretSource, Vault, VaultToken};
+pub use source::{HeldSignIn, SecretSource, Vault, VaultToken};
 
 use crate::EgressError;
 use crate::events::Denial;
-use crate::request::Body;
+use crate::request::{Body, Speaks};
 use crate::resolve::Resolver;
 use crate::ssh::SigningKey;
 use crate::tls::Tls;
@@ -54,6 +55,7 @@ impl Credential {
             SecretSource::File(path) => format!("in the file `{}`", path.display()),
             SecretSource::Keyring(name) => format!("in the keyring, as `{name}`"),
             SecretSource::Vault { path, field } => format!("in the vault, as `{path}#{field}`"),
+            SecretSource::SignIn(_) => "as a sign-in".to_owned(),
         };
         tracing::warn!(to = %self.to, "a credential that is kept {kept} cannot be had");
     }
@@ -164,11 +166,23 @@ impl Credentials {
         self.all.iter().any(|credential| credential.to.covers(target))
     }
 
-    /// Puts the secrets of a place into a request to it, which goes over TLS; and what has to be taken out of the answer.
+    /// A secret that the gate itself needs.
+    pub(crate) async fn own(
+        &self,
+        source: &SecretSource,
+        resolver: &Arc<Resolver>,
+        tls: &Tls,
+    ) -> Option<Secret> {
+        self.fetcher.fetch(usize::MAX, source, resolver, tls).await.ok()
+    }
+
+    /// Puts the secrets of a place into a request to it, and says what has to be taken out of the answer. In the clear, which is
+    /// to this machine, only what a sign-in there has given goes along.
     pub(crate) async fn inject(
         &self,
         mut request: Request<Body>,
         target: &Target,
+        speaks: Speaks,
         resolver: &Arc<Resolver>,
         tls: &Tls,
     ) -> Result<(Request<Body>, Mask), Denial> {
@@ -183,8 +197,17 @@ impl Credentials {
             if request.method() == Method::TRACE || request.method().as_str() == "TRACK" {
                 return Err(Denial::ShowsCredential);
             }
-            let fetched = self.fetcher.fetch(number, &credential.source, resolver, tls).await;
-            let secret = fetched.inspect_err(|_| credential.tell_it_is_not_had())?;
+            let secret = match &credential.source {
+                SecretSource::SignIn(HeldSignIn(held)) => match held.token_for(request.uri().path()) {
+                    Some(token) => token,
+                    None => continue,
+                },
+                _ if speaks == Speaks::Http => continue,
+                source => {
+                    let fetched = self.fetcher.fetch(number, source, resolver, tls).await;
+                    fetched.inspect_err(|_| credential.tell_it_is_not_had())?
+                }
+            };
             request = match injection {
                 Injection::AwsSigV4 { access_key, region, service } => {
                     let scope = signature::Scope { access_key, region, service };

@@ -31,7 +31,13 @@ pub enum SecretSource {
         /// Such as `token`.
         field: String,
     },
+    /// What the gate got when it signed in. Before it has, nothing is put in.
+    SignIn(HeldSignIn),
 }
+
+/// A sign-in as the source of a secret.
+#[derive(Clone, Debug)]
+pub struct HeldSignIn(pub(crate) Arc<crate::oauth::Held>);
 
 /// A store of secrets that speaks as HashiCorp's Vault does.
 #[derive(Clone, Debug)]
@@ -78,6 +84,8 @@ impl Fetcher {
             SecretSource::Value(secret) => Ok(secret.clone()),
             SecretSource::File(path) => read_file(path).await,
             SecretSource::Keyring(name) => read_key(name).await,
+            // It depends on the request: whoever puts it in asks for it.
+            SecretSource::SignIn(_) => Err(Denial::NoCredential),
             SecretSource::Vault { path, field } => {
                 let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
                 if let Some((_, secret)) = kept.filter(|(at, _)| at.elapsed() < KEPT) {

@@ -298,6 +298,7 @@ fn bad_credentials() {
             credentials,
             vault: None,
             known_hosts: Vec::new(),
+            sign_ins: Vec::new(),
             patience: egress::Patience::default(),
             clock: crate::world::now,
         })

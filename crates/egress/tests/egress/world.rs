@@ -45,6 +45,7 @@ impl World {
             credentials: Vec::new(),
             vault: None,
             known_hosts: Vec::new(),
+            sign_ins: Vec::new(),
             patience: Patience { handshake: Duration::from_secs(5), ..Patience::default() },
             clock: now,
         };

@@ -13,6 +13,7 @@ use super::caller::TokenBook;
 use super::doors::{Doors, NoRandom};
 use super::gate::Gate;
 use super::look::Verification;
+use super::oauth::AccessTokens;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
@@ -27,6 +28,8 @@ pub(super) struct Inner {
     /// Where MCP clients come in.
     pub(super) mcp: Option<Door>,
     pub(super) tokens: Arc<dyn TokenBook>,
+    /// Tokens of others that count at the door of MCP.
+    pub(super) access_tokens: Option<Arc<AccessTokens>>,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
     pub(super) cookie_name: String,
@@ -44,6 +47,7 @@ impl App {
         gate: Arc<dyn Gate>,
         mcp: Option<Door>,
         tokens: Arc<dyn TokenBook>,
+        access_tokens: Option<Arc<AccessTokens>>,
         address: SocketAddr,
         shutdown: CancellationToken,
     ) -> App {
@@ -51,6 +55,7 @@ impl App {
             gate,
             mcp,
             tokens,
+            access_tokens,
             doors: Doors::default(),
             address,
             // Cookies are shared by all ports of a host: each gate has its own.

@@ -99,14 +99,7 @@ impl Caller {
         if headers.contains_key(header::AUTHORIZATION) {
             let token = bearer(headers).ok_or_else(bad_credential)?;
             if let Some(agent) = app.tokens.agent_of(Digest::of(token.as_bytes())) {
-                // ATTACK(speaks-for-another)
-                return match named {
-                    Some(named) if named != agent => Err(forbidden(
-                        "not_that_agent",
-                        format!("this token is of agent `{agent}`, which cannot speak for another"),
-                    )),
-                    _ => Ok(Caller::Agent(agent)),
-                };
+                return Caller::agent(agent, headers);
             }
             let credential = Arc::new(Credential::presented(token));
             return match app.gate.operator(&credential).await? {
@@ -121,6 +114,18 @@ impl Caller {
         // A session ends with the authority of whoever opened it.
         let person = app.gate.operator(&whose).await?.ok_or_else(not_signed_in)?;
         Ok(operator(whose, person, Some(session)))
+    }
+
+    /// An agent, known by its token.
+    pub(super) fn agent(agent: AgentName, headers: &HeaderMap) -> Result<Caller, Problem> {
+        // ATTACK(speaks-for-another)
+        match named_agent(headers)? {
+            Some(named) if named != agent => Err(forbidden(
+                "not_that_agent",
+                format!("this token is of agent `{agent}`, which cannot speak for another"),
+            )),
+            _ => Ok(Caller::Agent(agent)),
+        }
     }
 
     /// Whether they may ask for what is for `who`.
@@ -211,7 +216,7 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
     if values.next().is_some() { None } else { value.to_str().ok() }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = single(headers, &header::AUTHORIZATION)?.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

@@ -46,8 +46,8 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if is_unspoken(&response) {
         response = Problem::of_status(response.status()).into_response();
     }
-    if is_mcp && response.status() == StatusCode::UNAUTHORIZED {
-        mcp::say_where_to_ask(&app, response.headers_mut());
+    if is_mcp {
+        mcp::say_what_is_needed(&app, &mut response);
     }
     dress(response.headers_mut());
     response
@@ -62,7 +62,10 @@ pub(super) async fn admit(
     if who == Who::Anyone {
         return next.run(request).await;
     }
-    let caller = Caller::read(&app, request.headers()).await;
+    let caller = match request.uri().path() {
+        mcp::PATH => mcp::caller(&app, request.headers()).await,
+        _ => Caller::read(&app, request.headers()).await,
+    };
     match caller.and_then(|caller| caller.check(who).map(|()| caller)) {
         Ok(caller) => {
             let seat = request.extensions().get::<Seat>().cloned();

@@ -13,8 +13,9 @@ use serde_json::json;
 
 use super::app::App;
 use super::body;
-use super::caller::Caller;
-use super::problem::Problem;
+use super::caller::{Caller, bearer};
+use super::oauth::NotLetIn;
+use super::problem::{Problem, ProblemCode};
 use super::room::Held;
 use crate::mcp::{Door, Visitor};
 
@@ -57,25 +58,69 @@ pub(super) async fn leave(
 
 /// What this address is, as RFC 9728 has it.
 pub(super) async fn metadata(State(app): State<App>) -> Response {
-    let about = json!({
+    let mut about = json!({
         "resource": resource(&app),
         "resource_name": "Toolgate",
         "bearer_methods_supported": ["header"],
     });
+    if let (Some(tokens), Some(members)) = (&app.access_tokens, about.as_object_mut()) {
+        members.insert("authorization_servers".to_owned(), json!([tokens.settings.issuer]));
+        members.insert("scopes_supported".to_owned(), json!(tokens.settings.scopes));
+    }
     body::json(StatusCode::OK, &about)
 }
 
-/// Tells whoever is not let in where it says what is needed.
-pub(super) fn say_where_to_ask(app: &App, headers: &mut HeaderMap) {
+/// Who is at the door: whoever they are elsewhere, or an agent by a token of the issuer that is let in here.
+pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let read = Caller::read(app, headers).await;
+    let (Err(_), Some(tokens), Some(token)) = (&read, &app.access_tokens, bearer(headers)) else {
+        return read;
+    };
+    if !token.contains('.') {
+        return read;
+    }
+    match tokens.agent_of(token, &resource(app), app.gate.now()).await {
+        Ok(agent) => Caller::agent(agent, headers),
+        Err(NotLetIn::Invalid(why)) => Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "invalid_token",
+            format!("the token does not count: {why}"),
+        )),
+        Err(NotLetIn::Scope) => {
+            Err(Problem::new(StatusCode::FORBIDDEN, "insufficient_scope", "the token lacks a scope"))
+        }
+        Err(NotLetIn::Nobody) => {
+            Err(Problem::new(StatusCode::FORBIDDEN, "not_an_agent", "the token is no agent's of this gate"))
+        }
+    }
+}
+
+/// Tells whoever is not let in what is needed, and where that is said.
+pub(super) fn say_what_is_needed(app: &App, response: &mut Response) {
+    let code = response.extensions().get::<ProblemCode>().map_or("", |code| code.0);
+    let error = match (response.status(), code) {
+        (StatusCode::UNAUTHORIZED, "invalid_token") => Some("invalid_token"),
+        (StatusCode::UNAUTHORIZED, _) => None,
+        (StatusCode::FORBIDDEN, "insufficient_scope") => Some("insufficient_scope"),
+        _ => return,
+    };
     let where_to = format!("http://{}/.well-known/oauth-protected-resource/mcp", app.address);
-    let ask = format!("Bearer realm=\"toolgate\", resource_metadata=\"{where_to}\"");
+    let mut ask = format!("Bearer realm=\"toolgate\", resource_metadata=\"{where_to}\"");
+    if let Some(error) = error {
+        ask.push_str(&format!(", error=\"{error}\""));
+    }
+    let scopes = app.access_tokens.as_ref().map(|tokens| tokens.settings.scopes.join(" "));
+    if let Some(scopes) = scopes.filter(|scopes| !scopes.is_empty()) {
+        ask.push_str(&format!(", scope=\"{scopes}\""));
+    }
     if let Ok(ask) = HeaderValue::from_str(&ask) {
-        headers.insert(header::WWW_AUTHENTICATE, ask);
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
     }
 }
 
 fn resource(app: &App) -> String {
-    format!("http://{}{PATH}", app.address)
+    let named = app.access_tokens.as_ref().and_then(|tokens| tokens.settings.audience.clone());
+    named.unwrap_or_else(|| format!("http://{}{PATH}", app.address))
 }
 
 fn enter<'a>(app: &'a App, caller: &Caller, headers: &HeaderMap) -> Result<(&'a Door, Visitor), Problem> {

@@ -23,6 +23,7 @@ mod links;
 mod look;
 mod looked_up;
 mod mcp;
+mod oauth;
 mod page;
 mod policy;
 mod problem;
@@ -55,6 +56,7 @@ pub use gate::{
     Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
 };
 pub use links::link_socket;
+pub use oauth::{AccessTokenSettings, AccessTokens, KeyReader};
 pub use page::ASSETS;
 pub use routes::ROUTES;
 
@@ -79,6 +81,8 @@ pub struct HttpOptions {
     pub operator_credential: Credential,
     /// Whose token is whose.
     pub agent_tokens: Arc<dyn TokenBook>,
+    /// Tokens of an issuer that agents may come in with over MCP; none, unless it is configured.
+    pub access_tokens: Option<Arc<AccessTokens>>,
     /// Toolgate's home, where its owner gets new sign-in links; nothing if they are not handed out there.
     pub home: Option<PathBuf>,
     /// Stops the server.
@@ -143,7 +147,7 @@ async fn serve(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let HttpOptions { listen, operator_credential, agent_tokens, home, shutdown } = options;
+    let HttpOptions { listen, operator_credential, agent_tokens, access_tokens, home, shutdown } = options;
     if !listen.ip().is_loopback() {
         return Err(HttpError::NotLoopback { address: listen });
     }
@@ -153,7 +157,7 @@ async fn serve(
     // Whatever way this ends, what belongs to it ends, too.
     let stop = shutdown.child_token();
     let stopping = stop.clone().drop_guard();
-    let app = App::new(gate.clone(), door.clone(), agent_tokens, address, stop.clone());
+    let app = App::new(gate.clone(), door.clone(), agent_tokens, access_tokens, address, stop.clone());
     let whose = Arc::new(operator_credential);
     let sign_in_url = app.sign_in_url(whose.clone()).map_err(|_| HttpError::Random)?;
     let path = home.map(|home| link_socket(&home, address.port()));

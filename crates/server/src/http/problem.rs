@@ -9,6 +9,10 @@ use super::gate::GateError;
 /// The media type of a problem.
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 
+/// The code of the problem that a response is, for whoever dresses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProblemCode(pub(super) &'static str);
+
 /// Why a request was not understood, or not taken.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
@@ -71,6 +75,7 @@ impl IntoResponse for Problem {
         });
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status, kind, body.to_string()).into_response();
+        response.extensions_mut().insert(ProblemCode(self.code));
         if self.status == StatusCode::UNAUTHORIZED {
             let ask = HeaderValue::from_static("Bearer realm=\"toolgate\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);

@@ -172,6 +172,7 @@ async fn all_pass(revision: &str, expected: usize, stage: Stage) {
         listen: "127.0.0.1:0".parse().unwrap(),
         operator_credential: Credential::load_or_create(home.path()).unwrap(),
         agent_tokens: Arc::new(HashMap::from([(Digest::of(TOKEN.as_bytes()), stage.agent())])),
+        access_tokens: None,
         home: None,
         shutdown: shutdown.clone(),
     };

@@ -260,6 +260,7 @@ async fn it_listens_on_loopback_only() {
             listen,
             operator_credential: Credential::presented(OPERATOR),
             agent_tokens: std::sync::Arc::new(std::collections::HashMap::new()),
+            access_tokens: None,
             home: None,
             shutdown: CancellationToken::new(),
         };

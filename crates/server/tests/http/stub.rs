@@ -417,6 +417,7 @@ impl Server {
             listen: "127.0.0.1:0".parse().unwrap(),
             operator_credential: Credential::presented(OPERATOR),
             agent_tokens: Arc::new(tokens),
+            access_tokens: None,
             home: Some(home.path().to_owned()),
             shutdown: shutdown.clone(),
         };

@@ -21,6 +21,7 @@ mod registry;
 mod rules;
 mod sealing;
 mod seals;
+mod sign_ins;
 mod spending;
 mod stances;
 mod standing;

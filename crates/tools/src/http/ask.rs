@@ -31,6 +31,8 @@ pub(crate) struct WebRequest {
     pub(crate) redirects: u8,
     pub(crate) max_bytes: u64,
     pub(crate) timeout_ms: u64,
+    /// The number of the answer after which nothing more of a stream is waited for.
+    pub(crate) until: Option<u64>,
 }
 
 /// What came of it.
@@ -100,6 +102,7 @@ impl WebRequest {
             redirects: self.redirects,
             max_bytes: self.max_bytes,
             timeout_ms: self.timeout_ms,
+            until: self.until,
             places: places.sent(),
         };
         let timeout = Duration::from_millis(self.timeout_ms) + AROUND;

@@ -82,6 +82,7 @@ fn asked_by(arguments: &Value, settings: &HttpSettings) -> Result<WebRequest, Re
         return Err(Reason::bad_arguments("at most 5 redirects are followed"));
     }
     Ok(WebRequest {
+        until: None,
         address: Address::parse(&input.url)?,
         headers: headers_of(&input.headers, &settings.headers)?,
         method: input.method,

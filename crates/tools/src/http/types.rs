@@ -88,6 +88,7 @@ pub(crate) struct Order {
     pub(crate) redirects: u8,
     pub(crate) max_bytes: u64,
     pub(crate) timeout_ms: u64,
+    pub(crate) until: Option<u64>,
     pub(crate) places: SentPlaces,
 }
 

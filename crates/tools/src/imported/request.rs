@@ -217,6 +217,7 @@ impl Request {
             headers.insert("content-type".to_owned(), "application/json".to_owned());
         }
         Ok(WebRequest {
+            until: None,
             method: self.method.clone(),
             address: Address::parse(&url)?,
             // ATTACK(template-header): a line break in a value would begin another header; such a value is refused.

@@ -98,7 +98,10 @@ async fn ask(order: &Order, body: Bytes) -> Result<(Got, Vec<u8>), Reason> {
             }
             _ => {
                 let headers = headers_of(&response);
-                let (body, whole) = read_body(response.into_body(), order.max_bytes).await?;
+                let kind = headers.get("content-type").and_then(|values| values.first());
+                let is_stream = kind.is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"));
+                let until = order.until.filter(|_| is_stream);
+                let (body, whole) = read_body(response.into_body(), order.max_bytes, until).await?;
                 let url = step.address.to_string();
                 return Ok((Got { status: status.as_u16(), url, headers, whole, redirects }, body));
             }
@@ -260,10 +263,12 @@ fn headers_of<B>(response: &Response<B>) -> BTreeMap<String, Vec<String>> {
     headers
 }
 
-/// As much of a body as may be read, and whether that is all.
-async fn read_body(mut body: Incoming, most: u64) -> Result<(Vec<u8>, bool), Reason> {
+/// As much of a body as may be read, and whether that is all. Of a stream of events that has an answer to be waited for, what
+/// comes after it does not count.
+async fn read_body(mut body: Incoming, most: u64, until: Option<u64>) -> Result<(Vec<u8>, bool), Reason> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut read = Vec::new();
+    let mut looked = 0;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Reason::tool_failed(format!("the answer broke off: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -272,8 +277,30 @@ async fn read_body(mut body: Incoming, most: u64) -> Result<(Vec<u8>, bool), Rea
         if data.len() > room {
             return Ok((read, false));
         }
+        if let Some(id) = until {
+            let (is_there, seen) = answers(&read, looked, id);
+            if is_there {
+                return Ok((read, true));
+            }
+            looked = seen;
+        }
     }
     Ok((read, true))
+}
+
+/// Whether one of the events that are whole, from this place on, is the answer with this number; and up to where they are.
+fn answers(read: &[u8], from: usize, id: u64) -> (bool, usize) {
+    let rest = read.get(from..).unwrap_or_default();
+    let ends = |end: &[u8]| memchr::memmem::rfind(rest, end).map(|place| place + end.len());
+    let Some(end) = [b"\n\n".as_slice(), b"\r\n\r\n"].into_iter().filter_map(ends).max() else {
+        return (false, from);
+    };
+    let text = String::from_utf8_lossy(rest.get(..end).unwrap_or_default());
+    let is_answer = |event: &crate::mcp::StreamEvent| {
+        let message: serde_json::Value = serde_json::from_str(&event.data).unwrap_or_default();
+        message.get("id").and_then(serde_json::Value::as_u64) == Some(id) && message.get("method").is_none()
+    };
+    (crate::mcp::events_of(&text).iter().any(is_answer), from + end)
 }
 
 #[cfg(test)]

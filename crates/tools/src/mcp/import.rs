@@ -18,6 +18,7 @@ use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::guards::{Guard, Guards};
+use super::mirrored;
 
 /// The longest offer, in bytes of its canonical text.
 const MOST_BYTES: usize = 256 << 10;
@@ -89,6 +90,9 @@ impl Offer {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/');
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
             return Err(Unfit::Name);
+        }
+        if let Some(schema) = members.get("inputSchema") {
+            mirrored::marked(schema).map_err(Unfit::Shape)?;
         }
         Ok(Offer { name: name.to_owned(), original: canonical.into_value() })
     }

@@ -19,6 +19,7 @@ use super::guards::Guards;
 use super::import::source_of;
 use super::instance::Instance;
 use super::offered::Offered;
+use super::web::Spoken;
 use crate::surroundings::Surroundings;
 
 /// How long an instance waits for its agent's next call.
@@ -43,6 +44,8 @@ pub struct Upstream {
     known: Mutex<Option<Digest>>,
     /// What it has besides tools, as it said when it was last asked.
     offered: Mutex<Arc<Offered>>,
+    /// Which era of the protocol it was last heard to speak, over HTTP.
+    pub(super) heard_era: Mutex<Option<Spoken>>,
     /// Counts how often the server was seen to offer something else.
     changes: watch::Sender<u64>,
     /// What it says has become another: for which agent, and at which address.
@@ -83,6 +86,7 @@ impl Upstream {
             latest: Mutex::default(),
             known: Mutex::default(),
             offered: Mutex::default(),
+            heard_era: Mutex::default(),
             changes: watch::Sender::new(0),
             updates: broadcast::channel(UPDATES).0,
         }))

@@ -41,10 +41,6 @@ pub(super) fn definition() -> Definition {
                 "delete what was built",
                 json!({ "command": "rm", "args": ["-r", "build"], "profile": "mutate", "purpose": "clean" }),
             ),
-            Example::of(
-                "ask somebody outside",
-                json!({ "command": "curl", "args": ["-sS", "https://example.com/"], "profile": "networked", "purpose": "is it up?" }),
-            ),
         ],
         failure_modes: vec![
             "shell_syntax: `command` holds spaces, or `&&`, `|`, `;`, `>` and the like; use `args` and `stages`".into(),

@@ -241,6 +241,7 @@ fn settings() -> EgressSettings {
         credentials: Vec::new(),
         vault: None,
         known_hosts: Vec::new(),
+        sign_ins: Vec::new(),
         patience: Patience::default(),
         clock: || 0,
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::oauth::{AccessFile, SignInFile};
 use crate::config::at::{At, Given};
 use crate::config::word::{EraWord, PassedWord, PrefixWord, WorkspaceWord};
 
@@ -15,6 +16,8 @@ pub(crate) struct Mcp {
     /// Servers whose tools agents get as `mcp_NAME_TOOL`, by name: small letters, digits and `-`. An agent sees them if its
     /// categories include `mcp`, or its `allowed_tools` name them. docs/guide/mcp-servers.md says how. Default: none.
     pub(crate) servers: Given<BTreeMap<At<String>, ServerFile>>,
+    /// Tokens of an issuer that let agents in over HTTP at `/mcp`, besides the gate's own. Default: none.
+    pub(crate) oauth: Given<AccessFile>,
 }
 
 /// One server: a `command` that is started behind walls, or a `url` that is asked.
@@ -64,6 +67,8 @@ pub(crate) struct ServerAuth {
     /// Where the token is to be had that is sent as `Authorization: Bearer`: `env:NAME`, `file:PATH`, `vault:PATH#FIELD` or
     /// `keyring:NAME`. Default: none.
     pub(crate) bearer: Given<String>,
+    /// How the gate signs in, in the place of a token that is had already. Default: it does not.
+    pub(crate) oauth: Given<SignInFile>,
 }
 
 /// Which of a server's tools are taken, by its own names.

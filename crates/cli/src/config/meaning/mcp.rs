@@ -148,6 +148,12 @@ impl Reader {
             }
             self.bearer(bearer, target, egress);
         }
+        if let Some(oauth) = file.auth.get().and_then(|auth| auth.oauth.at()) {
+            let target = tools::mcp::place_of(&url.value).map(|(target, _)| target);
+            if let Ok(target) = target {
+                self.sign_in(&name.value, url, target, oauth, egress);
+            }
+        }
         Some(UpstreamWay::Url(url.value.clone()))
     }
 

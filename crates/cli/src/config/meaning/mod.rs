@@ -19,6 +19,7 @@ mod lifecycle;
 mod limits;
 mod mcp;
 mod money;
+mod oauth;
 mod origins;
 mod rates;
 mod rule_example;
@@ -35,6 +36,7 @@ use contract::{Action, ActionError, Actions, AgentName, Category, Level, nearest
 use policy::{Agent, ArgumentTypes, FindingKind, Overrides, Preset, Setting, Settings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
+use server::AccessTokenSettings;
 use tools::Lifecycle;
 
 pub(crate) use running::WhileRunning;
@@ -73,6 +75,8 @@ pub(crate) struct Meaning {
     pub(crate) store: Option<Records>,
     /// Where `toolgate up` listens.
     pub(crate) listen: SocketAddr,
+    /// Whose tokens let agents in over MCP, besides the gate's own.
+    pub(crate) access_tokens: Option<AccessTokenSettings>,
     /// What was read and is not in force yet.
     pub(crate) kept: Value,
     /// What a gate that runs needs to know.
@@ -131,6 +135,7 @@ impl Default for Meaning {
             custom_actions: Vec::new(),
             store: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
+            access_tokens: None,
             kept: json!({}),
             while_running: WhileRunning::default(),
             examples: 0,
@@ -259,6 +264,8 @@ impl Reader {
         let budgets = self.budgets(tree, &agents, &prices);
         let mut egress = self.egress(tree);
         let upstreams = self.servers(tree, &mut egress, &agents);
+        let access = tree.mcp.get().and_then(|mcp| mcp.oauth.at());
+        let access_tokens = access.and_then(|access| self.access_tokens(access, &agents));
         let mut settings = Settings {
             agents,
             roles,
@@ -297,6 +304,7 @@ impl Reader {
             custom_actions,
             store: self.store(tree),
             listen: self.listen(tree),
+            access_tokens,
             kept: limits::kept(tree),
             while_running: self.while_running(tree),
             examples: self.examples,

@@ -55,6 +55,63 @@ const EXAMPLES: &[(&str, &str)] = &[
         "mcp.servers.NAME.auth.bearer",
         "mcp: {servers: {files: {url: \"https://mcp.example.com/mcp\", auth: {bearer: \"env:FILES_AT\"}}}}",
     ),
+    (
+        "mcp.servers.NAME.auth.oauth",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.grant",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {grant: client_credentials, client_id: gate, client_secret: \"env:GATE_AT\", issuer: \"https://id.example.com\"}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.client_id",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {client_id: gate}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.client_secret",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {client_id: gate, client_secret: \"env:GATE_AT\", issuer: \"https://id.example.com\"}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.private_key",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {client_id: gate, private_key: \"file:/run/secrets/gate.pem\", issuer: \"https://id.example.com\"}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.client_metadata",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {client_metadata: \"https://example.com/toolgate.json\"}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.scopes",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {scopes: [read]}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.issuer",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {issuer: \"https://id.example.com\"}}}}}",
+    ),
+    (
+        "mcp.servers.NAME.auth.oauth.redirect_port",
+        "mcp: {servers: {docs: {url: \"https://mcp.example.com/mcp\", auth: {oauth: {redirect_port: 8765}}}}}",
+    ),
+    ("mcp.oauth", "mcp: {oauth: {issuer: \"https://id.example.com\", agents: {default: {client_id: c1}}}}"),
+    (
+        "mcp.oauth.issuer",
+        "mcp: {oauth: {issuer: \"https://id.example.com\", agents: {default: {client_id: c1}}}}",
+    ),
+    (
+        "mcp.oauth.audience",
+        "mcp: {oauth: {audience: \"https://gate.example.com/mcp\", issuer: \"https://id.example.com\", agents: {default: {client_id: c1}}}}",
+    ),
+    (
+        "mcp.oauth.jwks_uri",
+        "mcp: {oauth: {jwks_uri: \"https://id.example.com/keys\", issuer: \"https://id.example.com\", agents: {default: {client_id: c1}}}}",
+    ),
+    (
+        "mcp.oauth.scopes",
+        "mcp: {oauth: {scopes: [toolgate], issuer: \"https://id.example.com\", agents: {default: {client_id: c1}}}}",
+    ),
+    (
+        "mcp.oauth.agents",
+        "mcp: {oauth: {issuer: \"https://id.example.com\", agents: {default: {client_id: c1}}}}",
+    ),
     ("mcp.servers.NAME.env", "mcp: {servers: {files: {command: [files-server], env: {MODE: quiet}}}}"),
     (
         "mcp.servers.NAME.allow",

@@ -102,7 +102,14 @@ pub(super) async fn refresh(engine: &Engine, server: Option<&str>, json: bool) -
                         "give an agent the category: `overrides: { categories: [mcp, …] }`, or `allowed_tools: [mcp.refresh, mcp_*]`",
                     );
                 }
-                rows.push(json!({ "server": name, "error": error.to_string() }));
+                let hint = match &error {
+                    engine::RefreshError::NotAsked { why, .. } => why.hint.clone(),
+                    _ => None,
+                };
+                if let Some(hint) = &hint {
+                    talk::hint(hint);
+                }
+                rows.push(json!({ "server": name, "error": error.to_string(), "hint": hint }));
             }
         }
     }

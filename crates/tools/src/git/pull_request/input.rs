@@ -118,6 +118,7 @@ impl Asked {
             headers.push(("content-type", "application/json"));
         }
         Ok(WebRequest {
+            until: None,
             method: method.to_owned(),
             address: self.project.address(&rest)?,
             headers: headers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
