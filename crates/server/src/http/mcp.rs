@@ -9,13 +9,13 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
-use serde_json::json;
 
 use super::app::App;
 use super::body;
 use super::caller::Caller;
 use super::problem::Problem;
 use super::room::Held;
+use super::shapes::ProtectedResource;
 use crate::mcp::{Door, Visitor};
 
 /// The one address of MCP.
@@ -57,17 +57,17 @@ pub(super) async fn leave(
 
 /// What this address is, as RFC 9728 has it.
 pub(super) async fn metadata(State(app): State<App>) -> Response {
-    let about = json!({
-        "resource": resource(&app),
-        "resource_name": "Toolgate",
-        "bearer_methods_supported": ["header"],
-    });
+    let about = ProtectedResource {
+        resource: resource(&app),
+        resource_name: "Toolgate",
+        bearer_methods_supported: ["header"],
+    };
     body::json(StatusCode::OK, &about)
 }
 
 /// Tells whoever is not let in where it says what is needed.
 pub(super) fn say_where_to_ask(app: &App, headers: &mut HeaderMap) {
-    let where_to = format!("http://{}/.well-known/oauth-protected-resource/mcp", app.address);
+    let where_to = format!("{}/.well-known/oauth-protected-resource/mcp", app.base_url());
     let ask = format!("Bearer realm=\"toolgate\", resource_metadata=\"{where_to}\"");
     if let Ok(ask) = HeaderValue::from_str(&ask) {
         headers.insert(header::WWW_AUTHENTICATE, ask);
@@ -75,7 +75,7 @@ pub(super) fn say_where_to_ask(app: &App, headers: &mut HeaderMap) {
 }
 
 fn resource(app: &App) -> String {
-    format!("http://{}{PATH}", app.address)
+    format!("{}{PATH}", app.base_url())
 }
 
 fn enter<'a>(app: &'a App, caller: &Caller, headers: &HeaderMap) -> Result<(&'a Door, Visitor), Problem> {
