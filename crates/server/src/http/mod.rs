@@ -66,9 +66,9 @@ pub use gate::{
     Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
 };
 pub use links::link_socket;
-pub use page::ASSETS;
 pub use openapi::openapi;
 pub use outside::{Outside, OutsideError, TlsFiles};
+pub use page::ASSETS;
 pub use problem::CODES;
 pub use routes::ROUTES;
 
