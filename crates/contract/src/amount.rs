@@ -4,8 +4,10 @@
 //! - No amount is a floating-point number: two are equal or not, and sums are what they should be.
 //! - What is finer than a millionth is rounded up, and what is too large stays too large.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
@@ -97,6 +99,20 @@ impl fmt::Display for Amount {
     }
 }
 
+impl JsonSchema for Amount {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Amount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9]+([.][0-9]{1,6})?$" })
+    }
+}
+
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -111,7 +127,7 @@ impl<'de> Deserialize<'de> for Amount {
 }
 
 /// What a call costs, by the prices of the gate that ran it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// In which currency.
     pub currency: String,

@@ -1,7 +1,9 @@
 //! Names and ids: parsed once, valid ever after.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use unicode_normalization::UnicodeNormalization;
@@ -45,7 +47,7 @@ pub enum IdError {
 
 /// A name from outside, made of a small set of characters.
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $most:literal, $permitted:literal, $allows:expr) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $most:literal, $permitted:literal, $pattern:literal, $allows:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -86,6 +88,20 @@ macro_rules! name {
             }
         }
 
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "minLength": 1, "maxLength": $most, "pattern": $pattern })
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(&self.0)
@@ -100,32 +116,33 @@ fn is_plain(character: char) -> bool {
 
 name!(
     /// The name of a tool.
-    ToolName, "a tool name", 128, "`a`-`z`, `0`-`9`, `_`, `.` and `-`",
+    ToolName, "a tool name", 128, "`a`-`z`, `0`-`9`, `_`, `.` and `-`", "^[a-z0-9_.-]+$",
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-')
 );
 name!(
     /// The name of an agent.
-    AgentName, "an agent name", 64, "letters, digits, `_`, `.` and `-`", is_plain
+    AgentName, "an agent name", 64, "letters, digits, `_`, `.` and `-`", "^[A-Za-z0-9_.-]+$", is_plain
 );
 name!(
     /// The name of a role that agents have.
-    RoleName, "a role name", 64, "letters, digits, `_`, `.` and `-`", is_plain
+    RoleName, "a role name", 64, "letters, digits, `_`, `.` and `-`", "^[A-Za-z0-9_.-]+$", is_plain
 );
 name!(
     /// The name of a person who decides.
-    OperatorName, "an operator name", 64, "letters, digits, `_`, `.` and `-`", is_plain
+    OperatorName, "an operator name", 64, "letters, digits, `_`, `.` and `-`", "^[A-Za-z0-9_.-]+$", is_plain
 );
 name!(
     /// The name of a task: calls with the same one belong together.
-    TaskName, "a task name", 128, "letters, digits, `_`, `.` and `-`", is_plain
+    TaskName, "a task name", 128, "letters, digits, `_`, `.` and `-`", "^[A-Za-z0-9_.-]+$", is_plain
 );
 name!(
     /// Where tools come from that are not our own, such as `mcp:files`: a kind, and a name of that kind.
-    SourceName, "a source name", 96, "letters, digits, `_`, `.`, `-` and `:`", |c| is_plain(c) || c == ':'
+    SourceName, "a source name", 96, "letters, digits, `_`, `.`, `-` and `:`", "^[A-Za-z0-9_.:-]+$",
+    |c| is_plain(c) || c == ':'
 );
 name!(
     /// A caller's idempotency key.
-    Key, "a key", 128, "printable ASCII without spaces", |c| c.is_ascii_graphic()
+    Key, "a key", 128, "printable ASCII without spaces", "^[!-~]+$", |c| c.is_ascii_graphic()
 );
 
 impl ToolName {
@@ -183,6 +200,20 @@ macro_rules! id {
         impl From<$name> for String {
             fn from(id: $name) -> String {
                 id.0
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": "^[0-9a-f]{32}$" })
             }
         }
 

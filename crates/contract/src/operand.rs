@@ -1,5 +1,6 @@
 //! What a call names besides its words: files whose content people see the digest of before they say yes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use crate::canonical::{Canonical, Digest};
 const MOST_ABSENT: usize = 8;
 
 /// The files that a question binds, and what it does not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Operands {
     /// What the answer is good for, and nothing else.
@@ -25,7 +26,7 @@ pub struct Operands {
 }
 
 /// A file that a call names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Operand {
     /// How the call names it, from the workspace downwards.
@@ -44,7 +45,7 @@ pub struct Operand {
 }
 
 /// How an operand is bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// The call gets the copy that was made when it was asked about, whatever has become of the file.
@@ -54,7 +55,7 @@ pub enum Binding {
 }
 
 /// Something that a call names, or reads, and that nobody can answer for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotBound {
     /// What.

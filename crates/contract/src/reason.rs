@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why a call did not run, or did not end well.
 ///
 /// Its code is stable and for programs; its message and hint are for people and models.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// A stable name.
     pub code: Code,
@@ -25,7 +26,10 @@ pub struct Reason {
 macro_rules! reasons {
     ($($(#[$doc:meta])* $code:ident $name:ident = $text:literal),+ $(,)?) => {
         /// The stable name of a reason. Programs rely on these.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+        )]
+        #[schemars(rename = "ReasonCode")]
         pub enum Code {
             $(
                 $(#[$doc])*

@@ -1,5 +1,6 @@
 //! What a caller gets back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::id::{ApprovalId, CallId, ToolName};
 use crate::reason::Reason;
 
 /// Where a call is. No other way leads between these than the store permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
     /// It is on record, and nothing of it has begun.
@@ -74,7 +75,7 @@ pub struct Output {
 }
 
 /// Something kept for whoever wants the whole of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
     /// What it is.
     pub name: String,
@@ -85,7 +86,7 @@ pub struct Artifact {
 }
 
 /// A question that waits for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalView {
     /// By which it is answered.
     pub id: ApprovalId,
@@ -96,7 +97,7 @@ pub struct ApprovalView {
 }
 
 /// A call's answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallResult {
     /// Which call.
     pub call_id: CallId,

@@ -70,7 +70,7 @@ pub struct Origin {
 }
 
 /// One way to call a tool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
     /// What it is for.

@@ -25,6 +25,7 @@ use crate::operator::CredentialError;
 use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
 use crate::request::Request;
+use crate::sign_in::Vouched;
 use crate::sources::Shelf;
 use crate::turns::Turns;
 
@@ -106,6 +107,8 @@ pub(crate) struct Inner {
     pub(crate) workspaces: BTreeMap<AgentName, PathBuf>,
     clock: Steady,
     pub(crate) local_operator: LocalOperator,
+    /// Operators who came in without their credential.
+    pub(crate) vouched: Vouched,
     /// How the text of another configuration is read.
     pub(crate) candidates: OnceLock<Arc<ReadCandidate>>,
     /// Other people's servers.
@@ -160,6 +163,7 @@ impl Engine {
             workspaces: options.workspaces,
             clock,
             local_operator,
+            vouched: Vouched::default(),
             candidates: OnceLock::new(),
             upstreams: OnceLock::new(),
             hooks: OnceLock::new(),

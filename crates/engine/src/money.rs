@@ -7,6 +7,7 @@ use policy::{
     Account, Admitted, Facts, Grant, PriceSettings, ToolGlob, Used, accounts, budgets_of, day_of,
     most_processor_time,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use store::{Charge, StoreError, Within};
@@ -25,7 +26,7 @@ const LONGEST_PERIOD: i64 = 31;
 const ONE_PROCESSOR: u64 = 1000;
 
 /// A budget, and what is left of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ShownBudget {
     /// The file and line where it stands.
     pub place: String,
@@ -42,6 +43,7 @@ pub struct ShownBudget {
     /// How often it begins anew.
     pub period: &'static str,
     /// What becomes of calls beyond it: `ask` or `deny`.
+    #[schemars(with = "String")]
     pub over: policy::Over,
     /// How much there is, in calls or units.
     pub limit: String,

@@ -37,7 +37,7 @@ impl Engine {
         credential: &Credential,
     ) -> Result<CallResult, ReconcileRefused> {
         let store = &self.inner.store;
-        let operator = store.operator_by_credential(&credential.digest()).await.map_err(EngineError::from)?;
+        let operator = self.operator_of(credential).await?;
         let operator = operator.ok_or(ReconcileRefused::NotAnOperator)?;
         let id = store.find_call(prefix).await?;
         let row = store.call(&id).await.map_err(EngineError::from)?.ok_or(EngineError::Missing)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
 use policy::{Admitted, Question, Ruling, Standing, Verdict, asks_to_exceed, decide};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::{
@@ -48,7 +49,7 @@ impl Reach {
 }
 
 /// A scope that a question can be approved for, and what that would cover.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Offer {
     /// Which.
     pub scope: Scope,

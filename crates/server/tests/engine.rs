@@ -84,6 +84,7 @@ async fn a_question_goes_from_its_call_to_its_answer() {
     let options = HttpOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         operator_credential: Credential::load_or_create(home.path()).unwrap(),
+        outside: server::Outside::default(),
         agent_tokens: Arc::new(tokens),
         access_tokens: None,
         home: None,

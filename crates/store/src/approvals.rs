@@ -5,6 +5,7 @@
 //! - An approval is given when as many different people have approved as it asks for.
 
 use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, SafetyClass, Scope, TaskName, ToolName};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -216,7 +217,7 @@ pub struct AnswerRow {
 }
 
 /// Yes or no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Vote {
     /// Yes.

@@ -41,6 +41,7 @@ mod past;
 mod place;
 mod policies;
 mod pool;
+mod presence;
 mod private;
 mod questions;
 mod read;
@@ -57,6 +58,7 @@ mod stances;
 mod standing;
 mod survey;
 mod time;
+mod tokens;
 mod wrapping;
 mod write;
 
@@ -83,6 +85,9 @@ pub use owners::Fate;
 pub use past::{Opened, PastPage, PastRow, Span};
 pub use place::{UrlError, names_no_secret};
 pub use policies::{PolicyEvent, Shadowed};
+pub use presence::{
+    DoorEvent, MOST_TRIES, MOST_TRIES_OF_ALL, Passkey, PresenceError, TRIES_COUNT_FOR, TryError,
+};
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
 pub use registry::{RegisterError, Registered, ToolRow, ToolState};
@@ -93,4 +98,5 @@ pub use stances::{Pin, Stance, StanceError, Stances, label_of};
 pub use standing::{NewStanding, Revocation, RevocationRow, RevokeError, StandingRow};
 pub use survey::{Chapter, Pulse, Similar};
 pub use time::Witness;
+pub use tokens::{AgentToken, Replace, TokenError};
 pub use write::Durable;

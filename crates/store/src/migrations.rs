@@ -56,6 +56,7 @@ const STEPS: &[Step] = &[
     step!("0008_floods"),
     step!("0009_money"),
     step!("0010_sources"),
+    step!("0012_presence"),
     step!("0014_sign_ins"),
 ];
 

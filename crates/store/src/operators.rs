@@ -5,6 +5,7 @@
 //!   is for the database's own rules: a row of which no entry tells makes nobody an operator.
 
 use contract::{Digest, OperatorName};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sqlx::Row;
@@ -20,7 +21,7 @@ const REMOVE: &str = "UPDATE operators SET revoked_at = $2 WHERE name = $1 AND r
 const ROTATE: &str = "UPDATE operators SET credential = $2 WHERE name = $1 AND revoked_at IS NULL";
 
 /// What an operator may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Look.
@@ -264,7 +265,7 @@ impl Store {
 }
 
 impl By<'_> {
-    fn name(&self) -> Option<&OperatorName> {
+    pub(crate) fn name(&self) -> Option<&OperatorName> {
         match self {
             By::Owner => None,
             By::Operator(name) => Some(name),

@@ -11,14 +11,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contract::{Digest, OperatorName};
+use contract::{AgentName, Digest, OperatorName};
 use sqlx::AnyConnection;
 
 use crate::error::StoreError;
 use crate::ledger::{LastEntry, List, Tail, Told, last_entry, told};
 use crate::open::Store;
 use crate::operators::{OperatorRow, Role};
+use crate::presence::Passkey;
 use crate::stances::Stances;
+use crate::tokens::AgentToken;
 
 /// How many entries are remembered.
 const MOST_REMEMBERED: usize = 10_000;
@@ -42,6 +44,11 @@ pub(crate) struct Records<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roster {
     people: BTreeMap<OperatorName, OperatorRow>,
+    /// The digests of what passwords are compared with.
+    passwords: BTreeMap<OperatorName, Digest>,
+    /// By their ids.
+    passkeys: BTreeMap<String, Passkey>,
+    tokens: BTreeMap<AgentName, AgentToken>,
     began: Option<i64>,
 }
 
@@ -127,6 +134,9 @@ impl Records<'_> {
 impl Roster {
     /// Takes in an entry; nothing if it is not about an operator who is known.
     pub(crate) fn hear(&mut self, entry: &Told) -> Option<()> {
+        if entry.kind.starts_with("agent.") {
+            return self.hear_of_token(entry);
+        }
         let name = OperatorName::parse(entry.text("operator")?).ok()?;
         let credential = || entry.text("credential").and_then(Digest::parse);
         match entry.kind.as_str() {
@@ -141,10 +151,72 @@ impl Roster {
             }
             "operator.rotated" => self.people.get_mut(&name)?.credential = credential()?,
             "operator.removed" => self.people.get_mut(&name)?.revoked_at = Some(entry.time),
+            "operator.password" => {
+                let verifier = entry.text("verifier").and_then(Digest::parse)?;
+                self.people.get(&name)?;
+                self.passwords.insert(name, verifier);
+            }
+            "operator.passkey" => {
+                self.people.get(&name)?;
+                let text = |key: &str| entry.text(key).map(str::to_owned);
+                let passkey = Passkey {
+                    id: text("id")?,
+                    operator: name,
+                    algorithm: entry.body.get("algorithm")?.as_i64()?,
+                    public_key: text("public_key")?,
+                    label: text("label")?,
+                    added_at: entry.time,
+                };
+                self.passkeys.insert(passkey.id.clone(), passkey);
+            }
+            "operator.passkey_removed" => {
+                self.passkeys.remove(entry.text("id")?);
+            }
             _ => return None,
         }
         self.began = self.began.or(Some(entry.seq));
         Some(())
+    }
+
+    fn hear_of_token(&mut self, entry: &Told) -> Option<()> {
+        let agent = AgentName::parse(entry.text("agent")?).ok()?;
+        match entry.kind.as_str() {
+            "agent.token" => {
+                let digest = entry.text("token").and_then(Digest::parse)?;
+                let token = AgentToken { agent: agent.clone(), digest, issued_at: entry.time };
+                self.tokens.insert(agent, token);
+            }
+            "agent.token_revoked" => {
+                self.tokens.remove(&agent);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The digest of what somebody's password is compared with.
+    pub(crate) fn password_of(&self, name: &OperatorName) -> Option<Digest> {
+        self.passwords.get(name).copied()
+    }
+
+    /// The passkey of an id.
+    pub(crate) fn passkey(&self, id: &str) -> Option<&Passkey> {
+        self.passkeys.get(id)
+    }
+
+    /// Somebody's passkeys.
+    pub(crate) fn passkeys_of(&self, name: &OperatorName) -> impl Iterator<Item = &Passkey> {
+        self.passkeys.values().filter(move |passkey| passkey.operator == *name)
+    }
+
+    /// An agent's token.
+    pub(crate) fn token_of(&self, agent: &AgentName) -> Option<&AgentToken> {
+        self.tokens.get(agent)
+    }
+
+    /// Whose token has a digest.
+    pub(crate) fn agent_of(&self, digest: &Digest) -> Option<&AgentName> {
+        self.tokens.values().find(|token| token.digest == *digest).map(|token| &token.agent)
     }
 
     /// Everybody, by name.

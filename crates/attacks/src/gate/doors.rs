@@ -13,10 +13,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use contract::{AgentName, CallId, Digest, OperatorName};
-use engine::Credential;
+use engine::{Credential, Engine};
 use rustix::process::Uid;
 use serde_json::{Value, json};
-use server::{AccessTokens, HttpOptions, HttpReady, serve_http};
+use server::{AccessTokens, GateError, HttpOptions, HttpReady, Pending, TokenBook, serve_http};
 use store::{Role, Vote};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -332,6 +332,23 @@ pub(super) struct Door<'a> {
     _open: DropGuard,
 }
 
+/// Tokens that are known here, and those that the engine knows.
+struct Book(HashMap<Digest, AgentName>, Engine);
+
+impl TokenBook for Book {
+    fn agent_of(&self, token: Digest) -> Pending<'_, Result<Option<AgentName>, GateError>> {
+        Box::pin(async move {
+            match self.0.get(&token) {
+                Some(agent) => Ok(Some(agent.clone())),
+                None => {
+                    let agent = self.1.agent_of_token(&token).await;
+                    agent.map_err(|error| GateError::Store(Box::new(error)))
+                }
+            }
+        })
+    }
+}
+
 /// What came back.
 pub(super) struct Response {
     pub(super) status: u16,
@@ -413,7 +430,8 @@ impl<'a> Door<'a> {
         let options = HttpOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             operator_credential: Credential::load_or_create(&stand.home())?,
-            agent_tokens: Arc::new(book),
+            outside: server::Outside::default(),
+            agent_tokens: Arc::new(Book(book, gate.engine.clone())),
             access_tokens,
             home: Some(stand.home()),
             shutdown: shutdown.clone(),
@@ -455,11 +473,11 @@ impl<'a> Door<'a> {
         format!("/v1/calls/{}?wait_seconds=0", self.call)
     }
 
-    fn decision_path(&self) -> String {
+    pub(super) fn decision_path(&self) -> String {
         format!("/v1/approvals/{}/decision", self.approval)
     }
 
-    fn decide(&self, headers: &[&str]) -> Try<Response> {
+    pub(super) fn decide(&self, headers: &[&str]) -> Try<Response> {
         self.ask("POST", &self.decision_path(), headers, YES)
     }
 
@@ -467,7 +485,6 @@ impl<'a> Door<'a> {
         self.send(method, path, &self.address.to_string(), headers, body)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
     pub(super) fn send(
         &self,
         method: &str,
@@ -476,25 +493,7 @@ impl<'a> Door<'a> {
         headers: &[&str],
         body: &str,
     ) -> Try<Response> {
-        let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
-        let mut lines = vec![
-            format!("{method} {path} HTTP/1.1"),
-            format!("Host: {host}"),
-            "Connection: close".to_owned(),
-        ];
-        lines.extend(headers.iter().map(|header| (*header).to_owned()));
-        if !body.is_empty() {
-            lines.push("Content-Type: application/json".to_owned());
-        }
-        lines.push(format!("Content-Length: {}", body.len()));
-        write!(stream, "{}\r\n\r\n{body}", lines.join("\r\n"))?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
-        Ok(Response { status, head: head.to_owned(), body: body.to_owned() })
+        send_to(self.address, method, path, host, headers, body)
     }
 
     /// Says something, says no more, and waits until nothing more comes.
@@ -510,7 +509,7 @@ impl<'a> Door<'a> {
     }
 
     /// Uses the sign-in link: the headers that a page of ours sends from then on.
-    fn sign_in(&self) -> Try<(String, String)> {
+    pub(super) fn sign_in(&self) -> Try<(String, String)> {
         self.sign_in_with(&self.sign_in_url)
     }
 
@@ -528,6 +527,15 @@ impl<'a> Door<'a> {
         Ok((format!("Cookie: {cookie}"), format!("X-Toolgate-Page: {page}")))
     }
 
+    /// Every attempt came too late: a person has said no.
+    pub(super) fn ended_with_no(&self, tried: Vec<Response>) -> Try<Effect> {
+        if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
+            return Ok(Effect::Through(format!("{} {}", answer.status, answer.body)));
+        }
+        self.gate.expect(&self.call, Ending::Refused("rejected"));
+        Ok(Effect::through_if(!self.stand.workspace.join("precious").exists(), "what was asked about"))
+    }
+
     /// Every attempt was turned away, and the call still waits. It is ended in order, for the ledger.
     pub(super) fn finish(&self, tried: Vec<Response>) -> Try<Effect> {
         if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
@@ -538,6 +546,34 @@ impl<'a> Door<'a> {
         self.gate.expect(&self.call, Ending::Refused("rejected"));
         Ok(Effect::through_if(!self.stand.workspace.join("precious").exists(), "what was asked about"))
     }
+}
+
+/// Asks at a door, from whichever thread.
+#[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
+pub(super) fn send_to(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    host: &str,
+    headers: &[&str],
+    body: &str,
+) -> Try<Response> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
+    let mut lines =
+        vec![format!("{method} {path} HTTP/1.1"), format!("Host: {host}"), "Connection: close".to_owned()];
+    lines.extend(headers.iter().map(|header| (*header).to_owned()));
+    if !body.is_empty() {
+        lines.push("Content-Type: application/json".to_owned());
+    }
+    lines.push(format!("Content-Length: {}", body.len()));
+    write!(stream, "{}\r\n\r\n{body}", lines.join("\r\n"))?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or("no answer")?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or("no status")?;
+    Ok(Response { status, head: head.to_owned(), body: body.to_owned() })
 }
 
 pub(super) fn remove() -> Value {

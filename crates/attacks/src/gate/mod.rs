@@ -5,12 +5,14 @@
 
 mod addresses;
 mod approvals;
+mod authenticator;
 pub(crate) mod case;
 mod commands;
 mod console;
 mod crashes;
 mod disclosure;
 mod doors;
+mod entry;
 mod files;
 mod git;
 mod hooks;
@@ -42,6 +44,7 @@ mod secrets;
 pub(crate) mod stand;
 mod standing;
 mod suite;
+mod surface;
 mod upstreams;
 mod visitor;
 mod ways_in;
@@ -71,6 +74,8 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("addresses", addresses::cases()),
         ("doors", doors::cases()),
         ("console", console::cases()),
+        ("entry", entry::cases()),
+        ("surface", surface::cases()),
         ("mcp_door", mcp_door::cases()),
         ("mcp_tokens", mcp_tokens::cases()),
         ("mcp_answers", mcp_answers::cases()),

@@ -9,7 +9,6 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -19,7 +18,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::Trouble;
-use super::agents::LiveTokens;
 use super::open::{Gate, keep_apart};
 use crate::config::{self, Loaded, Look, Meaning, Source};
 use crate::talk;
@@ -268,7 +266,6 @@ impl Running {
     pub(crate) fn follow(
         mut self,
         engine: Engine,
-        tokens: Option<Arc<LiveTokens>>,
         ending: CancellationToken,
     ) -> Result<tokio::task::JoinHandle<()>, Trouble> {
         let mut hung_up = HangUps::listen()?;
@@ -284,11 +281,6 @@ impl Running {
                 };
                 if cause == Cause::Signal || self.is_due(&engine).await {
                     self.take(&engine, cause).await;
-                    if let Some(tokens) = &tokens
-                        && let Err(trouble) = tokens.refresh(&engine, &self.home)
-                    {
-                        talk::warning(&format!("agents that are new have no token: {:#}", trouble.error));
-                    }
                 }
             }
         }))

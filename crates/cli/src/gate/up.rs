@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use anyhow::anyhow;
 use clap::Args;
 use engine::{Credential, Engine};
 use serde_json::json;
-use server::{HttpError, HttpOptions, HttpReady, link_socket, serve_http};
+use server::{HttpError, HttpOptions, HttpReady, Outside, OutsideError, TlsFiles, link_socket, serve_http};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::agents::LiveTokens;
+use super::agents::{LiveTokens, take_over_tokens};
 use super::open::{Gate, home};
 use super::person::lost;
 use super::policy::read_texts;
@@ -35,7 +35,7 @@ Calls over HTTP work in the directory it was started in, unless the configuratio
 #[derive(Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArguments {
-    /// Where to listen; loopback only
+    /// Where to listen; elsewhere than on loopback with --tls-cert and --name only
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
 
@@ -44,7 +44,38 @@ pub(crate) struct UpArguments {
     link: bool,
 
     #[command(flatten)]
+    outside: OutsideArguments,
+
+    #[command(flatten)]
     pub(crate) gate: Gate,
+}
+
+/// How it is reached from outside of this machine.
+#[derive(Args)]
+struct OutsideArguments {
+    /// Speak TLS with this certificate chain, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The certificate's key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// A name under which it answers besides `localhost`; needed where others can reach it
+    #[arg(long = "name", value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Listen where others can reach it although everything goes in the clear, tokens too
+    #[arg(long, conflicts_with = "tls_cert")]
+    dangerously_without_tls: bool,
+}
+
+impl OutsideArguments {
+    fn read(self) -> Outside {
+        let OutsideArguments { tls_cert, tls_key, names, dangerously_without_tls } = self;
+        let tls = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+        Outside { tls, names, dangerously_without_tls }
+    }
 }
 
 pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
@@ -61,13 +92,13 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     let registered = register::follow(opened.engine.clone(), opened.home.clone());
     read_texts(&opened.engine);
     let shutdown = CancellationToken::new();
-    let tokens = Arc::new(LiveTokens::default());
-    tokens.refresh(&opened.engine, &opened.home)?;
-    let following = running.follow(opened.engine.clone(), Some(Arc::clone(&tokens)), shutdown.clone())?;
+    take_over_tokens(&opened.engine, &opened.home).await?;
+    let following = running.follow(opened.engine.clone(), shutdown.clone())?;
     let options = HttpOptions {
         listen: arguments.listen.unwrap_or(opened.listen),
+        outside: arguments.outside.read(),
         operator_credential: Credential::load_or_create(&opened.home)?,
-        agent_tokens: tokens,
+        agent_tokens: Arc::new(LiveTokens(opened.engine.clone())),
         access_tokens: opened.access_tokens.clone(),
         home: Some(opened.home.clone()),
         shutdown: shutdown.clone(),
@@ -117,7 +148,17 @@ fn new_link(arguments: &UpArguments) -> Result<i32, Trouble> {
 
 /// What to do about a port that somebody has already.
 fn in_use(error: HttpError, home: &Path) -> Trouble {
-    let HttpError::Listen { address, source } = &error else { return error.into() };
+    let (address, source) = match &error {
+        HttpError::Listen { address, source } => (address, source),
+        HttpError::Outside(OutsideError::NoTls { .. }) => {
+            return Trouble::from(error)
+                .with_hint("--tls-cert and --tls-key give it one; on 127.0.0.1 it needs none");
+        }
+        HttpError::Outside(OutsideError::NoName { .. }) => {
+            return Trouble::from(error).with_hint("--name NAME says it, as the certificate does");
+        }
+        _ => return error.into(),
+    };
     if source.kind() != std::io::ErrorKind::AddrInUse {
         return error.into();
     }
@@ -153,7 +194,7 @@ fn announce(ready: &HttpReady, json: bool) {
         return;
     }
     let own = own_name();
-    talk::data(&format!("toolgate is up on http://{}", ready.address));
+    talk::data(&format!("toolgate is up on {}", ready.url));
     talk::data(&format!("  approve calls   {}", ready.sign_in_url));
     match &ready.link_socket {
         Some(_) => talk::data(&format!("  a new link      {own} up --link --listen {}", ready.address)),

@@ -26,6 +26,7 @@ mod policy;
 mod private;
 mod reload;
 mod servers;
+mod sign_in;
 mod telling;
 mod up;
 mod web_servers;

@@ -4,16 +4,18 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::http::{HeaderMap, header};
 use engine::Credential;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::caller::TokenBook;
+use super::caller::{TokenBook, single};
 use super::doors::{Doors, NoRandom};
 use super::gate::Gate;
 use super::look::Verification;
 use super::oauth::AccessTokens;
+use super::outside::Outside;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
@@ -32,6 +34,7 @@ pub(super) struct Inner {
     pub(super) access_tokens: Option<Arc<AccessTokens>>,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
+    pub(super) outside: Outside,
     pub(super) cookie_name: String,
     pub(super) shutdown: CancellationToken,
     pub(super) followers: Arc<Semaphore>,
@@ -48,7 +51,7 @@ impl App {
         mcp: Option<Door>,
         tokens: Arc<dyn TokenBook>,
         access_tokens: Option<Arc<AccessTokens>>,
-        address: SocketAddr,
+        (address, outside): (SocketAddr, Outside),
         shutdown: CancellationToken,
     ) -> App {
         App(Arc::new(Inner {
@@ -58,8 +61,13 @@ impl App {
             access_tokens,
             doors: Doors::default(),
             address,
-            // Cookies are shared by all ports of a host: each gate has its own.
-            cookie_name: format!("toolgate_{}", address.port()),
+            cookie_name: match &outside.tls {
+                // Browsers take it from us alone, by TLS, for this very host.
+                Some(_) => "__Host-toolgate".to_owned(),
+                // Cookies are shared by all ports of a host: each gate has its own.
+                None => format!("toolgate_{}", address.port()),
+            },
+            outside,
             shutdown,
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
             simulations: Arc::new(Semaphore::new(1)),
@@ -68,10 +76,41 @@ impl App {
         }))
     }
 
+    /// The session's cookie, which scripts cannot read and other sites do not send.
+    pub(super) fn cookie(&self, secret: &str) -> String {
+        let secure = if self.outside.tls.is_some() { "; Secure" } else { "" };
+        format!("{}={secret}; HttpOnly; SameSite=Strict{secure}; Path=/; Max-Age=43200", self.cookie_name)
+    }
+
+    /// The same, for a session that has ended.
+    pub(super) fn no_cookie(&self) -> String {
+        let secure = if self.outside.tls.is_some() { "; Secure" } else { "" };
+        format!("{}=; HttpOnly; SameSite=Strict{secure}; Path=/; Max-Age=0", self.cookie_name)
+    }
+
+    /// The origin of a page that asks, by the name under which it asks; the guard has checked that it is ours.
+    pub(super) fn origin_of(&self, headers: &HeaderMap) -> String {
+        let host = single(headers, &header::HOST).unwrap_or_default();
+        format!("{}://{}", self.scheme(), host.to_ascii_lowercase())
+    }
+
+    /// `https` where there is a certificate.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.outside.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Where the gate is, for those who are told to come.
+    pub(super) fn base_url(&self) -> String {
+        match self.outside.names.first() {
+            Some(name) => format!("{}://{name}:{}", self.scheme(), self.address.port()),
+            None => format!("{}://{}", self.scheme(), self.address),
+        }
+    }
+
     /// A new link by which a browser signs in, as the operator whose credential this is.
     pub(super) fn sign_in_url(&self, whose: Arc<Credential>) -> Result<String, NoRandom> {
         let code = self.doors.new_link(whose, self.gate.now())?;
-        Ok(format!("http://{}/sign-in?code={code}", self.address))
+        Ok(format!("{}/sign-in?code={code}", self.base_url()))
     }
 }
 

@@ -1,29 +1,61 @@
 //! Questions to people, and their answers.
 
-use axum::extract::{Extension, Path, Request, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use contract::{ApprovalId, Scope};
 use engine::Said;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
-
 use store::Vote;
 
 use super::app::App;
 use super::body;
-use super::caller::Caller;
-use super::gate::{DecideError, Decision};
+use super::caller::{Caller, Operator};
+use super::gate::{DecideError, Decision, Question};
 use super::problem::Problem;
+use super::shapes::{AllAnswered, Approvals, Decided, DecidedToo};
 
 /// The longest reason, in characters.
 const MAX_REASON: usize = 2000;
+/// How many are listed on one page at most.
+const MOST_LISTED: u32 = 500;
 /// How many questions are answered at once.
 const MOST_AT_ONCE: usize = 200;
 
-pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
-    let questions = app.gate.questions().await?;
-    Ok(body::json(StatusCode::OK, &json!({ "now": app.gate.now(), "approvals": questions })))
+pub(super) async fn list(State(app): State<App>, Query(wish): Query<ListWish>) -> Result<Response, Problem> {
+    let mut questions = app.gate.questions().await?;
+    // Those that were asked in one moment are told apart by their ids.
+    questions.sort_by(|one, other| place_of(one).cmp(&place_of(other)));
+    if let Some(cursor) = &wish.cursor {
+        let last = read_cursor(cursor).ok_or_else(|| Problem::bad_request("`cursor` is not one of ours"))?;
+        questions.retain(|question| place_of(question) > (last.0, &last.1));
+    }
+    let most = wish.limit.map_or(usize::MAX, |limit| limit.clamp(1, MOST_LISTED) as usize);
+    let more = questions.len() > most;
+    questions.truncate(most);
+    let next = questions.last().filter(|_| more);
+    let next = next.map(|last| format!("{}.{}", last.asked_at, last.approval_id));
+    Ok(body::json(StatusCode::OK, &Approvals { now: app.gate.now(), approvals: questions, next }))
+}
+
+/// Which questions are listed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListWish {
+    /// How many at most; all unless given.
+    limit: Option<u32>,
+    /// Those after a page: its `next`.
+    cursor: Option<String>,
+}
+
+fn place_of(question: &Question) -> (i64, &ApprovalId) {
+    (question.asked_at, &question.approval_id)
+}
+
+fn read_cursor(text: &str) -> Option<(i64, ApprovalId)> {
+    let (asked_at, id) = text.split_once('.')?;
+    Some((asked_at.parse().ok()?, ApprovalId::parse(id).ok()?))
 }
 
 pub(super) async fn decide(
@@ -42,21 +74,36 @@ pub(super) async fn decide(
         return Err(Problem::bad_request(format!("`also` names {MOST_AT_ONCE} questions at most")));
     }
     let (credential, via) = (&operator.credential, operator.via());
+    check_there(&app, operator, decision.vote, std::iter::once(&id).chain(&also)).await?;
     let each = Decision { scope: Scope::Once, until: None, ..decision.clone() };
     let answered = app.gate.decide(&id, decision, credential, via).await.map_err(problem_of)?;
     // ATTACK(unseen-question): those that were shown, by their ids, and none that came since.
     let mut others = Vec::new();
     for other in also {
         others.push(match app.gate.decide(&other, each.clone(), credential, via).await {
-            Ok(answered) => json!(answered),
-            Err(error) => json!({ "approval_id": other, "error": error.to_string() }),
+            Ok(answered) => DecidedToo::Answered(answered),
+            Err(error) => DecidedToo::Not { approval_id: other, error: error.to_string() },
         });
     }
-    let mut told = json!(answered);
-    if let (false, Some(members)) = (others.is_empty(), told.as_object_mut()) {
-        members.insert("also".to_owned(), json!(others));
+    Ok(body::json(StatusCode::OK, &Decided { answered, also: others }))
+}
+
+/// Whether they are there who say yes to what takes that: money, and what is above everything else.
+async fn check_there(
+    app: &App,
+    operator: &Operator,
+    vote: Vote,
+    ids: impl Iterator<Item = &ApprovalId>,
+) -> Result<(), Problem> {
+    if vote == Vote::Reject || operator.check_there(app).is_ok() {
+        return Ok(());
     }
-    Ok(body::json(StatusCode::OK, &told))
+    for id in ids {
+        if app.gate.takes_presence(id).await? {
+            return operator.check_there(app);
+        }
+    }
+    Ok(())
 }
 
 /// An answer in the words of a chat, brought by whoever has the operator's credential.
@@ -80,6 +127,7 @@ pub(super) async fn answer(
     for id in &ids {
         whole.push(app.gate.find_question(id).await.map_err(problem_of)?);
     }
+    check_there(&app, operator, vote, whole.iter()).await?;
     let mut answered = Vec::new();
     for id in whole {
         let (reason, also) = (reason.clone(), Vec::new());
@@ -87,12 +135,14 @@ pub(super) async fn answer(
         let answer = app.gate.decide(&id, decision, &operator.credential, "chat").await;
         answered.push(answer.map_err(problem_of)?);
     }
-    Ok(body::json(StatusCode::OK, &json!({ "answered": answered })))
+    Ok(body::json(StatusCode::OK, &AllAnswered { answered }))
 }
 
-#[derive(Deserialize)]
+/// An answer in the words of a chat.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Text {
+pub(super) struct Text {
+    /// `/approve ID …` or `/deny ID reason`.
     text: String,
 }
 

@@ -82,8 +82,9 @@ impl Gate for Engine {
         &'a self,
         of: Option<&'a AgentName>,
         most: u32,
+        before: Option<&'a CallId>,
     ) -> Pending<'a, Result<Vec<CallSummary>, GateError>> {
-        Box::pin(async move { latest_calls(self, of, most).await.map_err(trouble) })
+        Box::pin(async move { latest_calls(self, of, most, before).await.map_err(trouble) })
     }
 
     fn record<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Option<CallRecord>, GateError>> {
@@ -256,10 +257,11 @@ async fn latest_calls(
     engine: &Engine,
     of: Option<&AgentName>,
     most: u32,
+    before: Option<&CallId>,
 ) -> Result<Vec<CallSummary>, StoreError> {
     let rows = match of {
-        Some(agent) => engine.store().calls_of(agent, most).await?,
-        None => engine.store().calls(most, None).await?,
+        Some(agent) => engine.store().calls_of(agent, most, before).await?,
+        None => engine.store().calls(most, before).await?,
     };
     Ok(rows.into_iter().map(summary).collect())
 }

@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::json;
 
 use super::app::App;
 use super::body;
 use super::problem::Problem;
+use super::shapes::Budgets;
 
 pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
     let budgets = app.gate.budgets().await?;
-    Ok(body::json(StatusCode::OK, &json!({ "now": app.gate.now(), "budgets": budgets })))
+    Ok(body::json(StatusCode::OK, &Budgets { now: app.gate.now(), budgets }))
 }

@@ -14,10 +14,12 @@ use store::Role;
 
 use super::app::App;
 use super::doors::SessionKey;
-use super::gate::Person;
+use super::gate::{GateError, Pending, Person};
 use super::problem::Problem;
 use super::room::Holder;
 
+/// How long a proof that somebody is there is fresh, in milliseconds.
+const PRESENCE_LASTS: i64 = 5 * 60 * 1000;
 /// The agent that an operator's request is for.
 const AGENT: HeaderName = HeaderName::from_static("x-toolgate-agent");
 /// The page token, which goes with every request of the page.
@@ -26,12 +28,13 @@ const PAGE: HeaderName = HeaderName::from_static("x-toolgate-page");
 /// Which agent a token belongs to. Tokens come here as digests, and are kept as such.
 pub trait TokenBook: Send + Sync {
     /// The agent whose token has this digest.
-    fn agent_of(&self, token: Digest) -> Option<AgentName>;
+    fn agent_of(&self, token: Digest) -> Pending<'_, Result<Option<AgentName>, GateError>>;
 }
 
 impl TokenBook for HashMap<Digest, AgentName> {
-    fn agent_of(&self, token: Digest) -> Option<AgentName> {
-        self.get(&token).cloned()
+    fn agent_of(&self, token: Digest) -> Pending<'_, Result<Option<AgentName>, GateError>> {
+        let agent = self.get(&token).cloned();
+        Box::pin(async move { Ok(agent) })
     }
 }
 
@@ -62,6 +65,8 @@ pub(super) struct Operator {
     pub(super) person: Person,
     /// The session, if it is the page that asks.
     pub(super) session: Option<SessionKey>,
+    /// When they have last proved to be there, if it is the page that asks, in milliseconds since 1970.
+    proved_at: Option<i64>,
     /// The agent that is meant, if one is named.
     agent: Option<AgentName>,
 }
@@ -72,6 +77,27 @@ impl Operator {
         match self.person.role {
             Role::Viewer => Err(forbidden("only_looks", format!("`{}` is a viewer", self.person.name))),
             Role::Approver | Role::Admin => Ok(()),
+        }
+    }
+
+    /// Whether they may change who may do what.
+    pub(super) fn check_admin(&self) -> Result<(), Problem> {
+        match self.person.role {
+            Role::Admin => Ok(()),
+            _ => Err(forbidden("admin_needed", format!("`{}` is no admin", self.person.name))),
+        }
+    }
+
+    /// Whether they have proved a moment ago that they are there. A credential proves it with every request.
+    pub(super) fn check_there(&self, app: &App) -> Result<(), Problem> {
+        // ATTACK(left-open): a page that was left open does not do what takes its owner.
+        match self.proved_at {
+            Some(at) if app.gate.now().saturating_sub(at) > PRESENCE_LASTS => {
+                let detail = "this takes a fresh proof that it is you";
+                Err(forbidden("presence_needed", detail.to_owned())
+                    .with_hint("sign in again by passkey, password or link: `/sign-in#again`"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -93,12 +119,13 @@ impl Caller {
     /// Reads who it is.
     pub(super) async fn read(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
         let named = named_agent(headers)?;
-        let operator = |credential, person, session| {
-            Caller::Operator(Operator { credential, person, session, agent: named.clone() })
+        let operator = |credential, person, opened: Option<(SessionKey, i64)>| {
+            let (session, proved_at) = opened.unzip();
+            Caller::Operator(Operator { credential, person, session, proved_at, agent: named.clone() })
         };
         if headers.contains_key(header::AUTHORIZATION) {
             let token = bearer(headers).ok_or_else(bad_credential)?;
-            if let Some(agent) = app.tokens.agent_of(Digest::of(token.as_bytes())) {
+            if let Some(agent) = app.tokens.agent_of(Digest::of(token.as_bytes())).await? {
                 return Caller::agent(agent, headers);
             }
             let credential = Arc::new(Credential::presented(token));
@@ -110,10 +137,11 @@ impl Caller {
         let cookie = session_cookie(headers, &app.cookie_name).ok_or_else(not_signed_in)?;
         // ATTACK(forged-from-a-page): no page but ours has the token, and none can read it from elsewhere.
         let page = single(headers, &PAGE).ok_or_else(not_signed_in)?;
-        let (session, whose) = app.doors.session(cookie, page, app.gate.now()).ok_or_else(not_signed_in)?;
+        let now = app.gate.now();
+        let (session, whose, proved_at) = app.doors.session(cookie, page, now).ok_or_else(not_signed_in)?;
         // A session ends with the authority of whoever opened it.
         let person = app.gate.operator(&whose).await?.ok_or_else(not_signed_in)?;
-        Ok(operator(whose, person, Some(session)))
+        Ok(operator(whose, person, Some((session, proved_at))))
     }
 
     /// An agent, known by its token.

@@ -3,37 +3,47 @@
 use std::time::Duration;
 
 use axum::extract::{Extension, Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use contract::{AgentName, CallId, CallResult, CallStatus, Canonical, Code, Key, OperatorName, TaskName};
 use engine::MOST_TOGETHER;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::app::App;
 use super::body;
-use super::caller::Caller;
+use super::caller::{Caller, single};
 use super::gate::{CallRecord, Cancelled, Word, WordError};
 use super::problem::Problem;
+use super::shapes::{Calls, Ending, Results};
 
 /// How long a waiting call blocks at most, in seconds.
 const MOST_PATIENCE: u64 = 60;
 /// How many calls are listed unless the reader says otherwise, and at most.
 const LISTED: u32 = 50;
 const MOST_LISTED: u32 = 500;
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest reason, in characters.
 const MAX_REASON: usize = 2000;
 
 /// A call, as it is asked for.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
+    /// Which tool.
     tool: String,
+    /// What its schema asks for; nothing means `{}`.
     #[serde(default)]
     arguments: Option<Value>,
+    /// Calls of one task belong together.
     task: Option<TaskName>,
+    /// Makes the call idempotent, where its tool takes one.
     key: Option<Key>,
+    /// What it is for, in the agent's words.
     purpose: Option<String>,
+    /// How long one that waits for people blocks.
+    #[schemars(range(max = 60))]
     wait_seconds: Option<u64>,
 }
 
@@ -63,7 +73,15 @@ pub(super) async fn make(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let asked: Asked = body::read(request).await?;
+    let key = idempotency_key(request.headers())?;
+    let mut asked: Asked = body::read(request).await?;
+    match (&key, &asked.key) {
+        (Some(key), Some(other)) if key != other => {
+            return Err(Problem::bad_request("`Idempotency-Key` and `key` name two different keys"));
+        }
+        (Some(_), None) => asked.key = key,
+        _ => {}
+    }
     let patience = patience_of(&app, asked.wait_seconds)?;
     let request = asked.into_request(caller.acting_agent()?.clone(), caller.proposer().cloned())?;
     // Nothing keeps running for a client that has gone, nor for a server that goes.
@@ -74,11 +92,23 @@ pub(super) async fn make(
     Ok(told(&result))
 }
 
+/// The key of a call, where it stands in a header.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<Key>, Problem> {
+    if !headers.contains_key(&IDEMPOTENCY_KEY) {
+        return Ok(None);
+    }
+    let text = single(headers, &IDEMPOTENCY_KEY).unwrap_or_default();
+    Key::parse(text).map(Some).map_err(|error| Problem::bad_request(format!("Idempotency-Key: {error}")))
+}
+
 /// Many calls at once.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AskedTogether {
+    #[schemars(length(max = 1000))]
     calls: Vec<Asked>,
+    /// How long those that wait for people block.
+    #[schemars(range(max = 60))]
     wait_seconds: Option<u64>,
 }
 
@@ -106,8 +136,7 @@ pub(super) async fn make_all(
     let gone = cancel.clone().drop_guard();
     let batch = app.gate.call_all(requests?, patience, cancel).await;
     gone.disarm();
-    let answer = json!({ "results": batch.results, "panicked": batch.panicked });
-    Ok(body::json(StatusCode::OK, &answer))
+    Ok(body::json(StatusCode::OK, &Results { results: batch.results, panicked: batch.panicked }))
 }
 
 pub(super) async fn list(
@@ -116,14 +145,22 @@ pub(super) async fn list(
     Query(wish): Query<ListWish>,
 ) -> Result<Response, Problem> {
     let most = wish.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
-    let calls = app.gate.calls(caller.only_own(), most).await?;
-    Ok(body::json(StatusCode::OK, &json!({ "calls": calls })))
+    // One more than is told says whether there are more.
+    let mut calls = app.gate.calls(caller.only_own(), most + 1, wish.cursor.as_ref()).await?;
+    let more = calls.len() > most as usize;
+    calls.truncate(most as usize);
+    let next = calls.last().filter(|_| more).map(|last| last.call_id.clone());
+    Ok(body::json(StatusCode::OK, &Calls { calls, next }))
 }
 
-#[derive(Deserialize)]
+/// Which calls are listed.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListWish {
+    /// How many at most; 50 unless given.
     limit: Option<u32>,
+    /// Those before a page: its `next`.
+    cursor: Option<CallId>,
 }
 
 pub(super) async fn show(
@@ -142,9 +179,11 @@ pub(super) async fn show(
     Ok(body::json(StatusCode::OK, &record))
 }
 
-#[derive(Deserialize)]
+/// How a call is looked at.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowWish {
+    /// How long an agent waits for it to end.
     wait_seconds: Option<u64>,
 }
 
@@ -159,7 +198,7 @@ pub(super) async fn cancel(
     let conflict = |code, why: &str| Problem::new(StatusCode::CONFLICT, code, why);
     match app.gate.cancel(id).await? {
         Cancelled::Ending => {
-            Ok(body::json(StatusCode::ACCEPTED, &json!({ "call_id": id, "status": "ending" })))
+            Ok(body::json(StatusCode::ACCEPTED, &Ending { call_id: id.clone(), status: "ending" }))
         }
         Cancelled::Ended => Err(conflict("already_ended", "the call has ended")),
         Cancelled::NotHere => Err(conflict("not_here", "the call cannot be ended from here")

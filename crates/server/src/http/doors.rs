@@ -13,13 +13,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use contract::Digest;
+use contract::{Digest, OperatorName};
 use engine::Credential;
 
 /// How long a link can be used, in milliseconds.
 const LINK_LASTS: i64 = 10 * 60 * 1000;
-/// How long a session lasts, in milliseconds.
+/// How long a session lasts at most, in milliseconds.
 const SESSION_LASTS: i64 = 12 * 60 * 60 * 1000;
+/// How long it lasts without a request.
+const IDLE_LASTS: i64 = 2 * 60 * 60 * 1000;
+/// How long a challenge to an authenticator can be answered.
+const CHALLENGE_LASTS: i64 = 5 * 60 * 1000;
 /// How many unused links there can be, and how many sessions.
 const MOST: usize = 64;
 
@@ -42,6 +46,22 @@ pub(super) struct Doors {
     /// Unused links.
     links: Mutex<HashMap<Digest, Link>>,
     sessions: Mutex<HashMap<Digest, Session>>,
+    /// Challenges that nobody has answered.
+    challenges: Mutex<HashMap<Digest, Challenge>>,
+}
+
+/// What a challenge was given out for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Somebody wants to come in.
+    ComeIn,
+    /// An operator adds a key of their own.
+    AddKey(OperatorName),
+}
+
+struct Challenge {
+    purpose: Purpose,
+    too_old_at: i64,
 }
 
 struct Link {
@@ -52,7 +72,16 @@ struct Link {
 struct Session {
     whose: Arc<Credential>,
     page: Digest,
+    /// When its owner has proved to be there.
+    proved_at: i64,
+    last_seen: i64,
     ends_at: i64,
+}
+
+impl Session {
+    fn goes_on(&self, now: i64) -> bool {
+        now < self.ends_at && now < self.last_seen.saturating_add(IDLE_LASTS)
+    }
 }
 
 impl Doors {
@@ -68,40 +97,70 @@ impl Doors {
     }
 
     /// Uses a link up. Nothing if it is not a link, or not any more.
-    pub(super) fn open(&self, code: &str, now: i64) -> Result<Option<Opened>, NoRandom> {
-        let opened = Opened { cookie: secret()?, page: secret()? };
+    pub(super) fn open(&self, code: &str, now: i64) -> Result<Option<(Opened, Arc<Credential>)>, NoRandom> {
         // ATTACK(link-used-twice): whoever finds the link in a history finds nothing.
         let known = hold(&self.links).remove(&Digest::of(code.as_bytes()));
         let Some(link) = known.filter(|link| now < link.too_old_at) else { return Ok(None) };
         // ATTACK(link-of-a-viewer): the session is theirs whose link it was, not the gate's own.
+        Ok(Some((self.open_for(Arc::clone(&link.whose), now)?, link.whose)))
+    }
+
+    /// Opens a session for somebody who has just proved to be there.
+    pub(super) fn open_for(&self, whose: Arc<Credential>, now: i64) -> Result<Opened, NoRandom> {
+        let opened = Opened { cookie: secret()?, page: secret()? };
         let session = Session {
-            whose: link.whose,
+            whose,
             page: Digest::of(opened.page.as_bytes()),
+            proved_at: now,
+            last_seen: now,
             ends_at: now.saturating_add(SESSION_LASTS),
         };
         let mut sessions = hold(&self.sessions);
-        sessions.retain(|_, session| now < session.ends_at);
+        sessions.retain(|_, session| session.goes_on(now));
         make_room(&mut sessions, |session| session.ends_at);
         sessions.insert(Digest::of(opened.cookie.as_bytes()), session);
-        Ok(Some(opened))
+        Ok(opened)
     }
 
-    /// The session of a cookie and a page token, and whose it is, if both belong together and it has not ended.
+    /// A challenge for an authenticator.
+    pub(super) fn new_challenge(&self, purpose: Purpose, now: i64) -> Result<[u8; 32], NoRandom> {
+        let mut challenge = [0_u8; 32];
+        getrandom::fill(&mut challenge).map_err(|_| NoRandom)?;
+        let mut challenges = hold(&self.challenges);
+        challenges.retain(|_, challenge| now < challenge.too_old_at);
+        make_room(&mut challenges, |challenge| challenge.too_old_at);
+        let kept = Challenge { purpose, too_old_at: now.saturating_add(CHALLENGE_LASTS) };
+        challenges.insert(Digest::of(&challenge), kept);
+        Ok(challenge)
+    }
+
+    /// Uses a challenge up. Whether it was given out for this, and can still be answered.
+    pub(super) fn take_challenge(&self, challenge: &[u8], purpose: &Purpose, now: i64) -> bool {
+        let known = hold(&self.challenges).remove(&Digest::of(challenge));
+        known.is_some_and(|known| known.purpose == *purpose && now < known.too_old_at)
+    }
+
+    /// The session of a cookie and a page token, whose it is, and when they proved to be there, if both belong together
+    /// and it has not ended.
     pub(super) fn session(
         &self,
         cookie: &str,
         page: &str,
         now: i64,
-    ) -> Option<(SessionKey, Arc<Credential>)> {
+    ) -> Option<(SessionKey, Arc<Credential>, i64)> {
         let key = Digest::of(cookie.as_bytes());
-        let sessions = hold(&self.sessions);
-        let session = sessions.get(&key).filter(|session| now < session.ends_at)?;
-        (session.page == Digest::of(page.as_bytes())).then(|| (SessionKey(key), session.whose.clone()))
+        let mut sessions = hold(&self.sessions);
+        let session = sessions.get_mut(&key).filter(|session| session.goes_on(now))?;
+        if session.page != Digest::of(page.as_bytes()) {
+            return None;
+        }
+        session.last_seen = session.last_seen.max(now);
+        Some((SessionKey(key), session.whose.clone(), session.proved_at))
     }
 
     /// Whether a session goes on.
     pub(super) fn goes_on(&self, key: SessionKey, now: i64) -> bool {
-        hold(&self.sessions).get(&key.0).is_some_and(|session| now < session.ends_at)
+        hold(&self.sessions).get(&key.0).is_some_and(|session| session.goes_on(now))
     }
 
     pub(super) fn close(&self, key: SessionKey) {
@@ -145,8 +204,8 @@ mod tests {
         let theirs = Arc::new(Credential::presented("theirs"));
         let codes = [doors.new_link(me(), 0).unwrap(), doors.new_link(theirs, 0).unwrap()];
         for (code, whose) in codes.iter().zip(["mine", "theirs"]) {
-            let opened = doors.open(code, 1).unwrap().unwrap();
-            let (_, credential) = doors.session(&opened.cookie, &opened.page, 2).unwrap();
+            let (opened, _) = doors.open(code, 1).unwrap().unwrap();
+            let (_, credential, _) = doors.session(&opened.cookie, &opened.page, 2).unwrap();
             assert_eq!(credential.digest(), Credential::presented(whose).digest());
         }
     }
@@ -172,9 +231,9 @@ mod tests {
     fn a_session_needs_both_secrets_and_ends() {
         let doors = Doors::default();
         let code = doors.new_link(me(), 0).unwrap();
-        let first = doors.open(&code, 0).unwrap().unwrap();
+        let first = doors.open(&code, 0).unwrap().unwrap().0;
         let code = doors.new_link(me(), 0).unwrap();
-        let second = doors.open(&code, 0).unwrap().unwrap();
+        let second = doors.open(&code, 0).unwrap().unwrap().0;
         assert!(doors.session(&first.cookie, &first.page, 1).is_some());
         assert!(doors.session(&first.cookie, &second.page, 1).is_none());
         assert!(doors.session(&first.cookie, "", 1).is_none());
@@ -183,11 +242,39 @@ mod tests {
     }
 
     #[test]
+    fn a_session_ends_when_nobody_asks_and_in_any_case() {
+        let doors = Doors::default();
+        let opened = doors.open_for(me(), 0).unwrap();
+        let look = |now| doors.session(&opened.cookie, &opened.page, now).is_some();
+        let mut now = 0;
+        while now + IDLE_LASTS - 1 < SESSION_LASTS {
+            now += IDLE_LASTS - 1;
+            assert!(look(now), "{now}");
+        }
+        assert!(!look(SESSION_LASTS));
+        let opened = doors.open_for(me(), 0).unwrap();
+        assert!(doors.session(&opened.cookie, &opened.page, IDLE_LASTS).is_none());
+    }
+
+    #[test]
+    fn a_challenge_is_answered_once_in_its_time_for_its_purpose() {
+        let doors = Doors::default();
+        let own = Purpose::AddKey(OperatorName::parse("me").unwrap());
+        let first = doors.new_challenge(Purpose::ComeIn, 0).unwrap();
+        assert!(doors.take_challenge(&first, &Purpose::ComeIn, 1));
+        assert!(!doors.take_challenge(&first, &Purpose::ComeIn, 1));
+        let second = doors.new_challenge(own.clone(), 0).unwrap();
+        assert!(!doors.take_challenge(&second, &Purpose::ComeIn, 1));
+        let third = doors.new_challenge(own.clone(), 0).unwrap();
+        assert!(!doors.take_challenge(&third, &own, CHALLENGE_LASTS));
+    }
+
+    #[test]
     fn a_closed_session_is_over() {
         let doors = Doors::default();
         let code = doors.new_link(me(), 0).unwrap();
-        let opened = doors.open(&code, 0).unwrap().unwrap();
-        let (key, _) = doors.session(&opened.cookie, &opened.page, 1).unwrap();
+        let (opened, _) = doors.open(&code, 0).unwrap().unwrap();
+        let (key, ..) = doors.session(&opened.cookie, &opened.page, 1).unwrap();
         doors.close(key);
         assert!(!doors.goes_on(key, 1));
         assert!(doors.session(&opened.cookie, &opened.page, 1).is_none());

@@ -11,6 +11,7 @@ use contract::{
     OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
 use engine::{Audience, Batch, Credential, Offer, Request, ShownBudget};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Role, Vote};
@@ -18,12 +19,13 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
+use super::entrance::Entrance;
 
 /// An answer on its way.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Everything that can be asked of a gate over HTTP.
-pub trait Gate: Desk + Send + Sync {
+pub trait Gate: Desk + Entrance {
     /// The time, in milliseconds since 1970.
     fn now(&self) -> i64;
 
@@ -60,11 +62,12 @@ pub trait Gate: Desk + Send + Sync {
         patience: Duration,
     ) -> Pending<'a, Result<Option<CallResult>, GateError>>;
 
-    /// The last calls, newest first: of one agent, or of all.
+    /// The last calls, newest first: of one agent, or of all; those before one, if one is given.
     fn calls<'a>(
         &'a self,
         of: Option<&'a AgentName>,
         most: u32,
+        before: Option<&'a CallId>,
     ) -> Pending<'a, Result<Vec<CallSummary>, GateError>>;
 
     /// One call as it is on record. Sets nothing in motion.
@@ -180,7 +183,7 @@ pub enum DecideError {
 }
 
 /// A configuration that is not in force, and the calls it is tried on.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulate {
     /// The text of the configuration.
@@ -226,7 +229,7 @@ pub struct Person {
 }
 
 /// A person's answer, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
     /// Yes or no.
@@ -251,7 +254,7 @@ fn once() -> Scope {
 }
 
 /// What a person has found out about a call.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Word {
     /// Whether it happened.
@@ -285,7 +288,7 @@ pub enum WordError {
 }
 
 /// A question after an answer to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Answered {
     /// Which question.
     pub approval_id: ApprovalId,
@@ -307,7 +310,7 @@ pub enum Cancelled {
 }
 
 /// A question as people see it. What agents wrote has everything hidden made visible.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Question {
     /// By which it is answered.
     pub approval_id: ApprovalId,
@@ -360,7 +363,7 @@ pub struct Question {
 }
 
 /// The same question again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Also {
     /// By which it is answered.
     pub approval_id: ApprovalId,
@@ -371,7 +374,7 @@ pub struct Also {
 }
 
 /// A yes for more than one call.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Stands {
     /// By which it is taken back.
     pub approval_id: ApprovalId,
@@ -400,7 +403,7 @@ pub struct Stands {
 }
 
 /// A call in a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CallSummary {
     /// Which call.
     pub call_id: CallId,
@@ -423,7 +426,7 @@ pub struct CallSummary {
 }
 
 /// A call with its answer so far.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CallRecord {
     /// Its answer, as the call itself got it.
     #[serde(flatten)]
@@ -439,7 +442,7 @@ pub struct CallRecord {
 }
 
 /// That something happened; what it was is asked for elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Event {
     /// Its place in the ledger.
     pub seq: u64,

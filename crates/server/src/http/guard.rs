@@ -1,17 +1,19 @@
 //! What every request passes on its way in, and every response on its way out.
 //!
 //! # Invariants
-//! - Nothing is answered under a name that is not the loopback's: another name is somebody else's page.
+//! - Nothing is answered under a name that is neither the loopback's nor the gate's own: another is somebody else's page.
 //! - Nothing is changed for another origin.
 //! - Every response carries the same strict headers, and every error is a problem document.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use contract::Digest;
 
 use super::app::App;
 use super::caller::{Caller, Who, single};
@@ -26,6 +28,9 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 /// How long a request may take that is not a call. Those end by their tool's own limit.
 const LONGEST: Duration = Duration::from_secs(75);
 
+/// The longest body that is named by its digest.
+const MOST_VALIDATED: u64 = 8 * 1024 * 1024;
+
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Checks where a request comes from, and dresses the response.
@@ -36,6 +41,8 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let is_mcp = path == mcp::PATH;
     let is_call =
         request.method() == Method::POST && (is_mcp || matches!(path, "/v1/calls" | "/v1/calls:batch"));
+    let has =
+        (request.method() == Method::GET).then(|| request.headers().get(header::IF_NONE_MATCH).cloned());
     let mut response = match checked {
         Err(problem) => problem.into_response(),
         Ok(()) if is_call => next.run(request).await,
@@ -49,8 +56,40 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     if is_mcp {
         mcp::say_what_is_needed(&app, &mut response);
     }
+    if let Some(has) = has {
+        response = validate(response, has.as_ref()).await;
+    }
     dress(response.headers_mut());
+    if app.outside.tls.is_some() {
+        let always = HeaderValue::from_static("max-age=31536000");
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, always);
+    }
     response
+}
+
+/// Names what a body is by its digest, and leaves it out if whoever asks has it. What follows events has no end to name.
+async fn validate(response: Response, has: Option<&HeaderValue>) -> Response {
+    let length = response.body().size_hint().exact().filter(|length| *length <= MOST_VALIDATED);
+    if response.status() != StatusCode::OK || length.is_none() {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR).into_response();
+    };
+    let tag = format!("\"{}\"", Digest::of(&bytes).to_string().chars().take(32).collect::<String>());
+    let Ok(value) = HeaderValue::from_str(&tag) else {
+        return Response::from_parts(parts, bytes.into());
+    };
+    parts.headers.insert(header::ETAG, value);
+    let is_it = |had: &str| matches!(had.trim(), had if had == "*" || had.trim_start_matches("W/") == tag);
+    if has.and_then(|has| has.to_str().ok()).is_some_and(|has| has.split(',').any(is_it)) {
+        parts.status = StatusCode::NOT_MODIFIED;
+        parts.headers.remove(header::CONTENT_TYPE);
+        parts.headers.remove(header::CONTENT_LENGTH);
+        return Response::from_parts(parts, Body::empty());
+    }
+    Response::from_parts(parts, bytes.into())
 }
 
 /// Lets those pass whom a route is for.
@@ -98,8 +137,12 @@ fn no_place(why: NoPlace) -> Problem {
 // ATTACK(dns-rebinding): a page of another name that points at us is not ours.
 fn check_host(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
     let wrong = || {
-        Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", "the gate answers on loopback names only")
-            .with_hint(format!("use http://{}/", app.address))
+        Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "wrong_host",
+            "the gate answers under its own names only",
+        )
+        .with_hint(format!("use {}/", app.base_url()))
     };
     let host = single(headers, &header::HOST).ok_or_else(wrong)?;
     let authority = uri.authority().map_or(host, |authority| authority.as_str());
@@ -108,11 +151,14 @@ fn check_host(app: &App, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> 
 
 fn is_ours(app: &App, host: &str) -> bool {
     let port = app.address.port();
-    let is_name =
-        |name: &str| matches!(name.to_ascii_lowercase().as_str(), "127.0.0.1" | "localhost" | "[::1]");
+    let usual = if app.outside.tls.is_some() { 443 } else { 80 };
+    let is_name = |name: &str| {
+        matches!(name.to_ascii_lowercase().as_str(), "127.0.0.1" | "localhost" | "[::1]")
+            || app.outside.names.iter().any(|own| own.eq_ignore_ascii_case(name))
+    };
     match host.strip_suffix(&format!(":{port}")) {
         Some(name) => is_name(name),
-        None => port == 80 && is_name(host),
+        None => port == usual && is_name(host),
     }
 }
 
@@ -130,7 +176,8 @@ fn check_origin(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> R
     };
     if headers.contains_key(header::ORIGIN) {
         let origin = single(headers, &header::ORIGIN).ok_or_else(wrong)?;
-        let host = origin.strip_prefix("http://").ok_or_else(wrong)?;
+        let host = origin.strip_prefix(app.scheme()).and_then(|rest| rest.strip_prefix("://"));
+        let host = host.ok_or_else(wrong)?;
         // Ours under another of our names is another origin.
         let same = single(headers, &header::HOST).is_some_and(|own| own.eq_ignore_ascii_case(host));
         if !is_ours(app, host) || !same {

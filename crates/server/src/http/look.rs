@@ -6,6 +6,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use contract::{ApprovalId, CallId, ToolName};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Role;
@@ -161,7 +162,8 @@ impl Verification {
     }
 }
 
-#[derive(Deserialize)]
+/// Which page of a list is shown.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PageWish {
     before: Option<u64>,

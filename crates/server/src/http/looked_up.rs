@@ -97,7 +97,7 @@ impl Desk for Engine {
                     json!({ "hash": hash, "definition": definition, "seen_at": seen_at })
                 })
                 .collect();
-            let mut value = with(listed(&tool), in_full(&tool.contract));
+            let mut value = with(listed(&tool), json!(in_full(&tool.contract)));
             if let Some(members) = value.as_object_mut() {
                 members.insert("versions".to_owned(), json!(told));
                 members.insert(
@@ -114,7 +114,7 @@ impl Desk for Engine {
             let settings = self.settings();
             let mut agents = Vec::new();
             for (name, agent) in settings.agents.iter().take(MOST_AGENTS) {
-                let calls = self.store().calls_of(name, CALLS_OF_AGENT).await.map_err(trouble)?;
+                let calls = self.store().calls_of(name, CALLS_OF_AGENT, None).await.map_err(trouble)?;
                 let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
                 for call in &calls {
                     *ends.entry(call.status.as_str()).or_default() += 1;
@@ -276,7 +276,7 @@ fn listed(tool: &ListedTool) -> Value {
         "status": facts.status, "requires_approval": facts.requires_approval, "source": tool.source,
         "pinned": tool.pinned, "trust": facts.trust, "safety": facts.safety, "egress": facts.egress,
     });
-    with(in_short(&tool.contract), own)
+    with(json!(in_short(&tool.contract)), own)
 }
 
 /// The members of both; of one that both have, the second's.

@@ -9,7 +9,6 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
-use serde_json::json;
 
 use super::app::App;
 use super::body;
@@ -17,6 +16,7 @@ use super::caller::{Caller, bearer};
 use super::oauth::NotLetIn;
 use super::problem::{Problem, ProblemCode};
 use super::room::Held;
+use super::shapes::ProtectedResource;
 use crate::mcp::{Door, Visitor};
 
 /// The one address of MCP.
@@ -58,15 +58,14 @@ pub(super) async fn leave(
 
 /// What this address is, as RFC 9728 has it.
 pub(super) async fn metadata(State(app): State<App>) -> Response {
-    let mut about = json!({
-        "resource": resource(&app),
-        "resource_name": "Toolgate",
-        "bearer_methods_supported": ["header"],
-    });
-    if let (Some(tokens), Some(members)) = (&app.access_tokens, about.as_object_mut()) {
-        members.insert("authorization_servers".to_owned(), json!([tokens.settings.issuer]));
-        members.insert("scopes_supported".to_owned(), json!(tokens.settings.scopes));
-    }
+    let settings = app.access_tokens.as_ref().map(|tokens| &tokens.settings);
+    let about = ProtectedResource {
+        resource: resource(&app),
+        resource_name: "Toolgate",
+        bearer_methods_supported: ["header"],
+        authorization_servers: settings.map(|settings| vec![settings.issuer.to_string()]),
+        scopes_supported: settings.map(|settings| settings.scopes.clone()),
+    };
     body::json(StatusCode::OK, &about)
 }
 
@@ -104,7 +103,7 @@ pub(super) fn say_what_is_needed(app: &App, response: &mut Response) {
         (StatusCode::FORBIDDEN, "insufficient_scope") => Some("insufficient_scope"),
         _ => return,
     };
-    let where_to = format!("http://{}/.well-known/oauth-protected-resource/mcp", app.address);
+    let where_to = format!("{}/.well-known/oauth-protected-resource/mcp", app.base_url());
     let mut ask = format!("Bearer realm=\"toolgate\", resource_metadata=\"{where_to}\"");
     if let Some(error) = error {
         ask.push_str(&format!(", error=\"{error}\""));
@@ -120,7 +119,7 @@ pub(super) fn say_what_is_needed(app: &App, response: &mut Response) {
 
 fn resource(app: &App) -> String {
     let named = app.access_tokens.as_ref().and_then(|tokens| tokens.settings.audience.clone());
-    named.unwrap_or_else(|| format!("http://{}{PATH}", app.address))
+    named.unwrap_or_else(|| format!("{}{PATH}", app.base_url()))
 }
 
 fn enter<'a>(app: &'a App, caller: &Caller, headers: &HeaderMap) -> Result<(&'a Door, Visitor), Problem> {

@@ -3,18 +3,22 @@
 //! It knows who asks and what was asked; what is decided, and what happens then, is the gate's.
 //!
 //! # Invariants
-//! - It listens on loopback only.
+//! - It listens on loopback, or speaks TLS, unless whoever starts it says otherwise in so many words.
 //! - Every connection and every task has an owner: when the server is told to stop, all of them end.
 
+mod agents_tokens;
 mod app;
 mod approvals;
 mod behind;
+mod behind_entrance;
 mod body;
 mod budgets;
 mod caller;
 mod calls;
 mod desk;
 mod doors;
+mod entrance;
+mod entry;
 mod events;
 mod gate;
 mod guard;
@@ -24,14 +28,18 @@ mod look;
 mod looked_up;
 mod mcp;
 mod oauth;
+mod openapi;
+mod outside;
 mod page;
 mod policy;
 mod problem;
 mod room;
 mod routes;
+mod shapes;
 mod sign_in;
 mod standing;
 mod tools;
+mod webauthn;
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,23 +53,30 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use caller::{TokenBook, Who};
 pub use desk::{Desk, ReadingError};
+pub use entrance::Entrance;
 pub use gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
     Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
 };
 pub use links::link_socket;
 pub use oauth::{AccessTokenSettings, AccessTokens, KeyReader};
+pub use openapi::openapi;
+pub use outside::{Outside, OutsideError, TlsFiles};
 pub use page::ASSETS;
+pub use problem::CODES;
 pub use routes::ROUTES;
 
 use app::App;
 use links::LinkSocket;
+use outside::shake;
 use room::{Room, Seat};
 
 use crate::mcp::Door;
@@ -75,8 +90,10 @@ const TAKE_BREATH: Duration = Duration::from_millis(200);
 
 /// What the server is started with.
 pub struct HttpOptions {
-    /// Where to listen. Loopback only; port 0 takes any that is free.
+    /// Where to listen; port 0 takes any that is free.
     pub listen: SocketAddr,
+    /// How it is reached from outside, if it is.
+    pub outside: Outside,
     /// Whose the first sign-in link is: the local operator's.
     pub operator_credential: Credential,
     /// Whose token is whose.
@@ -94,6 +111,8 @@ pub struct HttpOptions {
 pub struct HttpReady {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it is, for those who come.
+    pub url: String,
     /// Opens the page once, within ten minutes. A secret until it is used.
     pub sign_in_url: String,
     /// The socket in the home that hands out more of them, if it could be made.
@@ -103,12 +122,9 @@ pub struct HttpReady {
 /// Why the server did not start.
 #[derive(Debug, Error)]
 pub enum HttpError {
-    /// It would be open to others.
-    #[error("`{address}` is not a loopback address; listen on `127.0.0.1:{}`", address.port())]
-    NotLoopback {
-        /// The address that was given.
-        address: SocketAddr,
-    },
+    /// It cannot be reached so.
+    #[error(transparent)]
+    Outside(#[from] OutsideError),
     /// It cannot listen there.
     #[error("cannot listen on `{address}`")]
     Listen {
@@ -122,7 +138,7 @@ pub enum HttpError {
     Random,
 }
 
-/// Serves the engine on loopback until it is told to stop, and ends what still runs for its clients then.
+/// Serves the engine until it is told to stop, and ends what still runs for its clients then.
 pub async fn serve_http(
     engine: Engine,
     options: HttpOptions,
@@ -147,17 +163,16 @@ async fn serve(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let HttpOptions { listen, operator_credential, agent_tokens, access_tokens, home, shutdown } = options;
-    if !listen.ip().is_loopback() {
-        return Err(HttpError::NotLoopback { address: listen });
-    }
+    let HttpOptions { listen, outside, operator_credential, agent_tokens, access_tokens, home, shutdown } = options;
+    let tls = outside.check(listen)?;
     let failed = |source| HttpError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     // Whatever way this ends, what belongs to it ends, too.
     let stop = shutdown.child_token();
     let stopping = stop.clone().drop_guard();
-    let app = App::new(gate.clone(), door.clone(), agent_tokens, access_tokens, address, stop.clone());
+    let reached = (address, outside);
+    let app = App::new(gate.clone(), door.clone(), agent_tokens, access_tokens, reached, stop.clone());
     let whose = Arc::new(operator_credential);
     let sign_in_url = app.sign_in_url(whose.clone()).map_err(|_| HttpError::Random)?;
     let path = home.map(|home| link_socket(&home, address.port()));
@@ -166,8 +181,8 @@ async fn serve(
     if let Some(socket) = socket {
         app.tasks.spawn(socket.serve(app.clone(), whose, stop.clone()));
     }
-    ready(HttpReady { address, sign_in_url, link_socket: path });
-    let mut connections = take_connections(&listener, &app, &stop).await;
+    ready(HttpReady { address, url: app.base_url(), sign_in_url, link_socket: path });
+    let mut connections = take_connections(&listener, tls, &app, &stop).await;
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(GRACE, all_ended).await;
@@ -183,7 +198,12 @@ async fn serve(
 }
 
 /// Takes connections until it is told to stop; returns those that are still open.
-async fn take_connections(listener: &TcpListener, app: &App, stop: &CancellationToken) -> JoinSet<()> {
+async fn take_connections(
+    listener: &TcpListener,
+    tls: Option<TlsAcceptor>,
+    app: &App,
+    stop: &CancellationToken,
+) -> JoinSet<()> {
     let router = routes::router(app.clone());
     let room = Room::default();
     let mut connections = JoinSet::new();
@@ -202,17 +222,30 @@ async fn take_connections(listener: &TcpListener, app: &App, stop: &Cancellation
             seat = room.take() => seat,
         };
         let service = TowerToHyperService::new(router.clone());
-        connections.spawn(serve_connection(stream, seat, service, stop.clone()));
+        let _ = stream.set_nodelay(true);
+        let stop = stop.clone();
+        match tls.clone() {
+            None => connections.spawn(serve_connection(stream, seat, service, stop)),
+            Some(acceptor) => connections.spawn(async move {
+                let shaken = tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = seat.leave() => return,
+                    shaken = shake(acceptor, stream) => shaken,
+                };
+                if let Ok(stream) = shaken {
+                    serve_connection(stream, seat, service, stop).await;
+                }
+            }),
+        };
     }
 }
 
 async fn serve_connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     seat: Seat,
     service: TowerToHyperService<axum::Router>,
     stop: CancellationToken,
 ) {
-    let _ = stream.set_nodelay(true);
     let own = seat.clone();
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(own.clone());

@@ -1,12 +1,15 @@
 //! The console's own files. They are the same for everybody; what it shows, it asks for with the reader's session.
 
-use axum::extract::{Path, State};
+use axum::extract::{self, Path};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::app::App;
+use super::body;
 use super::problem::Problem;
+use super::shapes::{Health, State};
 
+const SIGN_IN_HTML: &str = include_str!("../../assets/sign-in.html");
 const HTML: &str = include_str!("../../assets/console.html");
 
 const CSS: &str = "text/css; charset=utf-8";
@@ -25,6 +28,7 @@ assets! {
     SVG "icon.svg",
     CSS "console.css",
     CSS "pages.css",
+    CSS "sign-in.css",
     JS  "console.js",
     JS  "agents.js",
     JS  "approvals.js",
@@ -41,6 +45,7 @@ assets! {
     JS  "overview.js",
     JS  "policy.js",
     JS  "risk.js",
+    JS  "sign-in.js",
     JS  "standing.js",
     JS  "story.js",
     JS  "text.js",
@@ -51,6 +56,11 @@ pub(super) async fn console() -> Response {
     file("text/html; charset=utf-8", HTML)
 }
 
+/// The page where operators come in by passkey or password.
+pub(super) fn sign_in() -> Response {
+    file("text/html; charset=utf-8", SIGN_IN_HTML)
+}
+
 pub(super) async fn asset(Path(name): Path<String>) -> Response {
     match ASSETS.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => file(kind, text),
@@ -59,9 +69,9 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
 }
 
 /// That the gate answers, whether calls can begin, and nothing else about it.
-pub(super) async fn health(State(app): State<App>) -> Response {
-    let said = if app.gate.is_suspended() { "{\"status\":\"degraded\"}" } else { "{\"status\":\"ok\"}" };
-    file("application/json", said)
+pub(super) async fn health(extract::State(app): extract::State<App>) -> Response {
+    let status = if app.gate.is_suspended() { State::Degraded } else { State::Ok };
+    body::json(StatusCode::OK, &Health { status })
 }
 
 fn file(kind: &'static str, text: &'static str) -> Response {

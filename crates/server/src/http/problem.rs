@@ -2,9 +2,56 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 
 use super::gate::GateError;
+
+/// Every code of a problem, and what it means. Programs rely on these.
+pub const CODES: &[(&str, &str)] = &[
+    ("admin_needed", "this takes an admin"),
+    ("agent_needed", "an operator asks for what an agent does, and names none with `X-Toolgate-Agent`"),
+    ("already_decided", "the question was answered before, or taken back"),
+    ("already_ended", "the call has ended, so that it cannot be ended"),
+    ("bad_credential", "the credential is nobody's"),
+    ("bad_json", "the body is not JSON, or has two meanings"),
+    ("bad_request", "the request is read, and asks for something that there is not"),
+    ("busy", "another candidate is tried at the moment"),
+    ("credential_needed", "this takes the operator's credential, and a session of the page is none"),
+    ("erased", "what the call kept private was erased"),
+    ("expired", "the question is too old to be answered"),
+    ("insufficient_scope", "the token of an issuer lacks a scope that is needed here"),
+    ("internal", "the gate failed, or cannot use its store"),
+    ("invalid_token", "the token of an issuer does not count"),
+    ("may_not_decide", "this operator cannot answer this question"),
+    ("method_not_allowed", "the path does not take that method"),
+    ("no_mcp", "what is behind this server does not speak MCP"),
+    ("no_passkeys_here", "passkeys belong to a name, and the page was opened by an address"),
+    ("not_an_agent", "calls are made by agents, not from the page, and not by tokens that are no agent's"),
+    ("not_an_operator", "this takes an operator's credential, and an agent's token is none"),
+    ("not_found", "there is no such thing, or not for whoever asks"),
+    ("not_here", "the call cannot be ended from here"),
+    ("not_signed_in", "there is no credential, and nobody is signed in"),
+    ("not_so", "the answer cannot be taken so: its scope, its time, or arguments that were not shown"),
+    ("not_that_agent", "an agent's token speaks for that agent alone"),
+    ("not_them", "that is nobody's name and password, or passkey"),
+    ("only_looks", "a viewer looks, and changes nothing"),
+    ("outcome_known", "what became of the call is known already"),
+    ("passkey_taken", "the passkey is in use, or there are too many"),
+    (
+        "presence_needed",
+        "this takes a fresh proof that it is you: sign in again by passkey, password or link",
+    ),
+    ("rate_limited", "too many requests at a time; `Retry-After` says when to come back"),
+    ("timeout", "the body took too long to arrive, or the gate to answer"),
+    ("token_taken", "the token is somebody's already"),
+    ("too_large", "the body is larger than it may be"),
+    ("too_many_followers", "as many follow events as there is room for"),
+    ("too_many_tries", "too many tries to sign in have failed; `Retry-After` says when to come back"),
+    ("wrong_content_type", "the body must be plain `application/json`"),
+    ("wrong_host", "the request names a host that is not the gate"),
+    ("wrong_origin", "the request was made by a page that is not the gate's"),
+];
 
 /// The media type of a problem.
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";
@@ -20,11 +67,17 @@ pub(super) struct Problem {
     code: &'static str,
     detail: String,
     hint: Option<String>,
+    /// In how many seconds the same may fare better, where the status says that it may.
+    retry_after: u64,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Problem {
-        Problem { status, code, detail: detail.into(), hint: None }
+        Problem { status, code, detail: detail.into(), hint: None, retry_after: 1 }
+    }
+
+    pub(super) fn retry_after(self, seconds: u64) -> Problem {
+        Problem { retry_after: seconds, ..self }
     }
 
     pub(super) fn with_hint(self, hint: impl Into<String>) -> Problem {
@@ -43,6 +96,11 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", "the system gives no random bytes")
     }
 
+    pub(super) fn of_store() -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", "the gate cannot use its store")
+            .with_hint("whoever runs the gate can look at its own messages")
+    }
+
     /// The problem that stands for a response which some layer below made without words of ours.
     pub(super) fn of_status(status: StatusCode) -> Problem {
         let (code, detail) = match status {
@@ -58,31 +116,101 @@ impl Problem {
 impl From<GateError> for Problem {
     fn from(_: GateError) -> Problem {
         // What the store says is for operators at the gate itself, not for whoever is at the other end.
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", "the gate cannot use its store")
-            .with_hint("whoever runs the gate can look at its own messages")
+        Problem::of_store()
     }
+}
+
+/// Why a request was not answered as it wished; RFC 9457.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(super) struct ProblemDocument<'a> {
+    /// `urn:toolgate:problem:` and the code.
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    /// A stable name.
+    #[schemars(schema_with = "code_schema")]
+    code: &'a str,
+    /// What happened.
+    detail: &'a str,
+    /// What could be done about it.
+    hint: Option<&'a str>,
+}
+
+fn code_schema(_: &mut SchemaGenerator) -> Schema {
+    let codes: Vec<&str> = CODES.iter().map(|(code, _)| *code).collect();
+    json_schema!({ "type": "string", "enum": codes })
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let body = json!({
-            "type": format!("urn:toolgate:problem:{}", self.code),
-            "title": self.status.canonical_reason().unwrap_or("error"),
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-            "hint": self.hint,
-        });
+        let document = ProblemDocument {
+            r#type: format!("urn:toolgate:problem:{}", self.code),
+            title: self.status.canonical_reason().unwrap_or("error"),
+            status: self.status.as_u16(),
+            code: self.code,
+            detail: &self.detail,
+            hint: self.hint.as_deref(),
+        };
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
-        let mut response = (self.status, kind, body.to_string()).into_response();
+        let body = serde_json::to_string(&document).unwrap_or_default();
+        let mut response = (self.status, kind, body).into_response();
         response.extensions_mut().insert(ProblemCode(self.code));
         if self.status == StatusCode::UNAUTHORIZED {
             let ask = HeaderValue::from_static("Bearer realm=\"toolgate\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
         }
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Names of functions whose first text is the code of a problem.
+    const MAKERS: [&str; 3] = ["Problem::new(", "forbidden(", "conflict("];
+
+    fn codes_in(text: &str) -> Vec<&str> {
+        let places =
+            MAKERS.iter().flat_map(|maker| text.match_indices(maker).map(|(at, maker)| at + maker.len()));
+        let calls = places.filter_map(|at| text.get(at..at + 240.min(text.len() - at)));
+        // One that is named later, after the call has ended, is no code of it.
+        let codes = calls.filter_map(|call| {
+            let (before, rest) = call.split_once('"')?;
+            (!before.contains(';')).then_some(rest.split('"').next()?)
+        });
+        codes.filter(|code| code.chars().all(|c| c.is_ascii_lowercase() || c == '_')).collect()
+    }
+
+    #[test]
+    fn every_code_that_is_used_is_listed_and_every_one_that_is_listed_is_used() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+        let mut all = String::new();
+        for file in fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_file() {
+                let text = fs::read_to_string(path).unwrap();
+                all.push_str(text.split("#[cfg(test)]").next().unwrap());
+            }
+        }
+        let used = codes_in(&all);
+        let unlisted: Vec<&&str> =
+            used.iter().filter(|code| CODES.iter().all(|(known, _)| known != *code)).collect();
+        assert!(unlisted.is_empty(), "{unlisted:?}");
+        let stated = all.replace("pub const CODES", "").split("];").skip(1).collect::<String>();
+        let unused: Vec<&str> = CODES
+            .iter()
+            .map(|(code, _)| *code)
+            .filter(|code| !stated.contains(&format!("\"{code}\"")))
+            .collect();
+        assert!(unused.is_empty(), "{unused:?}");
+        assert!(CODES.is_sorted());
     }
 }

@@ -3,36 +3,41 @@
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::app::App;
 use super::body;
 use super::caller::Caller;
+use super::page;
 use super::problem::Problem;
+use super::shapes::{Me, SignInLink};
 
-#[derive(Deserialize)]
+/// What stands in a sign-in link.
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Code {
-    code: String,
+    /// Of a link that `toolgate up` has printed; without it, there is the page to sign in by passkey or password.
+    code: Option<String>,
 }
 
 /// Uses a sign-in link up. The cookie goes where scripts cannot read it; the page token goes into the fragment, which
-/// no server sees, and from there into the page's own storage.
+/// no server sees, and from there into the page's own storage. Without a link there is the page to sign in otherwise.
 pub(super) async fn open(
     State(app): State<App>,
     method: Method,
     query: Query<Code>,
 ) -> Result<Response, Problem> {
+    let Some(code) = &query.code else { return Ok(page::sign_in()) };
     if method != Method::GET {
         return Err(Problem::of_status(StatusCode::METHOD_NOT_ALLOWED));
     }
-    let opened = app.doors.open(&query.code, app.gate.now()).map_err(|_| Problem::no_random())?;
-    let Some(opened) = opened else {
+    let opened = app.doors.open(code, app.gate.now()).map_err(|_| Problem::no_random())?;
+    let Some((opened, whose)) = opened else {
         return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/#link-used-up")]).into_response());
     };
-    let cookie =
-        format!("{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200", app.cookie_name, opened.cookie);
-    let cookie = HeaderValue::try_from(cookie).map_err(|_| Problem::no_random())?;
+    // Who comes in is on record before they are in.
+    app.gate.came_by_link(&whose).await?;
+    let cookie = HeaderValue::try_from(app.cookie(&opened.cookie)).map_err(|_| Problem::no_random())?;
     let location =
         HeaderValue::try_from(format!("/#page={}", opened.page)).map_err(|_| Problem::no_random())?;
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location), (header::SET_COOKIE, cookie)]).into_response())
@@ -49,23 +54,24 @@ pub(super) async fn new_link(
         return Err(Problem::new(StatusCode::FORBIDDEN, "credential_needed", detail));
     }
     let url = app.sign_in_url(operator.credential.clone()).map_err(|_| Problem::no_random())?;
-    Ok(body::json(StatusCode::CREATED, &json!({ "sign_in_url": url })))
+    Ok(body::json(StatusCode::CREATED, &SignInLink { sign_in_url: url }))
 }
 
 /// Who is signed in, and what they may do.
 pub(super) async fn whoami(Extension(caller): Extension<Caller>) -> Result<Response, Problem> {
     let person = &caller.operator()?.person;
-    Ok(body::json(StatusCode::OK, &json!({ "operator": person.name, "role": person.role })))
+    Ok(body::json(StatusCode::OK, &Me { operator: person.name.clone(), role: person.role }))
 }
 
 pub(super) async fn close(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    if let Some(session) = caller.operator()?.session {
+    let operator = caller.operator()?;
+    if let Some(session) = operator.session {
         app.doors.close(session);
+        app.gate.sign_out(&operator.credential).await?;
     }
-    let cookie = format!("{}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0", app.cookie_name);
-    let cookie = HeaderValue::try_from(cookie).map_err(|_| Problem::no_random())?;
+    let cookie = HeaderValue::try_from(app.no_cookie()).map_err(|_| Problem::no_random())?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

@@ -4,23 +4,25 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use contract::ApprovalId;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::app::App;
 use super::approvals::{problem_of, read_reason};
 use super::body;
 use super::caller::Caller;
 use super::problem::Problem;
+use super::shapes::{Revoked, Standing};
 
 pub(super) async fn list(State(app): State<App>) -> Result<Response, Problem> {
     let standing = app.gate.standing().await?;
-    Ok(body::json(StatusCode::OK, &json!({ "now": app.gate.now(), "standing": standing })))
+    Ok(body::json(StatusCode::OK, &Standing { now: app.gate.now(), standing }))
 }
 
-#[derive(Deserialize)]
+/// Why a yes is taken back.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Revocation {
+pub(super) struct Revocation {
     #[serde(default)]
     reason: Option<String>,
 }
@@ -37,5 +39,5 @@ pub(super) async fn revoke(
     let Revocation { reason } = body::read(request).await?;
     let reason = read_reason(reason)?;
     app.gate.revoke(&id, reason, &operator.credential).await.map_err(problem_of)?;
-    Ok(body::json(StatusCode::OK, &json!({ "approval_id": id, "state": "revoked" })))
+    Ok(body::json(StatusCode::OK, &Revoked { approval_id: id, state: "revoked" }))
 }

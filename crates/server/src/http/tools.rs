@@ -5,20 +5,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use contract::Contract;
 use engine::Audience;
-use serde_json::{Value, json};
 
 use super::app::App;
 use super::body;
 use super::caller::Caller;
 use super::calls::Asked;
 use super::problem::Problem;
+use super::shapes::{Tool, Tools, WholeTool};
 
 pub(super) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, Problem> {
-    let tools: Vec<Value> = app.gate.tools(caller.acting_agent()?).iter().map(in_short).collect();
-    Ok(body::json(StatusCode::OK, &json!({ "tools": tools })))
+    let tools: Vec<Tool> = app.gate.tools(caller.acting_agent()?).iter().map(in_short).collect();
+    Ok(body::json(StatusCode::OK, &Tools { tools }))
 }
 
 pub(super) async fn show(
@@ -54,33 +54,32 @@ pub(super) async fn explain(
     Ok(body::json(StatusCode::OK, &explanation))
 }
 
-pub(super) fn in_short(contract: &Contract) -> Value {
+pub(super) fn in_short(contract: &Contract) -> Tool {
     let definition = contract.definition();
-    json!({
-        "name": contract.name(),
-        "title": definition.title,
-        "description": contract.shown_description(),
-        "category": definition.category,
-        "safety": definition.safety,
-        "egress": definition.egress,
-        "cost": definition.cost,
-        "hash": contract.hash(),
-        "trust": contract.trust(),
-        "findings": contract.findings(),
-    })
+    Tool {
+        name: contract.name().clone(),
+        title: definition.title.clone(),
+        description: contract.shown_description(),
+        category: definition.category,
+        safety: definition.safety,
+        egress: definition.egress,
+        cost: definition.cost,
+        hash: contract.hash(),
+        trust: contract.trust(),
+        findings: contract.findings().to_vec(),
+    }
 }
 
-pub(super) fn in_full(contract: &Contract) -> Value {
+pub(super) fn in_full(contract: &Contract) -> WholeTool {
     let definition = contract.definition();
-    let mut value = in_short(contract);
-    if let Some(members) = value.as_object_mut() {
-        members.insert("action".to_owned(), json!(definition.action));
-        members.insert("idempotency".to_owned(), json!(definition.idempotency));
-        members.insert("input".to_owned(), definition.input.clone());
-        members.insert("output".to_owned(), definition.output.clone());
-        members.insert("examples".to_owned(), json!(definition.examples));
-        members.insert("failure_modes".to_owned(), json!(definition.failure_modes));
-        members.insert("timeout_seconds".to_owned(), json!(definition.timeout_seconds));
+    WholeTool {
+        tool: in_short(contract),
+        action: definition.action.clone(),
+        idempotency: definition.idempotency,
+        input: definition.input.clone(),
+        output: definition.output.clone(),
+        examples: definition.examples.clone(),
+        failure_modes: definition.failure_modes.clone(),
+        timeout_seconds: definition.timeout_seconds,
     }
-    value
 }

@@ -171,6 +171,7 @@ async fn all_pass(revision: &str, expected: usize, stage: Stage) {
     let options = HttpOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         operator_credential: Credential::load_or_create(home.path()).unwrap(),
+        outside: server::Outside::default(),
         agent_tokens: Arc::new(HashMap::from([(Digest::of(TOKEN.as_bytes()), stage.agent())])),
         access_tokens: None,
         home: None,

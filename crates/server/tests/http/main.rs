@@ -8,10 +8,15 @@
 )]
 
 mod access;
+mod authenticator;
 mod client;
 mod crowd;
 mod desk;
+mod entrance;
+mod entry;
 mod events;
+mod openapi;
+mod outside;
 mod page;
 mod people;
 mod protocol;

@@ -1,15 +1,10 @@
 //! What is understood, what is not, and how both are answered.
 
-use std::net::SocketAddr;
-
-use engine::Credential;
-use server::{HttpError, HttpOptions, serve_gate};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
 
 use crate::client::{Wish, exchange};
-use crate::stub::{AGENT, OPERATOR, Server, Stub, approval_id, call_id};
+use crate::stub::{AGENT, OPERATOR, Server, approval_id, call_id};
 
 fn call(body: &str) -> Wish {
     Wish::post("/v1/calls", body).bearer(AGENT)
@@ -250,23 +245,4 @@ async fn a_server_that_stops_ends_its_calls_and_its_gate() {
     server.running.await.unwrap();
     assert_eq!(server.gate.asked().last().unwrap(), "close");
     assert!(TcpStream::connect(server.address).await.is_err());
-}
-
-#[tokio::test]
-async fn it_listens_on_loopback_only() {
-    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:7433"] {
-        let listen: SocketAddr = address.parse().unwrap();
-        let options = HttpOptions {
-            listen,
-            operator_credential: Credential::presented(OPERATOR),
-            agent_tokens: std::sync::Arc::new(std::collections::HashMap::new()),
-            access_tokens: None,
-            home: None,
-            shutdown: CancellationToken::new(),
-        };
-        let gate = std::sync::Arc::new(Stub::default());
-        let error = serve_gate(gate, options, |_| panic!("it must not start")).await.unwrap_err();
-        assert!(matches!(error, HttpError::NotLoopback { .. }), "{error}");
-        assert!(error.to_string().contains("127.0.0.1"));
-    }
 }

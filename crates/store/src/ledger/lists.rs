@@ -16,7 +16,7 @@ const LINE: &str = "toolgate-lists ";
 /// A list of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum List {
-    /// Who is an operator, and by which credential.
+    /// Who is an operator, and by which credential, password and passkeys; and which tokens are whose.
     People,
     /// What people have answered and taken back, and which answers were used up.
     Answers,
@@ -28,9 +28,15 @@ impl List {
     /// The list that entries of a kind belong to.
     pub(crate) fn of(kind: &str) -> Option<List> {
         match kind {
-            "operator.added" | "operator.carried" | "operator.removed" | "operator.rotated" => {
-                Some(List::People)
-            }
+            "operator.added"
+            | "operator.carried"
+            | "operator.removed"
+            | "operator.rotated"
+            | "operator.password"
+            | "operator.passkey"
+            | "operator.passkey_removed"
+            | "agent.token"
+            | "agent.token_revoked" => Some(List::People),
             "approval.answered" | "approval.revoked" | "approval.ended" => Some(List::Answers),
             "tool.pinned" | "tool.suspended" | "tool.disabled" | "tool.enabled" => Some(List::Tools),
             _ => None,

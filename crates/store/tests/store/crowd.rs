@@ -55,8 +55,8 @@ async fn ten_thousand_questions_are_counted_and_listed_in_part_without_their_arg
     let alone = gate.store.approval(&oldest.id).await.unwrap().unwrap();
     assert!(alone.arguments_json.unwrap().len() > 1 << 20, "alone it has them");
     assert_eq!(gate.store.calls(50, None).await.unwrap().len(), 50);
-    assert_eq!(gate.store.calls_of(&call.agent, 50).await.unwrap().len(), 50);
-    assert_eq!(gate.store.calls_of(&other, 50).await.unwrap(), []);
+    assert_eq!(gate.store.calls_of(&call.agent, 50, None).await.unwrap().len(), 50);
+    assert_eq!(gate.store.calls_of(&other, 50, None).await.unwrap(), []);
 
     let late = gate.store.expire(LATER).await.unwrap();
     assert_eq!(late.len(), 100, "so many at once");

@@ -1,0 +1,106 @@
+//! The engine as the gate that lets people in. It translates; it decides nothing.
+
+use contract::{AgentName, ApprovalId, SafetyClass};
+use engine::{Credential, Engine, Password, ProofError, SignInRefused, SignedIn};
+use store::{FindError, Passkey, TokenError};
+
+use super::behind::trouble;
+use super::entrance::Entrance;
+use super::gate::{GateError, Pending};
+
+impl Entrance for Engine {
+    fn sign_in_by_password<'a>(
+        &'a self,
+        name: &'a str,
+        password: Password,
+    ) -> Pending<'a, Result<SignedIn, SignInRefused>> {
+        Box::pin(Engine::sign_in_by_password(self, name, password))
+    }
+
+    fn count_try<'a>(&'a self, account: &'a str) -> Pending<'a, Result<(), SignInRefused>> {
+        Box::pin(Engine::count_try(self, account))
+    }
+
+    fn sign_in_by_passkey<'a>(
+        &'a self,
+        id: &'a str,
+        uses: i64,
+    ) -> Pending<'a, Result<SignedIn, SignInRefused>> {
+        Box::pin(Engine::sign_in_by_passkey(self, id, uses))
+    }
+
+    fn turn_away<'a>(&'a self, account: &'a str) -> Pending<'a, SignInRefused> {
+        Box::pin(async move {
+            let Err(refused) = Engine::turn_away::<std::convert::Infallible>(self, account, "passkey").await;
+            refused
+        })
+    }
+
+    fn came_by_link<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<(), GateError>> {
+        Box::pin(async move { Engine::came_by_link(self, credential).await.map_err(trouble) })
+    }
+
+    fn sign_out<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<(), GateError>> {
+        Box::pin(async move { Engine::sign_out(self, credential).await.map_err(trouble) })
+    }
+
+    fn set_password<'a>(
+        &'a self,
+        of: &'a Credential,
+        password: Password,
+    ) -> Pending<'a, Result<(), ProofError>> {
+        Box::pin(Engine::set_password(self, of, password))
+    }
+
+    fn passkey<'a>(&'a self, id: &'a str) -> Pending<'a, Result<Option<Passkey>, GateError>> {
+        Box::pin(async move { Engine::passkey(self, id).await.map_err(trouble) })
+    }
+
+    fn passkeys<'a>(&'a self, of: &'a Credential) -> Pending<'a, Result<Vec<Passkey>, ProofError>> {
+        Box::pin(Engine::passkeys(self, of))
+    }
+
+    fn add_passkey<'a>(
+        &'a self,
+        of: &'a Credential,
+        passkey: Passkey,
+        uses: i64,
+    ) -> Pending<'a, Result<Passkey, ProofError>> {
+        Box::pin(Engine::add_passkey(self, of, passkey, uses))
+    }
+
+    fn remove_passkey<'a>(&'a self, of: &'a Credential, id: &'a str) -> Pending<'a, Result<(), ProofError>> {
+        Box::pin(Engine::remove_passkey(self, of, id))
+    }
+
+    fn takes_presence<'a>(&'a self, id: &'a ApprovalId) -> Pending<'a, Result<bool, GateError>> {
+        Box::pin(async move {
+            let row = match self.store().find_approval(id.as_str()).await {
+                Ok(row) => row,
+                Err(FindError::Store(error)) => return Err(trouble(error)),
+                // Nothing is decided of what there is not.
+                Err(_) => return Ok(false),
+            };
+            let call = self.store().call(&row.call).await.map_err(trouble)?;
+            let takes = |safety| matches!(safety, SafetyClass::Financial | SafetyClass::Privileged);
+            // Of what nobody can tell, the worst is supposed.
+            Ok(call.is_none_or(|call| takes(call.safety)))
+        })
+    }
+
+    fn rotate_token<'a>(
+        &'a self,
+        agent: &'a AgentName,
+        by: &'a Credential,
+    ) -> Pending<'a, Result<Option<Credential>, TokenError>> {
+        Box::pin(Engine::rotate_token_by(self, agent, by))
+    }
+
+    fn revoke_token<'a>(
+        &'a self,
+        agent: &'a AgentName,
+        by: &'a Credential,
+    ) -> Pending<'a, Result<(), TokenError>> {
+        Box::pin(Engine::revoke_token_by(self, agent, by))
+    }
+}
