@@ -282,7 +282,8 @@ mod tests {
         let path = home.path().join("store.db");
         Connection::open(&path).unwrap();
         let mut connection = AnyConnection::connect(&format!("sqlite:{}", path.display())).await.unwrap();
-        let error = sqlx::query("SELECT $1, $2").bind(1_i64).fetch_all(&mut connection).await.unwrap_err();
+        let refused = sqlx::query("SELECT $1, $2").bind(1_i64).fetch_all(&mut connection).await;
+        let error = refused.err().unwrap();
         assert!(matches!(error, Error::Encode(_)), "{error}");
         // By their numbers, in whatever order they stand.
         let row =

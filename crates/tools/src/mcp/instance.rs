@@ -301,7 +301,7 @@ fn weight(values: &[Value]) -> usize {
 
 impl Default for Offers {
     fn default() -> Offers {
-        Offers { kind: "tools", all: Vec::new(), cursor: None, pages: 0 }
+        Offers { kind: "tools", all: Vec::new(), cursor: None, pages: 0, bytes: 0 }
     }
 }
 
