@@ -12,8 +12,9 @@ mod mcp;
 
 pub use http::{
     ASSETS, AccessTokenSettings, AccessTokens, Also, Answered, CODES, CallRecord, CallSummary, Cancelled,
-    DecideError, Decision, Desk, Entrance, Event, Gate, GateError, HttpError, HttpOptions, HttpReady, KeyReader,
-    Outside, OutsideError, Pending, Person, Question, ROUTES, ReadingError, Simulate, SimulateError, Stands,
-    TlsFiles, TokenBook, Who, Word, WordError, link_socket, openapi, serve_gate, serve_http,
+    DecideError, Decision, Desk, Entrance, Event, Gate, GateError, HttpError, HttpOptions, HttpReady,
+    KeyReader, Outside, OutsideError, Pending, Person, Question, ROUTES, ReadingError, Simulate,
+    SimulateError, Stands, TlsFiles, TokenBook, Who, Word, WordError, link_socket, openapi, serve_gate,
+    serve_http,
 };
 pub use mcp::{McpError, serve_stdio};

@@ -163,7 +163,8 @@ async fn serve(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let HttpOptions { listen, outside, operator_credential, agent_tokens, access_tokens, home, shutdown } = options;
+    let HttpOptions { listen, outside, operator_credential, agent_tokens, access_tokens, home, shutdown } =
+        options;
     let tls = outside.check(listen)?;
     let failed = |source| HttpError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
