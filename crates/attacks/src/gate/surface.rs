@@ -268,6 +268,7 @@ fn listens(stand: &Stand<'_>, dangerously: bool) -> Try<Effect> {
         outside,
         operator_credential: gate.operator()?,
         agent_tokens: Arc::new(std::collections::HashMap::new()),
+        access_tokens: None,
         home: None,
         shutdown,
     };

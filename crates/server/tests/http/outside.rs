@@ -24,6 +24,7 @@ async fn refusal(listen: &str, outside: Outside) -> OutsideError {
         outside,
         operator_credential: Credential::presented(OPERATOR),
         agent_tokens: Arc::new(std::collections::HashMap::new()),
+        access_tokens: None,
         home: None,
         shutdown: CancellationToken::new(),
     };
