@@ -11,8 +11,8 @@ mod http;
 mod mcp;
 
 pub use http::{
-    ASSETS, AccessTokenSettings, AccessTokens, Also, Answered, CODES, CallRecord, CallSummary, Cancelled,
-    DecideError, Decision, Desk, Entrance, Event, Gate, GateError, HttpError, HttpOptions, HttpReady, KeyReader,
+    ASSETS, AccessTokenSettings, AccessTokens, Also, Answered, CODES, CallRecord, CallSummary, Cancelled, ChatKey, ChatWay,
+    DecideError, Decision, Desk, Elsewhere, Entrance, Event, Gate, GateError, HttpError, HttpOptions, HttpReady, KeyReader, NobodyElsewhere,
     Outside, OutsideError, Pending, Person, Question, ROUTES, ReadingError, Simulate, SimulateError, Stands,
     TlsFiles, TokenBook, Who, Word, WordError, link_socket, openapi, serve_gate, serve_http,
 };
