@@ -72,11 +72,12 @@ fn known_hosts(configured: &policy::EgressSettings) -> Result<Vec<KnownHost>> {
 }
 
 fn credential(configured: &policy::Credential) -> Result<Credential> {
-    let source = source(&configured.from)?;
+    let source = source_of(&configured.from)?;
     Ok(Credential { to: configured.to.clone(), injection: injection_of(&configured.form), source })
 }
 
-fn source(configured: &policy::SecretSource) -> Result<SecretSource> {
+/// Where a secret is to be had. What is in the environment is had now.
+pub(crate) fn source_of(configured: &policy::SecretSource) -> Result<SecretSource> {
     Ok(match configured {
         policy::SecretSource::Variable(name) => SecretSource::Value(variable(name)?),
         policy::SecretSource::File(path) => SecretSource::File(path.clone()),
@@ -95,8 +96,8 @@ fn sign_in(
 ) -> Result<egress::SignInSettings> {
     let id = || configured.client_id.clone().unwrap_or_default();
     let client = match (&configured.client_id, &configured.client_secret, &configured.private_key) {
-        (Some(_), Some(secret), _) => ClientKind::Secret { id: id(), secret: source(secret)? },
-        (Some(_), None, Some(key)) => ClientKind::Key { id: id(), key: source(key)? },
+        (Some(_), Some(secret), _) => ClientKind::Secret { id: id(), secret: source_of(secret)? },
+        (Some(_), None, Some(key)) => ClientKind::Key { id: id(), key: source_of(key)? },
         (Some(_), None, None) => ClientKind::Public { id: id() },
         (None, _, _) => match &configured.client_metadata {
             Some(url) => ClientKind::Document { url: url.clone() },

@@ -28,12 +28,14 @@ mod http;
 mod names;
 mod oauth;
 mod opening;
+mod own;
 mod permit;
 mod pipe;
 mod refuse;
 mod request;
 mod resolve;
 mod retry;
+mod smtp;
 mod socks;
 mod ssh;
 mod stream;
@@ -57,7 +59,9 @@ pub use names::MAX_NAMES;
 pub use oauth::{
     ClientKind, NotSignedIn, Pending, SignIn, SignInBy, SignInEvent, SignInKeeper, SignInSettings,
 };
+pub use own::{OwnError, OwnUrl, OwnUrlError, Post, PostTo};
 pub use permit::{Methods, Permit, PermitLimits};
+pub use smtp::{Mail, MailTls, is_mail_address};
 pub use ssh::{KnownHost, KnownHostError, Login};
 
 /// What a gate's way out is made of.

@@ -9,7 +9,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use contract::{Host, Target};
+use contract::{Host, Private, Target};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
@@ -88,6 +88,27 @@ impl Resolver {
             }
         }
         Ok(Checked { target, addresses })
+    }
+
+    /// The addresses of a place that an operator named, if all of them are permitted.
+    pub(crate) async fn check_own(
+        &self,
+        target: Target,
+        private: &Private,
+        guards: Guards,
+    ) -> Result<Checked, Denial> {
+        if let Some(kind) = private.refuses_host(&target.host) {
+            return Err(Denial::SpecialName { kind });
+        }
+        let addresses = self.addresses_of(&target.host).await?;
+        if addresses.is_empty() {
+            return Err(Denial::NotFound);
+        }
+        let is_refused = |address: &IpAddr| private.refuses(*address).map(|kind| (*address, kind));
+        match addresses.iter().find_map(is_refused).filter(|_| guards.stands(Guard::Addresses)) {
+            Some((address, kind)) => Err(Denial::SpecialAddress { address, kind }),
+            None => Ok(Checked { target, addresses }),
+        }
     }
 
     /// Connects to a service of the operator's own, wherever it is. No sandbox has a say in it.

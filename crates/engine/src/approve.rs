@@ -94,6 +94,11 @@ pub enum AnswerRefused {
     /// The agent's own client may not bring an answer to this.
     #[error("the client of this agent may not answer that")]
     NotInClient,
+    /// Nobody has shown that they are there.
+    #[error(
+        "a yes to what spends money or can change what guards takes the operator's own presence: on the page, or with their credential"
+    )]
+    NeedsPresence,
     /// The question is not there.
     #[error(transparent)]
     Find(#[from] FindError),
@@ -318,7 +323,7 @@ impl Engine {
         }
         // Those that hear of what it gave need a place, too.
         drop(turn);
-        let at = self.surroundings_of(&request, in_force);
+        let at = self.surroundings_of(&row.id, &request, in_force);
         Ok(Some(self.see_run(case, request, grant, Some(approval), at, cancel.clone()).await))
     }
 

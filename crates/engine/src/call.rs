@@ -7,7 +7,7 @@ use std::time::Duration;
 use clean::Findings;
 use contract::{
     AgentName, CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass,
-    ToolName,
+    TaskName, ToolName,
 };
 use policy::{Admitted, Grant, HookTime, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
@@ -16,7 +16,7 @@ use store::{
     Sameness, StoreError,
 };
 use tokio_util::sync::CancellationToken;
-use tools::{InForce, Owner, Ran, Surroundings, Tool};
+use tools::{Correlation, InForce, Owner, Ran, Surroundings, Tool};
 use tracing::{Instrument, debug_span};
 
 use crate::approve::{unproved, view_of};
@@ -65,7 +65,17 @@ impl Engine {
             Ok(bytes) => CallId::from_random(bytes),
             Err(error) => return not_recorded(&CallId::from_random([0; 16]), &tool, &error.to_string()),
         };
-        match Box::pin(self.anew().take(id.clone(), &tool, &request, patience, cancel)).await {
+        // By these, and by nothing of what it says, it is found again in what operators are told.
+        let span = tracing::info_span!(
+            "call",
+            request_id = %id,
+            agent_id = %request.agent,
+            task_id = request.task.as_ref().map(TaskName::as_str),
+            session_id = self.session.as_deref(),
+            %tool,
+        );
+        match Box::pin(self.anew().take(id.clone(), &tool, &request, patience, cancel)).instrument(span).await
+        {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");
@@ -135,7 +145,7 @@ impl Engine {
                 let under = under(&grant, standing)?;
                 let planned =
                     self.new_call(case, request, trace.clone(), claim, run_with(&grant, under.clone())?);
-                let at = self.surroundings_of(request, in_force);
+                let at = self.surroundings_of(&case.id, request, in_force);
                 if is_seeded("acts_without_any_record") {
                     return Ok(self.see_run(case.clone(), request.clone(), grant, None, at, cancel).await);
                 }
@@ -439,9 +449,16 @@ impl Engine {
     }
 
     /// Where a call is run, with what was bound for it.
-    pub(crate) fn surroundings_of(&self, request: &Request, in_force: Option<InForce>) -> Surroundings {
+    pub(crate) fn surroundings_of(
+        &self,
+        call: &CallId,
+        request: &Request,
+        in_force: Option<InForce>,
+    ) -> Surroundings {
         let owner = Owner { agent: request.agent.clone(), task: request.task.clone() };
-        let at = self.inner.surroundings.for_owner(owner);
+        let session = self.session.as_deref().map(str::to_owned);
+        let correlation = Correlation { request: call.clone(), session };
+        let at = self.inner.surroundings.for_owner(owner).for_call(correlation);
         let at = match &self.caller {
             Some(caller) => at.with_caller(Arc::clone(caller)),
             None => at,

@@ -21,6 +21,7 @@ use crate::disclosure::Disclosure;
 use crate::error::chain;
 use crate::hooks::Hook;
 use crate::in_force::{Held, InForce, Snapshot};
+use crate::numbers::Tally;
 use crate::operator::CredentialError;
 use crate::past::ReadCandidate;
 use crate::people::{LocalOperator, local_operator};
@@ -94,6 +95,8 @@ pub struct Engine {
     pub(crate) held: Option<Held>,
     /// Whoever makes calls by this handle, where it can be told something while they are under way.
     pub(crate) caller: Option<Arc<Caller>>,
+    /// The session of a client that this handle serves, if it serves one.
+    pub(crate) session: Option<Arc<str>>,
 }
 
 pub(crate) struct Inner {
@@ -126,6 +129,8 @@ pub(crate) struct Inner {
     /// Agents whose latest call of a tool was one too many.
     pub(crate) used_up: Mutex<HashSet<(AgentName, ToolName)>>,
     pub(crate) tasks: TaskTracker,
+    /// What was counted, if anybody counts.
+    pub(crate) tally: tokio::sync::Mutex<Option<Tally>>,
     /// Cancelled when the engine is closed.
     pub(crate) ending: CancellationToken,
 }
@@ -173,12 +178,25 @@ impl Engine {
             unsettled: Mutex::default(),
             used_up: Mutex::default(),
             tasks: TaskTracker::new(),
+            tally: tokio::sync::Mutex::default(),
             ending: CancellationToken::new(),
         };
-        let engine = Engine { inner: Arc::new(inner), held: None, caller: None };
+        let engine = Engine { inner: Arc::new(inner), held: None, caller: None, session: None };
         // What cannot be recovered now stays as it is, which is safe, and is tried again.
         engine.recover_or_tell().await;
         Ok(engine)
+    }
+
+    /// The same engine for one session of a client: what its calls run can be found by it. Nothing is decided by it.
+    #[must_use]
+    pub fn in_session(self) -> Engine {
+        let mut bytes = [0_u8; 16];
+        // Without random bytes there is no session to be found by, and calls go on.
+        let session = getrandom::fill(&mut bytes).ok().map(|()| {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            Arc::from(digits)
+        });
+        Engine { session, ..self }
     }
 
     /// The tools that an agent may know of.

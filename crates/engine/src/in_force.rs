@@ -185,7 +185,7 @@ impl Engine {
 
     pub(crate) fn seeing(&self, snapshot: Arc<Snapshot>) -> Engine {
         let held = Held { snapshot, catalogue: self.inner.shelf.now() };
-        Engine { inner: Arc::clone(&self.inner), held: Some(held), caller: self.caller.clone() }
+        Engine { held: Some(held), ..self.clone() }
     }
 
     /// Keeps what is in force while it is recorded that a call begins.

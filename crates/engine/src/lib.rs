@@ -13,6 +13,7 @@
 mod approve;
 mod artifact;
 mod batch;
+mod by_chat;
 mod call;
 mod catalogue;
 mod chat;
@@ -29,6 +30,7 @@ mod hooks;
 mod in_force;
 mod list;
 mod money;
+mod numbers;
 mod operator;
 mod password;
 mod past;
@@ -55,6 +57,7 @@ mod upstreams;
 pub use approve::{AnswerRefused, Folded, Reply, Waiting};
 pub use artifact::ShownArtifact;
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
+pub use by_chat::RefusedMessage;
 pub use catalogue::CatalogueError;
 pub use chat::{ChatError, Said};
 pub use clean::{
@@ -70,6 +73,7 @@ pub use hooks::{Finished, Hearing, Hook, HookError, Objection, Proposed, Remark}
 pub use in_force::{Cause, OnBadReload, PolicySource, ReplaceError};
 pub use list::ListedCall;
 pub use money::ShownBudget;
+pub use numbers::{Family, NumberKind, Numbers, Times};
 pub use operator::{Credential, CredentialError};
 pub use password::{Password, PasswordError, SHORTEST_PASSWORD};
 pub use past::{Candidate, Past, PastError, ReadCandidate, Simulated};

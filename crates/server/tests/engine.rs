@@ -87,6 +87,7 @@ async fn a_question_goes_from_its_call_to_its_answer() {
         outside: server::Outside::default(),
         agent_tokens: Arc::new(tokens),
         access_tokens: None,
+        elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
         shutdown: shutdown.clone(),
     };

@@ -17,6 +17,7 @@ mod charging;
 pub mod crash;
 #[cfg(not(feature = "crash"))]
 mod crash;
+mod deliveries;
 mod durable;
 mod erase;
 mod error;
@@ -33,6 +34,7 @@ mod list;
 mod lookup;
 mod meddle;
 mod migrations;
+mod notices;
 mod open;
 mod operators;
 mod outlook;
@@ -78,6 +80,7 @@ pub use ledger::{
 };
 pub use list::CallLine;
 pub use lookup::FindCallError;
+pub use notices::{DueNotice, Noticed, Outcome as NoticeOutcome};
 pub use open::{OpenError, Store, danger};
 pub use operators::{AddOperatorError, By, ChangeOperatorError, OperatorRow, Role};
 pub use outlook::{Outlook, Sameness};

@@ -57,6 +57,7 @@ const STEPS: &[Step] = &[
     step!("0009_money"),
     step!("0010_sources"),
     step!("0012_presence"),
+    step!("0013_answers"),
     step!("0014_sign_ins"),
 ];
 

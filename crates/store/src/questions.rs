@@ -54,7 +54,16 @@ pub struct NewEscalation {
     pub to: Vec<OperatorName>,
 }
 
+const WAITING: &str =
+    "SELECT count(*) AS waiting, min(asked_at) AS oldest FROM approvals WHERE state = 'pending'";
+
 impl Store {
+    /// How many questions wait, and since when the oldest does, in milliseconds since 1970.
+    pub async fn count_waiting(&self) -> Result<(i64, Option<i64>), StoreError> {
+        let row = sqlx::query(WAITING).fetch_one(&mut *self.read().await?).await?;
+        Ok((row.try_get("waiting")?, row.try_get("oldest")?))
+    }
+
     /// Whether a question is late, or a step is due: one look, where nearly always there is none.
     pub async fn is_anything_due(&self, now: i64) -> Result<bool, StoreError> {
         let found = sqlx::query(ANYTHING_DUE).bind(now).fetch_optional(&mut *self.read().await?).await?;

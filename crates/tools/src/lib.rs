@@ -48,5 +48,5 @@ pub use operands::{Hold, InForce, Sealed};
 pub use pipeline::Ready;
 pub use program::{OwnProgram, ProgramError, Spoken, UnfitProgram, examine_program};
 pub use reach::{doors_of, permit_limits};
-pub use surroundings::{Owner, Surroundings};
+pub use surroundings::{Correlation, Owner, Surroundings};
 pub use tool::{CallKind, Ran, Tool, built_in};

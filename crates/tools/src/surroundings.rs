@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contract::{AgentName, Digest, Reason, TaskName};
+use contract::{AgentName, CallId, Digest, Reason, TaskName};
 use egress::Egress;
 use jail::{Helper, Names};
 use policy::{EgressSettings, FileSettings};
@@ -25,6 +25,7 @@ pub struct Surroundings {
     holds: Option<Arc<Holds>>,
     pool: Arc<Pool>,
     owner: Option<Owner>,
+    correlation: Option<Correlation>,
     in_force: Option<InForce>,
     ready: Arc<Mutex<Option<Ready>>>,
     reaching: Option<Arc<Reaching>>,
@@ -38,6 +39,15 @@ pub struct Owner {
     pub agent: AgentName,
     /// For which task, if it said so.
     pub task: Option<TaskName>,
+}
+
+/// By what one call is found again in logs, traces and the ledger. Commands of the call have it in their environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Correlation {
+    /// Which call.
+    pub request: CallId,
+    /// In which session of a client, if it was in one.
+    pub session: Option<String>,
 }
 
 #[derive(Debug)]
@@ -64,6 +74,7 @@ impl Surroundings {
             holds: None,
             pool,
             owner: None,
+            correlation: None,
             in_force: None,
             ready: Arc::default(),
             reaching: None,
@@ -110,6 +121,25 @@ impl Surroundings {
     #[must_use]
     pub fn for_owner(&self, owner: Owner) -> Surroundings {
         Surroundings { owner: Some(owner), ..self.clone() }
+    }
+
+    /// The same for one call, by what it is found again.
+    #[must_use]
+    pub fn for_call(&self, correlation: Correlation) -> Surroundings {
+        Surroundings { correlation: Some(correlation), ..self.clone() }
+    }
+
+    /// The variables by which a command can be found again. No command's own variable stands in their place.
+    pub(crate) fn correlating(&self) -> Vec<(&'static str, String)> {
+        let (owner, correlation) = (self.owner.as_ref(), self.correlation.as_ref());
+        let task = owner.and_then(|owner| owner.task.as_ref()).map(|task| task.as_str().to_owned());
+        let all = [
+            ("TOOLGATE_AGENT_ID", owner.map(|owner| owner.agent.as_str().to_owned())),
+            ("TOOLGATE_SESSION_ID", correlation.and_then(|known| known.session.clone())),
+            ("TOOLGATE_TASK_ID", task),
+            ("TOOLGATE_REQUEST_ID", correlation.map(|known| known.request.as_str().to_owned())),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// The same for one call whose operands were bound when people were asked about it.

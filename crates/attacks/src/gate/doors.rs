@@ -327,7 +327,7 @@ pub(super) struct Door<'a> {
     link_socket: PathBuf,
     pub(super) operator: String,
     pub(super) call: CallId,
-    approval: String,
+    pub(super) approval: String,
     /// Closes the door.
     _open: DropGuard,
 }
@@ -414,6 +414,24 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         access_tokens: Option<Arc<AccessTokens>>,
     ) -> Try<Door<'a>> {
+        Door::open_with_all(opening, stand, access_tokens, Arc::new(server::NobodyElsewhere))
+    }
+
+    /// The same where somebody comes in by other ways.
+    pub(super) fn open_to(
+        opening: Opening,
+        stand: &'a Stand<'a>,
+        elsewhere: Arc<dyn server::Elsewhere>,
+    ) -> Try<Door<'a>> {
+        Door::open_with_all(opening, stand, None, elsewhere)
+    }
+
+    fn open_with_all(
+        opening: Opening,
+        stand: &'a Stand<'a>,
+        access_tokens: Option<Arc<AccessTokens>>,
+        elsewhere: Arc<dyn server::Elsewhere>,
+    ) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
         let mut opening = opening;
         let settings = &mut opening.settings;
@@ -433,6 +451,7 @@ impl<'a> Door<'a> {
             outside: server::Outside::default(),
             agent_tokens: Arc::new(Book(book, gate.engine.clone())),
             access_tokens,
+            elsewhere,
             home: Some(stand.home()),
             shutdown: shutdown.clone(),
         };

@@ -4,6 +4,7 @@
 //! and what the ledger holds afterwards.
 
 mod addresses;
+mod answers;
 mod approvals;
 mod authenticator;
 pub(crate) mod case;
@@ -64,6 +65,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("files", files::cases()),
         ("git", git::cases()),
         ("approvals", approvals::cases()),
+        ("answers", answers::cases()),
         ("seals", seals::cases()),
         ("words", seal_words::cases()),
         ("people", people::cases()),

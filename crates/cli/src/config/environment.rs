@@ -32,6 +32,11 @@ pub(crate) fn log_filter() -> Option<String> {
     std::env::var("TOOLGATE_LOG").ok()
 }
 
+/// Whether `TOOLGATE_LOG_FORMAT` wants events as JSON.
+pub(crate) fn logs_json() -> bool {
+    std::env::var("TOOLGATE_LOG_FORMAT").is_ok_and(|form| form == "json")
+}
+
 /// The operator's credential in `TOOLGATE_OPERATOR_KEY`.
 pub(crate) fn operator_key() -> Option<String> {
     std::env::var("TOOLGATE_OPERATOR_KEY").ok().filter(|key| !key.is_empty())

@@ -20,13 +20,16 @@ mod word;
 mod written;
 
 pub(crate) use environment::{
-    config_file, home_is_named, host, log_filter, operator_key, secret_in, state_folder, store_in, store_url,
+    config_file, home_is_named, host, log_filter, logs_json, operator_key, secret_in, state_folder, store_in,
+    store_url,
 };
 pub(crate) use load::{
     FILE_NAME, LoadError, Loaded, Source, load, load_file, load_shadow, name_of, place, read, understand_text,
 };
 pub(crate) use look::Look;
-pub(crate) use meaning::{LacksExamples, Meaning, Records, WhileRunning};
+pub(crate) use meaning::{
+    Channel, ChannelWay, Chat, Collector, LacksExamples, Meaning, Records, Telling, WhileRunning,
+};
 pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;
 pub(crate) use way::way_through;

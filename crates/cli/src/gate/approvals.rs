@@ -9,19 +9,23 @@ use engine::{Standing, Waiting};
 
 use super::ledger::time;
 use super::open::{Gate, Opened};
-use super::{CODE_DONE, Trouble};
+use super::person::Person;
+use super::{CODE_DONE, Trouble, watch};
 use crate::talk;
 
 /// Show the calls that wait for approval
 #[derive(Args)]
 pub(crate) struct ApprovalsArguments {
-    /// Go on showing new ones, and what becomes of them, until interrupted
+    /// Go on showing them, and answer: at a terminal with keys (`?` shows which), elsewhere line by line
     #[arg(long, conflicts_with = "standing")]
     watch: bool,
 
     /// Show the approvals that are good for more than one call
     #[arg(long)]
     standing: bool,
+
+    #[command(flatten)]
+    person: Person,
 
     #[command(flatten)]
     pub(crate) gate: Gate,
@@ -33,8 +37,11 @@ pub(crate) async fn approvals(arguments: ApprovalsArguments) -> Result<i32, Trou
     if arguments.standing {
         return standing(&opened, json).await;
     }
+    if arguments.watch && !json && watch::is_possible() {
+        return watch::watch(&opened, &arguments.person).await;
+    }
     if arguments.watch {
-        return watch(&opened, json).await;
+        return follow(&opened, json).await;
     }
     let waiting = opened.engine.waiting().await?;
     if json {
@@ -48,7 +55,7 @@ pub(crate) async fn approvals(arguments: ApprovalsArguments) -> Result<i32, Trou
 }
 
 /// Shows each question once, again when more of the same have come or somebody has answered, and its end.
-async fn watch(opened: &Opened, json: bool) -> Result<i32, Trouble> {
+async fn follow(opened: &Opened, json: bool) -> Result<i32, Trouble> {
     let mut shown: BTreeSet<(ApprovalId, usize, usize)> = BTreeSet::new();
     let mut open: BTreeSet<ApprovalId> = BTreeSet::new();
     loop {

@@ -47,7 +47,7 @@ pub(crate) async fn mcp(arguments: McpArguments) -> Result<i32, Trouble> {
     opened.engine.follow_upstreams();
     let registered = register::follow(opened.engine.clone(), opened.home.clone());
     let patience = patience(&opened.engine, arguments.wait, 3600);
-    let following = running.follow(opened.engine.clone(), CancellationToken::new())?;
+    let following = running.follow(opened.engine.clone(), None, CancellationToken::new())?;
     let served = server::serve_stdio(opened.engine, agent, patience).await;
     following.abort();
     registered.abort();

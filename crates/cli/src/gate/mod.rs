@@ -21,8 +21,10 @@ mod receipt;
 mod register;
 mod reload;
 mod replay;
+mod telling;
 mod tools;
 mod up;
+mod watch;
 
 pub(crate) use agents::{AgentsArguments, agents};
 pub(crate) use answer::{

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use contract::AgentName;
+use egress::Egress;
 use engine::{Cause, Clock, Engine, OpenError, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Proofs;
@@ -18,7 +19,7 @@ use tools::mcp::{Reading, Refresh, Upstream};
 
 use super::reload::{Read, Running, Unread, tell_of_shadow};
 use super::{Trouble, register};
-use crate::config::{self, Meaning, Records, Source, way_through};
+use crate::config::{self, Meaning, Records, Source, Telling, way_through};
 use crate::{talk, way_out};
 
 /// How far the clock may be behind what other gates have written before it is worth a word.
@@ -46,6 +47,9 @@ pub(crate) struct Opened {
     pub(crate) home: PathBuf,
     pub(crate) listen: std::net::SocketAddr,
     pub(crate) access_tokens: Option<Arc<AccessTokens>>,
+    /// The gate's own way out, and who is told by it.
+    pub(crate) egress: Egress,
+    pub(crate) telling: Telling,
 }
 
 /// Where no agent works, for people who stand where none may.
@@ -177,7 +181,7 @@ async fn open_with(
     let surroundings = Surroundings::new(binary, proofs, config::host(), clock.as_function())
         .guarding(&settings.files)
         .keeping(meaning.lifecycle)
-        .reaching_out(egress, &settings.egress);
+        .reaching_out(egress.clone(), &settings.egress);
     let upstreams: Vec<Arc<Upstream>> =
         settings.upstreams.iter().filter_map(|(name, of)| Upstream::new(name, of.clone())).collect();
     let mut tools = tools::built_in(&settings).context("a built-in tool is not valid")?;
@@ -209,7 +213,8 @@ async fn open_with(
             "the clock is {behind} s behind what is on record; times go on from the record until it has caught up"
         ));
     }
-    Ok(Opened { engine, home: home.to_owned(), listen: meaning.listen, access_tokens })
+    let (home, listen, telling) = (home.to_owned(), meaning.listen, meaning.telling);
+    Ok(Opened { engine, home, listen, access_tokens, egress, telling })
 }
 
 /// Lets this process open as many files as it may: each connection of a sandbox takes several, and the usual 1024 are few.

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Trouble;
 use super::open::{Gate, keep_apart};
+use super::telling::Live;
 use crate::config::{self, Loaded, Look, Meaning, Source};
 use crate::talk;
 
@@ -266,6 +267,7 @@ impl Running {
     pub(crate) fn follow(
         mut self,
         engine: Engine,
+        live: Option<Arc<Live>>,
         ending: CancellationToken,
     ) -> Result<tokio::task::JoinHandle<()>, Trouble> {
         let mut hung_up = HangUps::listen()?;
@@ -280,7 +282,7 @@ impl Running {
                     },
                 };
                 if cause == Cause::Signal || self.is_due(&engine).await {
-                    self.take(&engine, cause).await;
+                    self.take(&engine, cause, live.as_deref()).await;
                 }
             }
         }))
@@ -301,7 +303,7 @@ impl Running {
     }
 
     /// Takes the configuration anew: all of it, or nothing.
-    async fn take(&mut self, engine: &Engine, cause: Cause) {
+    async fn take(&mut self, engine: &Engine, cause: Cause, live: Option<&Live>) {
         let named = self.gate.config.clone();
         let read = tokio::task::spawn_blocking(move || Read::now(named.as_deref())).await;
         let read = match read {
@@ -346,6 +348,9 @@ impl Running {
             Err(error @ ReplaceError::Store(_)) => return talk::warning(&told(error.into())),
         }
         self.on_bad_reload = read.loaded.meaning.while_running.on_bad_reload;
+        if let Some(live) = live {
+            live.refresh(&read.loaded.meaning);
+        }
         (self.files, self.shadow_files) = (Followed::from(read.files), Followed::from(shadow_files));
         (self.source, self.refused) = (read.loaded.source, None);
     }
@@ -438,6 +443,8 @@ fn changed_for_good(began: &Meaning, now: &Meaning) -> Vec<&'static str> {
         access_tokens,
         kept: _,
         while_running: _,
+        // Taken anew each time.
+        telling: _,
         examples: _,
         without_examples: _,
     } = began;

@@ -11,15 +11,19 @@ use anyhow::anyhow;
 use clap::Args;
 use engine::{Credential, Engine};
 use serde_json::json;
-use server::{HttpError, HttpOptions, HttpReady, Outside, OutsideError, TlsFiles, link_socket, serve_http};
+use server::{
+    Elsewhere, HttpError, HttpOptions, HttpReady, Outside, OutsideError, TlsFiles, link_socket, serve_http,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::agents::{LiveTokens, take_over_tokens};
 use super::open::{Gate, home};
 use super::person::lost;
 use super::policy::read_texts;
 use super::port::holder_of;
+use super::telling::Live;
 use super::{CODE_DONE, Trouble, register};
 use crate::talk::{self, own_name};
 
@@ -93,13 +97,16 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     read_texts(&opened.engine);
     let shutdown = CancellationToken::new();
     take_over_tokens(&opened.engine, &opened.home).await?;
-    let following = running.follow(opened.engine.clone(), shutdown.clone())?;
+    let live = Live::new(opened.egress.clone(), &opened.telling)?;
+    let following = running.follow(opened.engine.clone(), Some(Arc::clone(&live)), shutdown.clone())?;
+    opened.engine.begin_counting().await?;
     let options = HttpOptions {
         listen: arguments.listen.unwrap_or(opened.listen),
         outside: arguments.outside.read(),
         operator_credential: Credential::load_or_create(&opened.home)?,
         agent_tokens: Arc::new(LiveTokens(opened.engine.clone())),
         access_tokens: opened.access_tokens.clone(),
+        elsewhere: Arc::clone(&live) as Arc<dyn Elsewhere>,
         home: Some(opened.home.clone()),
         shutdown: shutdown.clone(),
     };
@@ -114,9 +121,17 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     });
     let tending = tend(opened.engine.clone(), stop_tending.clone());
     let json = arguments.gate.json;
-    let served = serve_http(opened.engine, options, move |ready| announce(&ready, json)).await;
+    let (telling, stop_telling, engine) = (TaskTracker::new(), stop_tending.clone(), opened.engine.clone());
+    let tasks = telling.clone();
+    let ready = move |ready: HttpReady| {
+        announce(&ready, json);
+        live.begin(&engine, ready.address, &tasks, &stop_telling);
+    };
+    let served = serve_http(opened.engine, options, ready).await;
     stop_tending.cancel();
     let _ = tending.await;
+    telling.close();
+    telling.wait().await;
     following.abort();
     registered.abort();
     served.map_err(|error| in_use(error, &opened.home))?;

@@ -28,5 +28,6 @@ mod reload;
 mod servers;
 mod sign_in;
 mod telling;
+mod told;
 mod up;
 mod web_servers;

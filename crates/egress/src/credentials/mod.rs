@@ -140,6 +140,16 @@ impl Credentials {
         Ok(Credentials { all, keys, fetcher: Fetcher::new(vault), clock })
     }
 
+    /// A secret of the gate's own, which goes with no request of a sandbox.
+    pub(crate) async fn own(
+        &self,
+        source: &SecretSource,
+        resolver: &Arc<Resolver>,
+        tls: &Tls,
+    ) -> Result<Secret, Denial> {
+        self.fetcher.fetch_anew(source, resolver, tls).await
+    }
+
     /// Whether there is a key to log in to the place with.
     pub(crate) fn signs_for(&self, target: &Target) -> bool {
         self.keys.iter().any(|credential| credential.to.covers(target))

@@ -80,6 +80,26 @@ impl Fetcher {
         resolver: &Arc<Resolver>,
         tls: &Tls,
     ) -> Result<Secret, Denial> {
+        if !matches!(source, SecretSource::Vault { .. }) {
+            return self.fetch_anew(source, resolver, tls).await;
+        }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        if let Some((_, secret)) = kept.filter(|(at, _)| at.elapsed() < KEPT) {
+            return Ok(secret);
+        }
+        let secret = self.fetch_anew(source, resolver, tls).await?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(number, (Instant::now(), secret.clone()));
+        Ok(secret)
+    }
+
+    /// A secret as it is now.
+    pub(super) async fn fetch_anew(
+        &self,
+        source: &SecretSource,
+        resolver: &Arc<Resolver>,
+        tls: &Tls,
+    ) -> Result<Secret, Denial> {
         match source {
             SecretSource::Value(secret) => Ok(secret.clone()),
             SecretSource::File(path) => read_file(path).await,
@@ -87,10 +107,6 @@ impl Fetcher {
             // It depends on the request: whoever puts it in asks for it.
             SecretSource::SignIn(_) => Err(Denial::NoCredential),
             SecretSource::Vault { path, field } => {
-                let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
-                if let Some((_, secret)) = kept.filter(|(at, _)| at.elapsed() < KEPT) {
-                    return Ok(secret);
-                }
                 let vault = self.vault.as_ref().ok_or(Denial::NoCredential)?;
                 let token = match &vault.token {
                     VaultToken::Value(token) => token.clone(),
@@ -98,10 +114,7 @@ impl Fetcher {
                 };
                 let asking = super::vault::ask(&vault.address, &token, path, field, resolver, tls);
                 let asked = tokio::time::timeout(Duration::from_secs(10), asking).await;
-                let secret = asked.ok().flatten().ok_or(Denial::NoCredential)?;
-                let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.insert(number, (Instant::now(), secret.clone()));
-                Ok(secret)
+                asked.ok().flatten().ok_or(Denial::NoCredential)
             }
         }
     }

@@ -11,15 +11,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::caller::{TokenBook, single};
+use super::chat::Refusals;
 use super::doors::{Doors, NoRandom};
+use super::elsewhere::Elsewhere;
 use super::gate::Gate;
 use super::look::Verification;
+use super::numbers::Readiness;
 use super::oauth::AccessTokens;
 use super::outside::Outside;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
 const MOST_FOLLOWERS: usize = 32;
+/// How many messages of chats are read at once.
+const MOST_CHATS: usize = 8;
 
 /// The state of the server. Cheap to clone.
 #[derive(Clone)]
@@ -32,6 +37,10 @@ pub(super) struct Inner {
     pub(super) tokens: Arc<dyn TokenBook>,
     /// Tokens of others that count at the door of MCP.
     pub(super) access_tokens: Option<Arc<AccessTokens>>,
+    pub(super) elsewhere: Arc<dyn Elsewhere>,
+    pub(super) chats: Arc<Semaphore>,
+    pub(super) refusals: Refusals,
+    pub(super) readiness: Readiness,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
     pub(super) outside: Outside,
@@ -50,7 +59,7 @@ impl App {
         gate: Arc<dyn Gate>,
         mcp: Option<Door>,
         tokens: Arc<dyn TokenBook>,
-        access_tokens: Option<Arc<AccessTokens>>,
+        (access_tokens, elsewhere): (Option<Arc<AccessTokens>>, Arc<dyn Elsewhere>),
         (address, outside): (SocketAddr, Outside),
         shutdown: CancellationToken,
     ) -> App {
@@ -59,6 +68,10 @@ impl App {
             mcp,
             tokens,
             access_tokens,
+            elsewhere,
+            chats: Arc::new(Semaphore::new(MOST_CHATS)),
+            refusals: Refusals::default(),
+            readiness: Readiness::default(),
             doors: Doors::default(),
             address,
             cookie_name: match &outside.tls {

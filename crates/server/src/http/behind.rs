@@ -7,13 +7,13 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, OperatorName, show_hidden,
 };
 use engine::{
-    AT_ONCE, AnswerRefused, Audience, Batch, Credential, Engine, Folded, Past, PastError, Reach,
-    ReconcileRefused, Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
+    AT_ONCE, AnswerRefused, Audience, Batch, Credential, Engine, Folded, Numbers, Past, PastError, Reach,
+    ReconcileRefused, RefusedMessage, Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
 };
 use serde_json::{Value, json};
 use store::{
     AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent, ProofError, Receipt,
-    ReconcileError, RevokeError, Span, StoreError,
+    ReconcileError, RevokeError, Span, StoreError, Vote,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -123,6 +123,28 @@ impl Gate for Engine {
             let row = self.reply(id.as_str(), reply, credential, via).await.map_err(refused)?;
             Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
         })
+    }
+
+    fn decide_by_chat<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        vote: Vote,
+        reason: Option<String>,
+        by: &'a OperatorName,
+        via: &'a str,
+    ) -> Pending<'a, Result<Answered, DecideError>> {
+        Box::pin(async move {
+            let row = self.answer_by_chat(id, vote, reason, by, via).await.map_err(refused)?;
+            Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
+        })
+    }
+
+    fn take_message<'a>(&'a self, message: &'a Digest, until: i64) -> Pending<'a, Result<bool, GateError>> {
+        Box::pin(async move { Engine::take_message(self, message, until).await.map_err(trouble) })
+    }
+
+    fn tell_refused<'a>(&'a self, refused: RefusedMessage<'a>) -> Pending<'a, Result<(), GateError>> {
+        Box::pin(async move { self.tell_refused_message(refused).await.map_err(trouble) })
     }
 
     fn reconcile<'a>(
@@ -246,6 +268,10 @@ impl Gate for Engine {
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             Ok(entries.iter().take(most).map(event).collect())
         })
+    }
+
+    fn numbers(&self) -> Pending<'_, Result<Numbers, GateError>> {
+        Box::pin(async move { Engine::numbers(self).await.map_err(trouble) })
     }
 
     fn close(&self) -> Pending<'_, ()> {
@@ -388,7 +414,7 @@ fn event(entry: &LedgerEntry) -> Event {
 
 fn refused(error: AnswerRefused) -> DecideError {
     match error {
-        AnswerRefused::NotAnOperator | AnswerRefused::NotInClient => {
+        AnswerRefused::NotAnOperator | AnswerRefused::NotInClient | AnswerRefused::NeedsPresence => {
             DecideError::Forbidden { why: error.to_string() }
         }
         AnswerRefused::Find(FindError::Store(error)) => DecideError::Gate(trouble(error)),

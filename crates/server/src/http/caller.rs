@@ -49,6 +49,10 @@ pub enum Who {
     Operator,
     /// An agent, for what is its own, or an operator.
     Either,
+    /// Whoever signs what they send with a secret that the configuration names.
+    Signed,
+    /// Whoever has the token for that, or an operator.
+    Counter,
 }
 
 /// Whoever a request is from.
@@ -159,11 +163,11 @@ impl Caller {
     /// Whether they may ask for what is for `who`.
     pub(super) fn check(&self, who: Who) -> Result<(), Problem> {
         match (who, self) {
-            (Who::Anyone | Who::Either, _)
+            (Who::Anyone | Who::Either | Who::Signed, _)
             | (Who::Agent, Caller::Agent(_))
-            | (Who::Operator, Caller::Operator(_)) => Ok(()),
+            | (Who::Operator | Who::Counter, Caller::Operator(_)) => Ok(()),
             // ATTACK(agent-decides)
-            (Who::Operator, Caller::Agent(_)) => Err(forbidden(
+            (Who::Operator | Who::Counter, Caller::Agent(_)) => Err(forbidden(
                 "not_an_operator",
                 "this takes an operator's credential, and an agent's token is none".to_owned(),
             )),

@@ -10,7 +10,7 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
     OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
-use engine::{Audience, Batch, Credential, Offer, Request, ShownBudget};
+use engine::{Audience, Batch, Credential, Numbers, Offer, RefusedMessage, Request, ShownBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -88,6 +88,22 @@ pub trait Gate: Desk + Entrance {
         via: &'static str,
     ) -> Pending<'a, Result<Answered, DecideError>>;
 
+    /// Takes the answer of an operator whom a chat vouches for, to one call.
+    fn decide_by_chat<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        vote: Vote,
+        reason: Option<String>,
+        by: &'a OperatorName,
+        via: &'a str,
+    ) -> Pending<'a, Result<Answered, DecideError>>;
+
+    /// Takes a signed message, which is remembered until then. Whether it is the first time.
+    fn take_message<'a>(&'a self, message: &'a Digest, until: i64) -> Pending<'a, Result<bool, GateError>>;
+
+    /// Says in the ledger that a message was not taken.
+    fn tell_refused<'a>(&'a self, refused: RefusedMessage<'a>) -> Pending<'a, Result<(), GateError>>;
+
     /// Takes an operator's word on a call whose outcome nobody knows. What it counts as now.
     fn reconcile<'a>(
         &'a self,
@@ -137,6 +153,9 @@ pub trait Gate: Desk + Entrance {
 
     /// The ledger's entries from a place on, at most so many.
     fn events(&self, from: u64, most: u32) -> Pending<'_, Result<Vec<Event>, GateError>>;
+
+    /// What has happened, in numbers.
+    fn numbers(&self) -> Pending<'_, Result<Numbers, GateError>>;
 
     /// Ends what still runs, and waits until it has ended.
     fn close(&self) -> Pending<'_, ()>;

@@ -15,8 +15,10 @@ mod body;
 mod budgets;
 mod caller;
 mod calls;
+mod chat;
 mod desk;
 mod doors;
+mod elsewhere;
 mod entrance;
 mod entry;
 mod events;
@@ -27,6 +29,7 @@ mod links;
 mod look;
 mod looked_up;
 mod mcp;
+mod numbers;
 mod oauth;
 mod openapi;
 mod outside;
@@ -61,6 +64,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use caller::{TokenBook, Who};
 pub use desk::{Desk, ReadingError};
+pub use elsewhere::{ChatKey, ChatWay, Elsewhere, NobodyElsewhere};
 pub use entrance::Entrance;
 pub use gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
@@ -100,6 +104,8 @@ pub struct HttpOptions {
     pub agent_tokens: Arc<dyn TokenBook>,
     /// Tokens of an issuer that agents may come in with over MCP; none, unless it is configured.
     pub access_tokens: Option<Arc<AccessTokens>>,
+    /// What comes in by other ways.
+    pub elsewhere: Arc<dyn Elsewhere>,
     /// Toolgate's home, where its owner gets new sign-in links; nothing if they are not handed out there.
     pub home: Option<PathBuf>,
     /// Stops the server.
@@ -163,8 +169,16 @@ async fn serve(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let HttpOptions { listen, outside, operator_credential, agent_tokens, access_tokens, home, shutdown } =
-        options;
+    let HttpOptions {
+        listen,
+        outside,
+        operator_credential,
+        agent_tokens,
+        access_tokens,
+        elsewhere,
+        home,
+        shutdown,
+    } = options;
     let tls = outside.check(listen)?;
     let failed = |source| HttpError::Listen { address: listen, source };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
@@ -172,8 +186,8 @@ async fn serve(
     // Whatever way this ends, what belongs to it ends, too.
     let stop = shutdown.child_token();
     let stopping = stop.clone().drop_guard();
-    let reached = (address, outside);
-    let app = App::new(gate.clone(), door.clone(), agent_tokens, access_tokens, reached, stop.clone());
+    let (reached, brought) = ((address, outside), (access_tokens, elsewhere));
+    let app = App::new(gate.clone(), door.clone(), agent_tokens, brought, reached, stop.clone());
     let whose = Arc::new(operator_credential);
     let sign_in_url = app.sign_in_url(whose.clone()).map_err(|_| HttpError::Random)?;
     let path = home.map(|home| link_socket(&home, address.port()));

@@ -214,9 +214,10 @@ fn query_parameters(make: Maker) -> Vec<Value> {
 
 fn security_of(who: Who) -> Value {
     match who {
-        Who::Anyone => json!([]),
+        // What is signed says so in its headers.
+        Who::Anyone | Who::Signed => json!([]),
         Who::Agent => json!([{ "agent": [] }, { "operator": [] }]),
-        Who::Operator => json!([{ "operator": [] }, { "cookie": [], "page": [] }]),
+        Who::Operator | Who::Counter => json!([{ "operator": [] }, { "cookie": [], "page": [] }]),
         Who::Either => json!([{ "agent": [] }, { "operator": [] }, { "cookie": [], "page": [] }]),
     }
 }

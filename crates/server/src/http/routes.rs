@@ -15,7 +15,7 @@ use super::guard::{admit, guard};
 use super::openapi::{Row, does};
 use super::problem::Problem;
 use super::{
-    agents_tokens, approvals, budgets, calls, entry, events, ledger, look, mcp, openapi, page, policy,
+    agents_tokens, approvals, budgets, calls, chat, entry, events, ledger, look, mcp, numbers, openapi, page, policy,
     shapes, sign_in, standing, tools,
 };
 
@@ -45,6 +45,7 @@ macro_rules! routes {
 const OF_CALLS: &[u16] = &[200, 202, 403, 404, 409, 413, 422, 429, 500, 503];
 const HTML: &[&str] = &["text/html; charset=utf-8"];
 const ASSET: &[&str] = &["text/css; charset=utf-8", "text/javascript; charset=utf-8", "image/svg+xml"];
+const NUMBERS: &[&str] = &["text/plain; version=0.0.4; charset=utf-8"];
 const TEXT: &[&str] = &["text/plain; charset=utf-8"];
 const EVENTS: &[&str] = &["text/event-stream"];
 const MCP: &[&str] = &["application/json", "text/event-stream"];
@@ -57,6 +58,11 @@ routes! {
         does("its files").gives_other(200, ASSET);
     GET    "/healthz",                       Anyone   => page::health,
         does("whether the gate answers, and calls can begin").gives::<shapes::Health>(200);
+    GET    "/readyz",                        Anyone   => numbers::ready,
+        does("whether the store answers, and calls can be taken").gives::<shapes::Ready>(200)
+            .gives::<shapes::Ready>(503);
+    GET    "/metrics",                       Counter  => numbers::show,
+        does("what happens, in numbers, for Prometheus").gives_other(200, NUMBERS);
     GET    "/openapi.json",                  Anyone   => openapi::show,
         does("this document").gives_other(200, &["application/json"]);
     GET    "/sign-in",                       Anyone   => sign_in::open,
@@ -120,6 +126,12 @@ routes! {
         does("says yes or no").takes::<Decision>().gives::<shapes::Decided>(200);
     POST   "/v1/answers",                    Operator => approvals::answer,
         does("the same in the words of a chat").takes::<approvals::Text>().gives::<shapes::AllAnswered>(200);
+    POST   "/v1/chat/slack",                 Signed   => chat::slack,
+        does("an answer by a slash command, signed as Slack signs it").gives::<chat::Told>(200);
+    POST   "/v1/chat/webhook",               Signed   => chat::webhook,
+        does("an answer by any other chat, signed").takes::<chat::Posted>().gives::<chat::Told>(200)
+            .header("X-Toolgate-Timestamp", "when it was written, in seconds since 1970")
+            .header("X-Toolgate-Signature", "`v1=` and the HMAC-SHA256 of `v1:TIME:` and the body");
     GET    "/v1/standing",                   Operator => standing::list,
         does("every yes that is good for more than one call").gives::<shapes::Standing>(200);
     POST   "/v1/approvals/{id}/revocation",  Operator => standing::revoke,

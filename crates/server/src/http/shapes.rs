@@ -181,6 +181,21 @@ pub(super) struct Health {
     pub(super) status: State,
 }
 
+/// Whether calls can be taken.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Ready {
+    pub(super) status: Readiness,
+}
+
+/// What stands in the way, if anything does.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Readiness {
+    Ready,
+    Suspended,
+    NoStore,
+}
+
 /// What `/mcp` is, as RFC 9728 has it.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ProtectedResource {

@@ -342,6 +342,7 @@ impl ServerHandler for Server {
 
 impl Server {
     fn new(engine: Engine, agent: AgentName, way: Way) -> Server {
+        let engine = engine.in_session();
         let (log, followed) = (Arc::default(), Followed::default());
         Server { engine, agent, proposer: None, way, patience: None, log, followed }
     }

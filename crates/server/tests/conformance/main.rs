@@ -174,6 +174,7 @@ async fn all_pass(revision: &str, expected: usize, stage: Stage) {
         outside: server::Outside::default(),
         agent_tokens: Arc::new(HashMap::from([(Digest::of(TOKEN.as_bytes()), stage.agent())])),
         access_tokens: None,
+        elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
         shutdown: shutdown.clone(),
     };

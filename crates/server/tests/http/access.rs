@@ -3,7 +3,7 @@
 use server::{ROUTES, Who};
 
 use crate::client::{Response, Wish};
-use crate::stub::{AGENT, OPERATOR, OTHER_AGENT, Server, approval_id, call_id};
+use crate::stub::{AGENT, COUNTER, OPERATOR, OTHER_AGENT, Server, approval_id, call_id};
 
 /// A good request for a route, without a credential. A new route fails here until it has one.
 pub(crate) fn wish(method: &str, path: &str) -> Wish {
@@ -85,7 +85,8 @@ async fn an_agent_gets_what_is_for_agents_and_nothing_of_operators() {
     for (method, path, who) in ROUTES.iter().filter(|(_, _, who)| *who != Who::Anyone) {
         let answer = server.ask_by_name(wish(method, path).bearer(AGENT)).await;
         match who {
-            Who::Operator => {
+            Who::Signed => assert_eq!(answer.status, 401, "{method} {path}"),
+            Who::Operator | Who::Counter => {
                 assert_eq!(answer.status, 403, "{method} {path}");
                 if *method != "GET" {
                     assert_eq!(answer.problem(), "not_an_operator");
@@ -108,8 +109,23 @@ async fn an_operator_gets_everything_but_is_no_agent_unless_one_is_named() {
             assert_eq!((answer.status, answer.problem().as_str()), (403, "agent_needed"), "{method} {path}");
         }
         let answer = server.ask_by_name(asked.with("X-Toolgate-Agent", "builder")).await;
-        assert!(is_good(&answer), "{method} {path}: {answer:?}");
+        // Nobody's credential stands for a signature.
+        match who {
+            Who::Signed => assert_eq!(answer.status, 401, "{method} {path}"),
+            _ => assert!(is_good(&answer), "{method} {path}: {answer:?}"),
+        }
     }
+}
+
+#[tokio::test]
+async fn whoever_counts_sees_numbers_and_nothing_else() {
+    let server = Server::start().await;
+    for (method, path, who) in ROUTES.iter().filter(|(_, _, who)| *who != Who::Anyone) {
+        let answer = server.ask(wish(method, path).bearer(COUNTER)).await;
+        let expected = if *who == Who::Counter { 200 } else { 401 };
+        assert_eq!(answer.status, expected, "{method} {path}");
+    }
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -125,6 +141,8 @@ async fn the_page_decides_but_makes_no_calls_and_no_new_links() {
             .await;
         if *who == Who::Agent || *path == "/v1/sign-in-links" {
             assert_eq!(answer.status, 403, "{method} {path}");
+        } else if *who == Who::Signed {
+            assert_eq!(answer.status, 401, "{method} {path}");
         } else {
             assert!(is_good(&answer), "{method} {path}: {answer:?}");
         }

@@ -9,6 +9,7 @@
 
 mod access;
 mod authenticator;
+mod chat;
 mod client;
 mod crowd;
 mod desk;

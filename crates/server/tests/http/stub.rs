@@ -1,6 +1,6 @@
 //! A gate that answers from memory, and the server before it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,11 +11,12 @@ use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, Scope, ToolName,
 };
-use engine::{Audience, Batch, Credential, Request, ShownBudget};
+use engine::{Audience, Batch, Credential, Numbers, RefusedMessage, Request, ShownBudget};
 use serde_json::{Value, json};
 use server::{
-    Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError, HttpOptions,
-    Outside, Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError, serve_gate,
+    Answered, CallRecord, CallSummary, Cancelled, ChatKey, ChatWay, DecideError, Decision, Elsewhere, Event,
+    Gate, GateError, HttpOptions, Outside, Pending, Person, Question, Simulate, SimulateError, Stands, Word,
+    WordError, serve_gate,
 };
 use store::{Passkey, Role, Vote};
 use tempfile::TempDir;
@@ -29,6 +30,10 @@ use crate::entrance::VOUCHED;
 pub(crate) const OPERATOR: &str = "operator-credential";
 pub(crate) const VIEWER: &str = "viewer-credential";
 pub(crate) const AGENT: &str = "agent-token-of-builder";
+/// What the chats sign with.
+pub(crate) const CHAT_SECRET: &str = "secret of a chat";
+/// The token of whoever counts.
+pub(crate) const COUNTER: &str = "counter-token";
 pub(crate) const OTHER_AGENT: &str = "agent-token-of-tester";
 
 pub(crate) fn agent(name: &str) -> AgentName {
@@ -51,6 +56,9 @@ pub(crate) struct Stub {
     pub(crate) asked: Mutex<Vec<String>>,
     pub(crate) events: Mutex<Vec<Event>>,
     pub(crate) clock: AtomicI64,
+    /// Messages that were taken, and those that were not.
+    pub(crate) taken: Mutex<HashSet<Digest>>,
+    pub(crate) refused: Mutex<Vec<String>>,
     /// Whether the operator is none any more.
     pub(crate) removed: AtomicBool,
     /// Whether the question is about what takes a fresh proof.
@@ -238,6 +246,34 @@ impl Gate for Stub {
         ready(Ok(vec![question()]))
     }
 
+    fn decide_by_chat<'a>(
+        &'a self,
+        id: &'a ApprovalId,
+        vote: Vote,
+        reason: Option<String>,
+        by: &'a OperatorName,
+        via: &'a str,
+    ) -> Pending<'a, Result<Answered, DecideError>> {
+        let reason = reason.unwrap_or("-".into());
+        self.note(format!("chat {} {vote:?} reason={reason} by={by} via={via}", id.short()));
+        let state = "approved".to_owned();
+        ready(Ok(Answered { approval_id: id.clone(), call_id: call_id(), state }))
+    }
+
+    fn take_message<'a>(&'a self, message: &'a Digest, _: i64) -> Pending<'a, Result<bool, GateError>> {
+        ready(Ok(self.taken.lock().unwrap().insert(*message)))
+    }
+
+    fn tell_refused<'a>(&'a self, refused: RefusedMessage<'a>) -> Pending<'a, Result<(), GateError>> {
+        let RefusedMessage { way, why, user, .. } = refused;
+        self.refused.lock().unwrap().push(format!("{way} {why} {}", user.unwrap_or("-")));
+        ready(Ok(()))
+    }
+
+    fn numbers(&self) -> Pending<'_, Result<Numbers, GateError>> {
+        ready(Ok(Numbers::default()))
+    }
+
     fn reconcile<'a>(
         &'a self,
         id: &'a CallId,
@@ -404,6 +440,24 @@ pub(crate) fn question() -> Question {
     }
 }
 
+/// Two chats, each with somebody who is an operator, and somebody who counts.
+struct Chats;
+
+impl Elsewhere for Chats {
+    fn key(&self, _: ChatWay) -> Pending<'_, Option<ChatKey>> {
+        Box::pin(async { Some(CHAT_SECRET.as_bytes().to_vec().into()) })
+    }
+
+    fn operator_of(&self, way: ChatWay, team: &str, user: &str) -> Option<OperatorName> {
+        let known = [(ChatWay::Slack, "T1", "U1"), (ChatWay::Webhook, "", "alice")];
+        known.contains(&(way, team, user)).then(|| OperatorName::parse("me").unwrap())
+    }
+
+    fn may_count(&self, token: Digest) -> bool {
+        token == Digest::of(COUNTER.as_bytes())
+    }
+}
+
 /// A server on a free port, with the stub behind it.
 pub(crate) struct Server {
     pub(crate) gate: Arc<Stub>,
@@ -433,6 +487,7 @@ impl Server {
             outside,
             agent_tokens: Arc::new(tokens),
             access_tokens: None,
+            elsewhere: Arc::new(Chats),
             home: Some(home.path().to_owned()),
             shutdown: shutdown.clone(),
         };

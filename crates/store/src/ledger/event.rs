@@ -7,7 +7,8 @@ use crate::error::StoreError;
 use crate::open::Store;
 
 /// Kinds that the store itself writes, each together with the rows it tells of.
-const RESERVED: [&str; 7] = ["agent.", "approval.", "call.", "gate.", "operator.", "policy.", "tool."];
+const RESERVED: [&str; 8] =
+    ["agent.", "approval.", "call.", "gate.", "notice.", "operator.", "policy.", "tool."];
 
 /// Why an event was not recorded.
 #[derive(Debug, Error)]

@@ -11,6 +11,7 @@ pub(crate) mod gate;
 mod ledger;
 mod migrations;
 mod money;
+mod notices;
 mod opening;
 mod owners;
 mod past;

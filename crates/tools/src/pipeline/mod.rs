@@ -8,6 +8,7 @@ mod show;
 mod starts;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,6 +49,13 @@ pub(crate) struct Commands {
     pub(crate) variables: BTreeMap<String, String>,
     /// How long they may take; the grant may have less.
     pub(crate) timeout: Duration,
+}
+
+/// What commands have in their environment besides what is passed. What they are found again by is the gate's to say.
+fn variables_of(own: BTreeMap<String, String>, at: &Surroundings) -> Vec<(OsString, OsString)> {
+    let own = own.into_iter().filter(|(name, _)| !name.starts_with("TOOLGATE_"));
+    let own = own.map(|(name, value)| (name.into(), value.into()));
+    own.chain(at.correlating().into_iter().map(|(name, value)| (name.into(), value.into()))).collect()
 }
 
 /// How dangerous a profile makes a call, whatever the commands.
@@ -164,7 +172,7 @@ impl Commands {
             read: Vec::new(),
             workspace: (!writes).then(|| root.to_owned()),
             write: if writes { vec![root.to_owned()] } else { Vec::new() },
-            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            variables: variables_of(self.variables, at),
             names: at.names().clone(),
             limits,
             changes: if writes { ChangeReport::List } else { ChangeReport::Skip },

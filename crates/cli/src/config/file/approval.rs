@@ -31,6 +31,95 @@ pub(crate) struct Approval {
     /// How long a yes can be good for more than one call. Default: 28800, which is 8 hours.
     #[serde(alias = "standingMaxSeconds")]
     pub(crate) standing_max_seconds: Given<u64>,
+    /// Who is told that a question waits, and how. docs/guide/answering.md says how. Default: nobody.
+    pub(crate) notify: Given<Vec<At<NotifyFile>>>,
+    /// Chats that bring answers, `/approve ID` and `/deny ID reason`. Default: none.
+    pub(crate) chat: Given<ChatFile>,
+    /// How people reach the console, for those who are told: `https://gate.example.com/`. Default: where it listens.
+    pub(crate) link: Given<String>,
+}
+
+/// Somebody who is told that questions wait. Of `webhook`, `slack` and `email` one must be given.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NotifyFile {
+    /// What it is called in the ledger: small letters, digits, `-` and `_`, 32 at most. Must be given.
+    pub(crate) name: Given<String>,
+    /// Signed JSON to this place, `https://host.example/path`.
+    pub(crate) webhook: Given<WebhookFile>,
+    /// A message to a Slack-compatible incoming webhook: where its URL, which is a secret, is to be had: `env:NAME`,
+    /// `file:PATH`, `vault:PATH#FIELD` or `keyring:NAME`.
+    pub(crate) slack: Given<String>,
+    /// A mail.
+    pub(crate) email: Given<EmailFile>,
+    /// From which step of `escalation` on it is told; 0 is at once. Default: 0.
+    #[serde(alias = "fromStep")]
+    pub(crate) from_step: Given<u64>,
+    /// How long after one message the next comes at the soonest; what comes between is told together. Default: 60.
+    #[serde(alias = "everySeconds")]
+    pub(crate) every_seconds: Given<u64>,
+}
+
+/// A place that takes signed JSON.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WebhookFile {
+    /// Where. `http://` only to a host that `egress.private` lists. Must be given.
+    pub(crate) url: Given<String>,
+    /// Where the secret is to be had that it is signed with. Must be given.
+    pub(crate) secret: Given<String>,
+}
+
+/// Mail, by SMTP.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct EmailFile {
+    /// Which server takes it: `mail.example.com:587`. Must be given.
+    pub(crate) server: Given<String>,
+    /// When TLS begins: `starttls`, `implicit`, or `never`, which only a host has that `egress.private` lists. Default:
+    /// `starttls`.
+    pub(crate) tls: Given<String>,
+    /// From whom: `gate@example.com`. Must be given.
+    pub(crate) from: Given<String>,
+    /// To whom. Must be given.
+    pub(crate) to: Given<Vec<At<String>>>,
+    /// As whom the server is spoken to. Default: as nobody.
+    pub(crate) user: Given<String>,
+    /// Where the password is to be had.
+    pub(crate) password: Given<String>,
+}
+
+/// Chats that bring answers.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ChatFile {
+    /// Slash commands of Slack, or of what signs as it does, at `/v1/chat/slack`.
+    pub(crate) slack: Given<SlackChatFile>,
+    /// Any other chat, by signed JSON at `/v1/chat/webhook`.
+    pub(crate) webhook: Given<WebhookChatFile>,
+}
+
+/// Slash commands of Slack.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SlackChatFile {
+    /// Where the signing secret of the app is to be had. Must be given.
+    #[serde(alias = "signingSecret")]
+    pub(crate) signing_secret: Given<String>,
+    /// The id of the team, such as `T012AB3CD`: an app may be in several. Must be given.
+    pub(crate) team: Given<String>,
+    /// Which operator a user is, by the user's id: `U012AB3CD: alice`. Whoever is not here decides nothing.
+    pub(crate) users: Given<BTreeMap<At<String>, At<String>>>,
+}
+
+/// Any other chat.
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WebhookChatFile {
+    /// Where the secret is to be had that it signs with. Must be given.
+    pub(crate) secret: Given<String>,
+    /// Which operator a user is. Whoever is not here decides nothing.
+    pub(crate) users: Given<BTreeMap<At<String>, At<String>>>,
 }
 
 /// Seconds, by the safety class of a call.

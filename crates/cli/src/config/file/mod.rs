@@ -12,6 +12,7 @@ mod money;
 mod oauth;
 mod rules;
 mod sandboxing;
+mod telling;
 mod tools;
 mod trust;
 
@@ -21,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use agents::{AgentFile, RoleFile};
-pub(crate) use approval::{AmountFile, Approval, PatternFile, RuleFile};
+pub(crate) use approval::{AmountFile, Approval, ChatFile, EmailFile, NotifyFile, PatternFile, RuleFile};
 pub(crate) use egress::{CredentialFile, Egress, EgressLimitsFile, VaultFile};
 pub(crate) use hook::HookFile;
 pub(crate) use mcp::{Mcp, ServerFile};
@@ -29,6 +30,7 @@ pub(crate) use money::{BudgetFile, PriceFile, Prices};
 pub(crate) use oauth::{AccessFile, SignInFile};
 pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
+pub(crate) use telling::{Metrics, Telemetry};
 pub(crate) use tools::{Bash, Filesystem, Http, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 
@@ -77,6 +79,10 @@ pub(crate) struct File {
     /// password comes from `PGPASSWORD`, from the file of `PGPASSFILE`, or with `env:NAME`; not from here. Default: in
     /// the state folder, `TOOLGATE_HOME`.
     pub(crate) store: Given<String>,
+    /// Numbers for Prometheus, at `/metrics`.
+    pub(crate) metrics: Given<Metrics>,
+    /// Traces, numbers and events for OpenTelemetry. Default: none.
+    pub(crate) telemetry: Given<Telemetry>,
     /// The loopback address and port of `toolgate up`. Default: `127.0.0.1:7433`.
     pub(crate) listen: Given<String>,
 }

@@ -25,6 +25,7 @@ mod rates;
 mod rule_example;
 mod rule_text;
 mod running;
+mod telling;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,7 @@ use server::AccessTokenSettings;
 use tools::Lifecycle;
 
 pub(crate) use running::WhileRunning;
+pub(crate) use telling::{Channel, ChannelWay, Chat, Collector, Telling};
 
 use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
@@ -81,6 +83,8 @@ pub(crate) struct Meaning {
     pub(crate) kept: Value,
     /// What a gate that runs needs to know.
     pub(crate) while_running: WhileRunning,
+    /// Who is told what happens, and who brings answers.
+    pub(crate) telling: Telling,
     /// How many examples of rules hold.
     pub(crate) examples: usize,
     /// Rules that have none, or none of a call that they are about.
@@ -138,6 +142,7 @@ impl Default for Meaning {
             access_tokens: None,
             kept: json!({}),
             while_running: WhileRunning::default(),
+            telling: Telling::default(),
             examples: 0,
             without_examples: Vec::new(),
         }
@@ -266,6 +271,7 @@ impl Reader {
         let upstreams = self.servers(tree, &mut egress, &agents);
         let access = tree.mcp.get().and_then(|mcp| mcp.oauth.at());
         let access_tokens = access.and_then(|access| self.access_tokens(access, &agents));
+        let telling = self.telling(tree, &egress.private);
         let mut settings = Settings {
             agents,
             roles,
@@ -307,6 +313,7 @@ impl Reader {
             access_tokens,
             kept: limits::kept(tree),
             while_running: self.while_running(tree),
+            telling,
             examples: self.examples,
             without_examples: std::mem::take(&mut self.without_examples),
         }

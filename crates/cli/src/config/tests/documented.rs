@@ -166,6 +166,104 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("budgets[].calls", "budgets: [{calls: 1000, period: weekly}]"),
     ("budgets[].period", "budgets: [{calls: 1000, period: monthly}]"),
     ("budgets[].over", "budgets: [{calls: 100, period: daily, over: ask}]"),
+    ("approval.notify", "approval: {notify: [{name: ops, slack: \"env:SLACK_WEBHOOK_URL\"}]}"),
+    ("approval.notify[].name", "approval: {notify: [{name: ops, slack: \"env:SLACK_WEBHOOK_URL\"}]}"),
+    ("approval.notify[].slack", "approval: {notify: [{name: ops, slack: \"file:/etc/toolgate/slack-url\"}]}"),
+    (
+        "approval.notify[].webhook",
+        "approval: {notify: [{name: ops, webhook: {url: \"https://desk.example.com/x\", secret: \"env:DESK_SECRET\"}}]}",
+    ),
+    (
+        "approval.notify[].webhook.url",
+        "approval: {notify: [{name: ops, webhook: {url: \"https://desk.example.com/x\", secret: \"env:DESK_SECRET\"}}]}",
+    ),
+    (
+        "approval.notify[].webhook.secret",
+        "approval: {notify: [{name: ops, webhook: {url: \"https://desk.example.com/x\", secret: \"env:DESK_SECRET\"}}]}",
+    ),
+    (
+        "approval.notify[].email",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com]}}]}",
+    ),
+    (
+        "approval.notify[].email.server",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com]}}]}",
+    ),
+    (
+        "approval.notify[].email.from",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com]}}]}",
+    ),
+    (
+        "approval.notify[].email.to",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com]}}]}",
+    ),
+    (
+        "approval.notify[].email.tls",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com], tls: implicit}}]}",
+    ),
+    (
+        "approval.notify[].email.user",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com], user: gate, password: \"file:/etc/toolgate/mail\"}}]}",
+    ),
+    (
+        "approval.notify[].email.password",
+        "approval: {notify: [{name: ops, email: {server: \"mail.example.com:587\", from: gate@example.com, to: [ops@example.com], user: gate, password: \"file:/etc/toolgate/mail\"}}]}",
+    ),
+    (
+        "approval.notify[].from_step",
+        "approval: {notify: [{name: ops, from_step: 1, slack: \"env:SLACK_WEBHOOK_URL\"}]}",
+    ),
+    (
+        "approval.notify[].every_seconds",
+        "approval: {notify: [{name: ops, every_seconds: 300, slack: \"env:SLACK_WEBHOOK_URL\"}]}",
+    ),
+    (
+        "approval.chat.slack",
+        "approval: {chat: {slack: {signing_secret: \"env:SLACK_SIGNING\", team: T012AB3CD, users: {U012AB3CD: alice}}}}",
+    ),
+    (
+        "approval.chat.slack.signing_secret",
+        "approval: {chat: {slack: {signing_secret: \"env:SLACK_SIGNING\", team: T012AB3CD, users: {U012AB3CD: alice}}}}",
+    ),
+    (
+        "approval.chat.slack.team",
+        "approval: {chat: {slack: {signing_secret: \"env:SLACK_SIGNING\", team: T012AB3CD, users: {U012AB3CD: alice}}}}",
+    ),
+    (
+        "approval.chat.slack.users",
+        "approval: {chat: {slack: {signing_secret: \"env:SLACK_SIGNING\", team: T012AB3CD, users: {U012AB3CD: alice}}}}",
+    ),
+    (
+        "approval.chat.webhook",
+        "approval: {chat: {webhook: {secret: \"env:CHAT_SECRET\", users: {alice@example.com: alice}}}}",
+    ),
+    (
+        "approval.chat.webhook.secret",
+        "approval: {chat: {webhook: {secret: \"env:CHAT_SECRET\", users: {alice@example.com: alice}}}}",
+    ),
+    (
+        "approval.chat.webhook.users",
+        "approval: {chat: {webhook: {secret: \"env:CHAT_SECRET\", users: {alice@example.com: alice}}}}",
+    ),
+    ("approval.link", "approval: {link: \"https://gate.example.com/\"}"),
+    ("metrics.token", "metrics: {token: \"file:/etc/toolgate/scrape-token\"}"),
+    ("telemetry", "telemetry: {endpoint: \"https://collector.example.com:4318\"}"),
+    ("telemetry.endpoint", "telemetry: {endpoint: \"https://collector.example.com:4318\"}"),
+    (
+        "telemetry.header",
+        "telemetry: {endpoint: \"https://collector.example.com:4318\", header: authorization, header_from: \"env:OTLP_AUTH\"}",
+    ),
+    (
+        "telemetry.header_from",
+        "telemetry: {endpoint: \"https://collector.example.com:4318\", header: authorization, header_from: \"env:OTLP_AUTH\"}",
+    ),
+    ("telemetry.traces", "telemetry: {endpoint: \"https://collector.example.com:4318\", traces: false}"),
+    ("telemetry.metrics", "telemetry: {endpoint: \"https://collector.example.com:4318\", metrics: false}"),
+    ("telemetry.logs", "telemetry: {endpoint: \"https://collector.example.com:4318\", logs: false}"),
+    (
+        "telemetry.every_seconds",
+        "telemetry: {endpoint: \"https://collector.example.com:4318\", every_seconds: 60}",
+    ),
     ("approval.escalation[].after_seconds", "approval: {escalation: [{after_seconds: 60, to: [lead]}]}"),
     ("approval.escalation[].to", "approval: {escalation: [{after_seconds: 180, to: [lead, boss]}]}"),
     (

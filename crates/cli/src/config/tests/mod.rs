@@ -9,6 +9,7 @@ mod example_calls;
 mod examples;
 mod money;
 mod spellings;
+mod telling;
 mod verdicts;
 
 use std::path::Path;
