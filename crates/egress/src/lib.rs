@@ -293,7 +293,7 @@ impl fmt::Debug for Gate {
 impl Gate {
     /// A secret that the gate itself needs.
     pub(crate) async fn secret(&self, source: &SecretSource) -> Option<Secret> {
-        self.credentials.own(source, &self.resolver, &self.tls).await
+        self.credentials.own(source, &self.resolver, &self.tls).await.ok()
     }
 
     /// Whether requests to the place have to be seen, and TLS therefore ends here.

@@ -19,7 +19,7 @@ struct Keeper(Weak<Inner>);
 
 impl Keeper {
     fn engine(&self) -> Option<Engine> {
-        self.0.upgrade().map(|inner| Engine { inner, held: None, caller: None })
+        self.0.upgrade().map(|inner| Engine { inner, held: None, caller: None, session: None })
     }
 }
 

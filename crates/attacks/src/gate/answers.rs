@@ -344,6 +344,7 @@ fn told(listed: &[&str], scheme: &str) -> Try<Effect> {
         nameservers: Vec::new(),
         extra_roots: String::new(),
         credentials: Vec::new(),
+        sign_ins: Vec::new(),
         vault: None,
         known_hosts: Vec::new(),
         patience: Patience::default(),

@@ -269,6 +269,7 @@ fn listens(stand: &Stand<'_>, dangerously: bool) -> Try<Effect> {
         operator_credential: gate.operator()?,
         agent_tokens: Arc::new(std::collections::HashMap::new()),
         access_tokens: None,
+        elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
         shutdown,
     };

@@ -62,7 +62,7 @@ impl Served {
         let shown = self.run(&["tools", "show", tool, "--json"]);
         let shown: Value =
             serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
-        let hash = shown["hash"].as_str().expect("it has a hash");
+        let hash = shown.get("hash").and_then(Value::as_str).expect("it has a hash");
         let pinned =
             self.run(&["tools", "pin", tool, "--hash", hash, "--safety", safety, "--egress", egress]);
         assert_eq!(pinned.code, Some(0), "{pinned:?}");

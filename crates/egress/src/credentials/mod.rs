@@ -176,16 +176,6 @@ impl Credentials {
         self.all.iter().any(|credential| credential.to.covers(target))
     }
 
-    /// A secret that the gate itself needs.
-    pub(crate) async fn own(
-        &self,
-        source: &SecretSource,
-        resolver: &Arc<Resolver>,
-        tls: &Tls,
-    ) -> Option<Secret> {
-        self.fetcher.fetch(usize::MAX, source, resolver, tls).await.ok()
-    }
-
     /// Puts the secrets of a place into a request to it, and says what has to be taken out of the answer. In the clear, which is
     /// to this machine, only what a sign-in there has given goes along.
     pub(crate) async fn inject(

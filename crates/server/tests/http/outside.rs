@@ -25,6 +25,7 @@ async fn refusal(listen: &str, outside: Outside) -> OutsideError {
         operator_credential: Credential::presented(OPERATOR),
         agent_tokens: Arc::new(std::collections::HashMap::new()),
         access_tokens: None,
+        elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
         shutdown: CancellationToken::new(),
     };

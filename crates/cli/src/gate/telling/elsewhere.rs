@@ -31,7 +31,9 @@ impl Elsewhere for Live {
         let known = telling.counter.as_ref().and_then(|source| match source {
             policy::SecretSource::Variable(name) => crate::config::secret_in(name).map(Zeroizing::new),
             policy::SecretSource::File(path) => std::fs::read_to_string(path).ok().map(Zeroizing::new),
-            policy::SecretSource::Vault { .. } | policy::SecretSource::Keyring(_) => None,
+            policy::SecretSource::Vault { .. }
+            | policy::SecretSource::Keyring(_)
+            | policy::SecretSource::SignIn(_) => None,
         });
         // Digests are compared: how long that takes says nothing of the token.
         known.is_some_and(|known| {
