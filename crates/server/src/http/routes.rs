@@ -15,8 +15,8 @@ use super::guard::{admit, guard};
 use super::openapi::{Row, does};
 use super::problem::Problem;
 use super::{
-    agents_tokens, approvals, budgets, calls, chat, entry, events, ledger, look, mcp, numbers, openapi, page, policy,
-    shapes, sign_in, standing, tools,
+    agents_tokens, approvals, budgets, calls, chat, entry, events, ledger, look, mcp, numbers, openapi, page,
+    policy, shapes, sign_in, standing, tools,
 };
 
 /// One table makes the list, the router and the OpenAPI document, so that none can have what the others lack, and no
