@@ -55,7 +55,7 @@ enum Command {
         #[command(flatten)]
         person: Person,
     },
-    /// Say that you have looked at a tool that comes from elsewhere, as it was shown: any change of it suspends it
+    /// Say that you have looked at a tool that comes from elsewhere, as it is now: any change of it suspends it
     Pin {
         /// The tool
         name: String,

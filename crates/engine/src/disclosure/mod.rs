@@ -51,8 +51,8 @@ use level_one::level_one;
 use loaded::{Loaded, NoRoom, OneLoaded};
 use rank::rank;
 
-/// As many loaded sets as are kept: agents name their tasks as they like.
-const MOST_SETS: usize = 1024;
+/// As many loaded sets as are kept of one agent: agents name their tasks as they like.
+const MOST_SETS: usize = 64;
 
 /// What an agent's client is sent as definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,16 +96,19 @@ struct Sets {
 }
 
 impl Sets {
-    /// The set of an agent and task. If there are too many, the one that was not asked for longest is gone.
+    /// The set of an agent and task. If the agent has too many, the one that was not asked for longest is gone.
     fn of(&mut self, key: Key) -> &mut Loaded {
         self.turn += 1;
         let turn = self.turn;
-        if self.sets.len() >= MOST_SETS
-            && !self.sets.contains_key(&key)
-            && let Some(oldest) =
-                self.sets.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone())
-        {
-            self.sets.remove(&oldest);
+        if !self.sets.contains_key(&key) {
+            // An agent with many tasks unloads its own tools, and nobody else's.
+            let of_agent = self.sets.iter().filter(|((agent, _), _)| *agent == key.0);
+            let own: Vec<(&Key, u64)> = of_agent.map(|(key, (_, used))| (key, *used)).collect();
+            let is_full = own.len() >= MOST_SETS;
+            let oldest = own.into_iter().min_by_key(|(_, used)| *used).map(|(key, _)| key.clone());
+            if let (true, Some(oldest)) = (is_full, oldest) {
+                self.sets.remove(&oldest);
+            }
         }
         let (loaded, used) = self.sets.entry(key).or_default();
         *used = turn;

@@ -80,3 +80,17 @@ fn the_right_tool_is_among_the_first_three_for_nearly_all_requests() {
     }
     assert!(total >= 60 && found * 100 >= total * ENOUGH, "{found} of {total}:\n{}", missed.join("\n"));
 }
+
+#[test]
+fn an_agent_with_many_tasks_unloads_its_own_tools_alone() {
+    let mut sets = Sets::default();
+    let key = |agent: &str, task: usize| {
+        (AgentName::parse(agent).unwrap(), Some(TaskName::parse(&format!("t{task}")).unwrap()))
+    };
+    sets.of(key("quiet", 0));
+    for task in 0..MOST_SETS * 20 {
+        sets.of(key("busy", task));
+    }
+    assert!(sets.sets.contains_key(&key("quiet", 0)));
+    assert_eq!(sets.sets.len(), MOST_SETS + 1);
+}

@@ -47,7 +47,27 @@ impl Reader {
                 read.insert(name.value.clone(), settings);
             }
         }
+        self.refuse_shared_tokens(&servers.value);
         read
+    }
+
+    /// A token goes to a host and port, whichever server there is asked: so there is one server there, or no token.
+    fn refuse_shared_tokens(&mut self, servers: &BTreeMap<At<String>, ServerFile>) {
+        let mut asked: Vec<(Target, &str, bool)> = Vec::new();
+        for (name, file) in servers {
+            let Some(url) = file.url.at() else { continue };
+            let Ok((target, _)) = tools::mcp::place_of(&url.value) else { continue };
+            let has_token = file.auth.get().is_some();
+            if let Some((_, other, _)) =
+                asked.iter().find(|(place, _, shown)| *place == target && (has_token || *shown))
+            {
+                let why = format!(
+                    "`{other}` is at `{target}`, too, and what one of them is shown by `auth` the other would be; give them different hosts or ports"
+                );
+                self.refuse(url.place, why);
+            }
+            asked.push((target, name.value.as_str(), has_token));
+        }
     }
 
     fn server(

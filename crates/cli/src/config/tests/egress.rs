@@ -279,3 +279,18 @@ fn other_settings_of_the_network_are_held_to_what_makes_sense() {
         assert_eq!(refused(text), error, "{text}");
     }
 }
+
+#[test]
+fn a_token_for_one_server_is_shown_to_no_other_at_the_same_place() {
+    let servers =
+        |one: &str, other: &str| format!("mcp:\n  servers:\n    a: {{ {one} }}\n    b: {{ {other} }}");
+    let token = "auth: { bearer: \"env:A_AT\" }";
+    let with = |path: &str| format!("url: \"https://m.example/{path}\", {token}");
+    let without = |place: &str| format!("url: \"https://{place}/b\"");
+    for text in [servers(&with("a"), &without("m.example")), servers(&without("m.example:443"), &with("a"))] {
+        let problem = refused(&text);
+        assert!(problem.contains("`a` is at `m.example:443`, too"), "{problem}");
+    }
+    egress(&servers(&with("a"), &without("n.example")));
+    egress(&servers(&without("m.example"), &without("m.example")));
+}
