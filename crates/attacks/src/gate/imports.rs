@@ -140,7 +140,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "changed-behind-a-reference",
             "what a reference leads to is part of what is pinned and of what is scanned",
             |_| {
-                let operations = REFERRED.map(|(place, name)| referring(place, name)["paths"].clone());
+                let operations = REFERRED.map(|(place, name)| referring(place, name).get("paths").cloned());
                 let same = operations.iter().all(|operation| Some(operation) == operations.first());
                 Ok(Effect::through_if(same, "the operation is word for word the same"))
             },
