@@ -214,10 +214,11 @@ fn query_parameters(make: Maker) -> Vec<Value> {
 
 fn security_of(who: Who) -> Value {
     match who {
-        // What is signed says so in its headers.
-        Who::Anyone | Who::Signed => json!([]),
+        Who::Anyone => json!([]),
+        Who::Signed => json!([{ "signature": [] }]),
         Who::Agent => json!([{ "agent": [] }, { "operator": [] }]),
-        Who::Operator | Who::Counter => json!([{ "operator": [] }, { "cookie": [], "page": [] }]),
+        Who::Operator => json!([{ "operator": [] }, { "cookie": [], "page": [] }]),
+        Who::Counter => json!([{ "counter": [] }, { "operator": [] }, { "cookie": [], "page": [] }]),
         Who::Either => json!([{ "agent": [] }, { "operator": [] }, { "cookie": [], "page": [] }]),
     }
 }
@@ -230,6 +231,9 @@ fn security_schemes() -> Value {
             "description": "the session of the page; its name ends with the gate's port, and begins with `__Host-` under TLS" },
         "page": { "type": "apiKey", "in": "header", "name": "X-Toolgate-Page",
             "description": "the page token, which goes with the cookie" },
+        "signature": { "type": "apiKey", "in": "header", "name": "X-Toolgate-Signature",
+            "description": "the signature of a chat, over the time and the bytes of its message; `X-Slack-Signature` for Slack" },
+        "counter": { "type": "http", "scheme": "bearer", "description": "the token of `metrics.token`" },
     })
 }
 
