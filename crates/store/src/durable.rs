@@ -107,7 +107,7 @@ impl Disk {
 }
 
 /// Waits in this thread, after the runtime was told so: others go on in another one. To hand the work to another thread, and
-/// wait for that one, takes longer.
+/// wait for that one, would be two changes of thread more.
 fn here<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
