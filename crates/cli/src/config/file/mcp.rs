@@ -54,6 +54,7 @@ pub(crate) struct ServerFile {
     pub(crate) agents: Given<Vec<At<String>>>,
     /// What of the program is passed on to clients besides its tools. What it says there cannot be looked at beforehand, and
     /// what it asks there is asked of the agent's side. docs/guide/mcp-servers.md says what each means. Default: nothing.
+    #[serde(alias = "passOn")]
     pub(crate) pass_on: Given<Vec<PassedWord>>,
     /// The newest revision that is spoken with the program: `2026-07-28` has no sessions, and a server has to be meant for it.
     /// Default: `2025-11-25`, and whichever older one the server has.

@@ -67,7 +67,8 @@ fn a_stranger_is_pointed_at_with_what_there_is() {
         (
             "frobnicate: 1",
             "1:1: unknown key `frobnicate`; there is `agents`, `roles`, `actions`, `tool_access`, `sandboxing`, `trust`, \
-             `tools`, `approval`, `policy`, `hooks`, `mcp`, `egress`, `prices`, `budgets`, `store` and `listen`",
+             `tools`, `approval`, `policy`, `hooks`, `mcp`, `egress`, `prices`, `budgets`, `store`, `metrics`, \
+             `telemetry` and `listen`",
         ),
         (
             "agents: { a: { level: godmode } }",

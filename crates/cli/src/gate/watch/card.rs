@@ -208,7 +208,7 @@ mod tests {
     fn the_last_minutes_are_told_to_the_second() {
         assert_eq!(
             [0, 999, 61_000, 599_000, 3_600_000].map(|at| left(at, 0)),
-            ["expired", "expired", "1:01", "9:59", "1 h"]
+            ["expired", "expired", "1:01", "9:59", "60 min"]
         );
     }
 }
