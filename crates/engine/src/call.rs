@@ -126,7 +126,7 @@ impl Engine {
                     Ok(question) => question,
                     Err(reason) => return self.refuse(case, request, reason, trace).await,
                 };
-                self.ask(case, request, question, trace, patience, cancel).await
+                Box::pin(self.ask(case, request, question, trace, patience, cancel)).await
             }
             Verdict::Allow(grant) => {
                 let claim = self.claim_of(request, case);
@@ -222,9 +222,8 @@ impl Engine {
         let planned = self.new_call(case, request, trace, None, Course::Refuse);
         let limits = self.limits_on_refusing();
         // Nothing runs, and nobody hears of it before its end is on record.
-        let recorded =
-            self.inner.store.record_charged(planned, &limits.allowances, None, Durable::WithNext).await?;
-        match recorded {
+        let recording = self.inner.store.record_charged(planned, &limits.allowances, None, Durable::WithNext);
+        match Box::pin(recording).await? {
             Recorded::UsedUp(used_up) => Ok(limits.unrecorded(case, used_up, &reason)),
             _ => Ok(self.settle(case, End::Refused(reason), None).await),
         }
@@ -302,8 +301,9 @@ impl Engine {
     ) -> Result<CallResult, EngineError> {
         let deadline = tokio::time::Instant::now() + patience;
         loop {
-            // Each look sees what is in force by then: a yes is one fact among others.
-            if let Some(result) = self.anew().look(&row.id, &cancel).await? {
+            // Each look sees what is in force by then: a yes is one fact among others. It has a whole call in it, which does not
+            // lie on the stack of everybody who waits.
+            if let Some(result) = Box::pin(self.anew().look(&row.id, &cancel)).await? {
                 return Ok(result);
             }
             if tokio::time::Instant::now() >= deadline || cancel.is_cancelled() {

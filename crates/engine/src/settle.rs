@@ -51,7 +51,7 @@ pub(crate) enum End {
 impl Engine {
     /// Signs, records and answers. If that fails, the caller hears that the outcome is not on record.
     pub(crate) async fn settle(&self, case: &Case, end: End, approval: Option<&ApprovalRow>) -> CallResult {
-        let settled = self.try_settle(case, end, approval).await;
+        let settled = Box::pin(self.try_settle(case, end, approval)).await;
         self.told(case, settled).await
     }
 
@@ -62,7 +62,7 @@ impl Engine {
         reason: Reason,
         approval: Option<&ApprovalRow>,
     ) -> Option<CallResult> {
-        match self.try_settle(case, End::Refused(reason), approval).await {
+        match Box::pin(self.try_settle(case, End::Refused(reason), approval)).await {
             // A no that comes when it runs neither ends it nor is an answer to it.
             Err(SettleError::NoSuchWay { from: CallStatus::Running, .. }) => None,
             settled => Some(self.told(case, settled).await),

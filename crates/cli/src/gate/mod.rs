@@ -78,6 +78,9 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
     }
 }
 
+/// What the first thread has, so that a call that fits there fits everywhere. It is taken as it is needed.
+const STACK: usize = 8 << 20;
+
 /// Runs one command of the gate to its exit code.
 pub(crate) fn run<F>(json: bool, work: F) -> i32
 where
@@ -86,7 +89,11 @@ where
     crate::fall::live_on();
     crate::log::begin();
     // Two threads: one sees calls through, one keeps talking to people.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(work);

@@ -97,12 +97,12 @@ async function play() {
   if (listed.code !== 0) return 1;
   let failed = 0;
   for (const name of JSON.parse(listed.said)[0].listed) {
-    const shown = JSON.parse((await run("tools", "show", name, "--json")).said).definition;
+    const { definition: shown, hash } = JSON.parse((await run("tools", "show", name, "--json")).said);
     const calls = context.toolCalls ?? [];
     const named = calls.find((call) => call.name === shown.name)?.arguments ?? example(shown.input);
     // The gate checks arguments by their schema, and `null` is no boolean: what there is no value for is left out.
     const meant = Object.fromEntries(Object.entries(named).filter(([, value]) => value !== null));
-    await run("tools", "pin", name, "--safety", "read", "--egress", "read_only");
+    await run("tools", "pin", name, "--hash", hash, "--safety", "read", "--egress", "read_only");
     const ran = await withSignIn(() => run("call", name, JSON.stringify(meant), "--json", "--wait", "0"));
     failed ||= ran.code;
   }

@@ -60,6 +60,7 @@ fn a_token_is_shown_once_and_ends_when_it_is_told_to() {
             &header,
             &format!("{}/v1/calls", up.url()),
         ]);
+        place.settle(&mut command);
         finish_within(start(&mut command), Duration::from_secs(30)).stdout
     };
     let first = place.toolgate(&["agents", "token", "default"]);

@@ -200,18 +200,11 @@ impl Watch<'_> {
     async fn next(&mut self) -> Changed {
         loop {
             let updated = tokio::select! {
-                changed = self.catalogue.changed() => match changed {
-                    Ok(()) => None,
-                    Err(_) => std::future::pending().await,
-                },
-                changed = self.loaded.changed() => match changed {
-                    Ok(()) => None,
-                    Err(_) => std::future::pending().await,
-                },
-                updated = self.updates.recv() => match updated {
-                    Some(updated) => Some(updated),
-                    None => std::future::pending().await,
-                },
+                // Whoever has nothing more to say, as where there are no servers of others, keeps nobody from hearing the rest.
+                Ok(()) = self.catalogue.changed() => None,
+                Ok(()) = self.loaded.changed() => None,
+                Some(updated) = self.updates.recv() => Some(updated),
+                else => std::future::pending().await,
             };
             if let Some(of) = updated {
                 match lock(&self.server.followed.addresses).get(&of).cloned() {
