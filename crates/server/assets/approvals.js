@@ -75,7 +75,7 @@ function trouble(...parts) {
 
 function showQuestions(questions) {
   const open = new Set(questions.map((question) => question.approval_id));
-  for (const [id, card] of cards) if (!open.has(id)) card.end("This question is no longer open.");
+  for (const [id, card] of cards) if (!open.has(id)) card.endUnseen();
   const fresh = questions.filter((question) => !cards.has(question.approval_id));
   for (const question of questions) cards.get(question.approval_id)?.update(question);
   if (fresh.length) add(fresh.sort(byRisk));

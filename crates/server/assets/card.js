@@ -12,6 +12,7 @@ import { badge, clock, el, facts, hash, lasting, link, put, putRaw, putSentence,
 export const SCOPES = { once: "this call", task: "this task", agent: "this agent", type: "this kind of call" };
 const UNTIL = [[15, "15 minutes"], [60, "hour"], [240, "4 hours"], [480, "8 hours"]];
 const NOT_SHOWN = "(too long to be shown";
+const TOO_LATE = "Nobody answered in time; the call is refused.";
 
 export class Card {
   /** `desk` says whether the list has just moved, and hears of ends. */
@@ -87,7 +88,7 @@ export class Card {
       this.fillDetail(await get(`/v1/approvals/${this.question.approval_id}`));
     } catch (error) {
       this.loading = false;
-      if (error.status === 404) this.end("This question is no longer open.");
+      if (error.status === 404) this.endUnseen();
       else this.note(`What it is about cannot be shown: ${error.message}.`);
     }
   }
@@ -256,7 +257,12 @@ export class Card {
     const left = Math.ceil((this.question.expires_at - now()) / 1000);
     this.part("left").textContent = `${lasting(Math.max(0, left))} left`;
     this.part("left").toggleAttribute("data-soon", left < 60);
-    if (left <= 0) this.end("Nobody answered in time; the call is refused.");
+    if (left <= 0) this.end(TOO_LATE);
+  }
+
+  /** The gate no longer has it open. It may have counted to the end a moment before this page did. */
+  endUnseen() {
+    this.end(this.question.expires_at <= now() ? TOO_LATE : "This question is no longer open.");
   }
 
   askWhy() {

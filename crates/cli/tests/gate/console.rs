@@ -39,7 +39,8 @@ approval:
 /// A browser that looks at every page four times takes its time where much else is done.
 const LONGEST: Duration = Duration::from_secs(300);
 
-const HURRIED: &str = "approval: { timeout_seconds: 4 }\n";
+/// Long enough to be seen where much else is done, and less than ten.
+const HURRIED: &str = "approval: { timeout_seconds: 9 }\n";
 
 /// What a script sees of a gate with these settings.
 fn watch(place: &Place, settings: &str, script: &str, scenario: &str) -> Option<Value> {

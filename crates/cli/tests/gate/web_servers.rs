@@ -89,6 +89,10 @@ fn a_real_server_over_http_is_listed_called_and_found_again_after_its_death() {
     assert_eq!(result["content"], "Echo: four", "{result}");
 }
 
+/// How long the gate waits for an answer. A large one is read in this time where much else is done, too.
+const PATIENCE_MS: u64 = 12_000;
+const TOO_SLOW: Duration = Duration::from_secs(16);
+
 /// A server that answers calls as its mode says, and all else honestly.
 struct Liar {
     address: String,
@@ -163,7 +167,7 @@ fn lie(id: &Value, mode: &str) -> Vec<u8> {
     let honest = json!({ "jsonrpc": "2.0", "id": id, "result": done }).to_string();
     match mode {
         "slow" => {
-            std::thread::sleep(Duration::from_secs(8));
+            std::thread::sleep(TOO_SLOW);
             response("200 OK", kind, &honest)
         }
         "huge" => response(
@@ -205,7 +209,7 @@ fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
 fn a_server_over_http_that_is_slow_huge_malformed_or_lies_is_told_so_and_harms_nothing_else() {
     let liar = Liar::start();
     let url = format!("http://{}/mcp", liar.address);
-    let Some(served) = Served::by(|_, _| json!({ "url": url, "timeout_ms": 4000 })) else { return };
+    let Some(served) = Served::by(|_, _| json!({ "url": url, "timeout_ms": PATIENCE_MS })) else { return };
     pin(&served, "mcp_s_t");
     let honest = |when: &str| {
         let result = call(&served, "mcp_s_t", &json!({}));

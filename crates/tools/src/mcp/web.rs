@@ -461,7 +461,10 @@ fn answer_in(reply: &Reply, id: u64) -> Result<Option<Result<Value, RpcError>>, 
     };
     for message in messages.iter().filter(|message| !message.trim().is_empty()) {
         match message::read(message) {
-            Ok(Message::Answer { id: of, answer }) if of == id => return Ok(Some(answer)),
+            // A result that comes with an error of HTTP is none; an error that does is what the server says of it.
+            Ok(Message::Answer { id: of, answer }) if of == id && (is_fine || answer.is_err()) => {
+                return Ok(Some(answer));
+            }
             // What comes with an error of HTTP may be anything.
             _ if !is_fine => return Ok(None),
             Ok(Message::Answer { .. }) => return Err(garbled(Garbled::Unasked)),
