@@ -86,7 +86,8 @@ where
     crate::fall::live_on();
     crate::log::begin();
     // Two threads: one sees calls through, one keeps talking to people.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    let runtime = threads.worker_threads(2).thread_stack_size(server::THREAD_STACK).enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(work);
