@@ -18,3 +18,7 @@ pub use http::{
     link_socket, openapi, serve_gate, serve_http,
 };
 pub use mcp::{McpError, serve_stdio};
+
+/// The stack of a thread that serves these ways in, in bytes. A call that comes by MCP over HTTP is polled through many
+/// layers at once, and a thread whose stack ends takes the whole gate with it.
+pub const THREAD_STACK: usize = 8 << 20;

@@ -10,7 +10,7 @@ use contract::{Digest, Idempotency, OperatorName, Private, SafetyClass, ToolName
 use egress::{Egress, EgressSettings, OwnUrl, Patience, Post, PostTo};
 use engine::{AnswerRefused, Clock};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use policy::Agent;
+use policy::{Agent, ApprovalRule, RuleEffect, Settings, ToolGlob};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
@@ -20,9 +20,10 @@ use store::{AnswerError, Role, Vote};
 
 use crate::Try;
 use crate::case::Effect;
-use crate::gate::approvals::{paid, paying};
+use crate::gate::approvals::paid;
 use crate::gate::case::Case;
 use crate::gate::doors::{Door, Response, opened, remove};
+use crate::gate::payment::Payment;
 use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, settings_of, standard};
 use crate::launch::command_of;
 
@@ -291,7 +292,12 @@ fn approve_for(stand: &Stand<'_>, works_for: &str) -> Try<Effect> {
 }
 
 fn pay_by_chat(stand: &Stand<'_>, safety: SafetyClass) -> Try<Effect> {
-    let gate = paying(stand, safety, Idempotency::None)?;
+    // It is asked about whatever it is.
+    let prompts = ApprovalRule::about(ToolGlob::parse("pay")?, RuleEffect::Prompt, "x:1");
+    let tool = Payment { safety, idempotency: Idempotency::None, ..Payment::into(stand.place.path("book")) }
+        .tool()?;
+    let settings = Settings { rules: vec![prompts], ..standard() };
+    let gate = stand.open(Opening { tools: vec![tool], ..Opening::with(settings) })?;
     let (call, view) = gate.waits("pay", json!({ "amount": 1 }))?;
     let me = OperatorName::parse("me")?;
     let answer = |vote| gate.engine.answer_by_chat(&view.id, vote, None, &me, "webhook:alice");

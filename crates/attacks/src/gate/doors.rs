@@ -362,7 +362,7 @@ fn connect(address: SocketAddr) -> Try<TcpStream> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server that stands in for ours")]
-fn listen() -> Try<TcpListener> {
+pub(super) fn listen() -> Try<TcpListener> {
     Ok(TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?)
 }
 

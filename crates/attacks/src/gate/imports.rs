@@ -104,24 +104,14 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "template-host",
             "whom a declared request goes to is written in the file",
-            |_| {
-                Ok(Effect::through_if(
-                    "https://{h}.example/".replace("{h}", "evil.test/") == "https://evil.test/.example/",
-                    "as text",
-                ))
-            },
+            |_| taken(&["permission_level: network, http: { url: 'https://a.example/{h}' }"]),
             |_| taken(HOSTS),
         )
         .before_any_call(),
         Case::new(
             "imported-private-host",
             "a file leads to no private, local or metadata host",
-            |_| {
-                Ok(Effect::through_if(
-                    PRIVATE.iter().all(|entry| entry.contains("://")),
-                    "they are addresses like others",
-                ))
-            },
+            |_| taken(&["permission_level: network, http: { url: 'http://a.example/{h}' }"]),
             |_| taken(PRIVATE),
         )
         .before_any_call(),
@@ -150,18 +140,13 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "imported-speaks",
             "what a file says of its tool reaches no reader with orders, hidden characters or control sequences",
-            |_| Ok(Effect::through_if(SPOKEN.iter().all(|bad| TOOL_MD.contains(bad)), "as it stands in the file")),
             |stand| {
-                let tools = read_declared("TOOL.md", TOOL_MD, &trusted())?.tools;
-                let gate = stand.open(Opening { tools, ..Opening::with(trusted()) })?;
-                let mut told = String::new();
-                for tool in ["load_tool", "load_tool_resource"] {
-                    let said = gate.send(gate.request(tool, json!({ "name": "text.lines" }))?)?;
-                    if said.is_error {
-                        return Err(said.content.into());
-                    }
-                    told.push_str(&said.content);
-                }
+                let is_there = SPOKEN.iter().all(|bad| TOOL_MD.contains(bad));
+                let told = told_of(stand)?;
+                Ok(Effect::through_if(is_there && told.contains("Its text."), told))
+            },
+            |stand| {
+                let told = told_of(stand)?;
                 // What was found is told by name, after the text.
                 let shown = told.replace("tells the model what to do: `ignore previous instructions`", "");
                 let bad = SPOKEN.iter().find(|bad| shown.contains(**bad));
@@ -173,12 +158,10 @@ pub(crate) fn cases() -> Vec<Case> {
             "endless-document",
             "a document that unfolds without end is given up at once, and makes no tool",
             |_| {
-                let text = unfolding(3).to_string();
+                let text = unfolding_to(3, 6).to_string();
                 let declared = read_declared("pets.json", &text, &Settings::default())?;
-                let unfolded =
-                    declared.tools.first().map(|tool| tool.contract().definition().input.to_string());
-                let grown = unfolded.is_some_and(|unfolded| unfolded.len() > text.len() * 4);
-                Ok(Effect::through_if(grown, "a small one unfolds to several times its length"))
+                let told = format!("one that comes to an end makes its tool: {:?}", declared.refused);
+                Ok(Effect::through_if(declared.tools.len() == 1, told))
             },
             |_| {
                 let began = Instant::now();
@@ -297,6 +280,21 @@ const TOOL_MD: &str = "---\nname: text.lines\npermission_level: read\ncommand: [
     Plain \u{1b}[31mred\u{202e}\u{200b}.\n\n## Failure modes\n- tool_failed: it is not there\n";
 const SPOKEN: [&str; 4] = ["gnore previous instructions", "\u{1b}", "\u{202e}", "\u{200b}"];
 
+/// What a reader is told of the tool in that file.
+fn told_of(stand: &Stand<'_>) -> Try<String> {
+    let tools = read_declared("TOOL.md", TOOL_MD, &trusted())?.tools;
+    let gate = stand.open(Opening { tools, ..Opening::with(trusted()) })?;
+    let mut told = String::new();
+    for tool in ["load_tool", "load_tool_resource"] {
+        let said = gate.send(gate.request(tool, json!({ "name": "text.lines" }))?)?;
+        if said.is_error {
+            return Err(said.content.into());
+        }
+        told.push_str(&said.content);
+    }
+    Ok(told)
+}
+
 /// A document with a schema that refers so often to itself.
 fn unfolding(times: usize) -> Value {
     let itself = vec![json!({ "$ref": "#/components/schemas/S" }); times];
@@ -306,6 +304,20 @@ fn unfolding(times: usize) -> Value {
         "paths": { "/x": { "post": { "operationId": "list", "requestBody": body } } },
         "components": { "schemas": { "S": { "allOf": itself } } },
     })
+}
+
+/// The same with schemas that refer so often to the next, down to a last one.
+fn unfolding_to(levels: usize, times: usize) -> Value {
+    let mut document = unfolding(0);
+    if let Some(schemas) = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut) {
+        let name = |level: usize| if level == 0 { "S".to_owned() } else { format!("S{level}") };
+        for level in 0..levels {
+            let next = json!({ "$ref": format!("#/components/schemas/{}", name(level + 1)) });
+            schemas.insert(name(level), json!({ "allOf": vec![next; times] }));
+        }
+        schemas.insert(name(levels), json!({ "type": "object" }));
+    }
+    document
 }
 
 /// Where an argument goes, and what it is called there.

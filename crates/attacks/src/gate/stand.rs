@@ -422,7 +422,9 @@ pub(crate) fn runtime() -> Try<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if RUNTIME.get().is_none() {
         // Two threads may make one; the second is dropped.
-        let _ = RUNTIME.set(Runtime::new()?);
+        let mut threads = tokio::runtime::Builder::new_multi_thread();
+        // As the gate that is shipped has it.
+        let _ = RUNTIME.set(threads.thread_stack_size(server::THREAD_STACK).enable_all().build()?);
     }
     RUNTIME.get().ok_or_else(|| "there is no runtime".into())
 }

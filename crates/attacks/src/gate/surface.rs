@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, Response, TESTER, bearer, opened, send_to};
+use crate::gate::doors::{Door, Response, TESTER, bearer, listen, opened, send_to};
 use crate::gate::stand::{Opening, Stand, runtime, standard};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -76,11 +76,15 @@ pub(crate) fn cases() -> Vec<Case> {
                     "/v1/approvals%2f",
                     "/assets/../v1/approvals",
                     "/v1\\\\approvals",
-                    "/v1/calls#/../approvals",
                     "/v1/approvals?x=/v1/calls",
                     "/./v1/approvals",
                 ] {
                     tried.push(door.ask("GET", path, &[&agent], "")?);
+                }
+                // What follows `#` is no part of a path: whoever sends it has asked for their own calls.
+                let own = door.ask("GET", "/v1/calls#/../approvals", &[&agent], "")?;
+                if own.body != door.ask("GET", "/v1/calls", &[&agent], "")?.body {
+                    return Ok(Effect::Through(own.body));
                 }
                 for method in ["PUT", "PATCH", "OPTIONS", "TRACE", "GET", "get"] {
                     let other = "X-HTTP-Method-Override: POST";
@@ -93,9 +97,13 @@ pub(crate) fn cases() -> Vec<Case> {
             "header-injection",
             "nothing that a request says becomes a header of the answer",
             |_| {
-                // A server that repeats what it was sent to.
-                let led = format!("HTTP/1.1 303 See Other\r\nLocation: /#{}\r\n", "x\r\nSet-Cookie: a=b");
-                Ok(Effect::through_if(led.lines().any(|line| line == "Set-Cookie: a=b"), "it sets a cookie"))
+                // A server that repeats where it was asked for.
+                let address = careless(|path| {
+                    let decoded = path.replace("%0d", "\r").replace("%0a", "\n").replace("%20", " ");
+                    format!("HTTP/1.1 303 See Other\r\nLocation: /#{decoded}\r\nContent-Length: 0\r\n\r\n")
+                })?;
+                let answer = send_to(address, "GET", "/sign-in?code=x%0d%0aX-Evil:%20yes", "x", &[], "")?;
+                Ok(Effect::through_if(is_planted(&answer), answer.head))
             },
             |stand| {
                 let door = Door::open(stand)?;
@@ -107,9 +115,7 @@ pub(crate) fn cases() -> Vec<Case> {
                     door.ask("GET", "/openapi.json", &["If-None-Match: \"x%0d%0aX-Evil: yes\""], "")?,
                     door.ask("GET", "/v1/calls", &[&operator, "X-Toolgate-Agent: x%0d%0aX-Evil: yes"], "")?,
                 ];
-                if let Some(answer) =
-                    asked.iter().find(|answer| answer.head.to_lowercase().contains("\nx-evil"))
-                {
+                if let Some(answer) = asked.iter().find(|answer| is_planted(answer)) {
                     return Ok(Effect::Through(answer.head.clone()));
                 }
                 door.finish(Vec::new())
@@ -119,8 +125,13 @@ pub(crate) fn cases() -> Vec<Case> {
             "clickjacking",
             "no other page shows ours in a frame",
             |_| {
-                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html";
-                Ok(Effect::through_if(!cannot_be_framed(head), "a page that says nothing can be framed"))
+                let address =
+                    careless(|_| "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\nyes".to_owned())?;
+                let page = send_to(address, "GET", "/", "x", &[], "")?;
+                Ok(Effect::through_if(
+                    !cannot_be_framed(&page.head),
+                    "a page that says nothing can be framed",
+                ))
             },
             |stand| {
                 let door = Door::open(stand)?;
@@ -164,9 +175,18 @@ pub(crate) fn cases() -> Vec<Case> {
             "slow-requests",
             "requests that never end keep nobody from the page",
             |_| {
-                Ok(Effect::Through(
-                    "a server that waits for each to end has as many places as there are".to_owned(),
-                ))
+                let address = careless(|_| "HTTP/1.1 204 No Content\r\n\r\n".to_owned())?;
+                if send_to(address, "GET", "/", "x", &[], "")?.status != 204 {
+                    return Err("it does not answer".into());
+                }
+                let mut slow = connect(address)?;
+                slow.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")?;
+                let mut late = connect(address)?;
+                late.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")?;
+                late.set_read_timeout(Some(Duration::from_millis(500)))?;
+                let kept_out = late.read(&mut [0; 1]).is_err();
+                drop(slow);
+                Ok(Effect::through_if(kept_out, "a server that waits for each to end answers nobody else"))
             },
             |stand| {
                 let door = Door::open(stand)?;
@@ -227,6 +247,31 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 const YES: &str = r#"{"verdict":"approve"}"#;
+
+/// A server that takes one request after the other, waits for the end of each, and answers by its path.
+fn careless(answer: fn(&str) -> String) -> Try<SocketAddr> {
+    let listener = listen()?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let (mut head, mut bytes) = (Vec::new(), [0; 1024]);
+            while !head.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut bytes) {
+                    Ok(read) if read > 0 => head.extend_from_slice(bytes.get(..read).unwrap_or_default()),
+                    _ => break,
+                }
+            }
+            let head = String::from_utf8_lossy(&head);
+            let _ = stream.write_all(answer(head.split(' ').nth(1).unwrap_or_default()).as_bytes());
+        }
+    });
+    Ok(address)
+}
+
+/// Whether what the request said is a header of the answer.
+fn is_planted(answer: &Response) -> bool {
+    answer.head.to_lowercase().contains("\nx-evil")
+}
 
 fn cannot_be_framed(head: &str) -> bool {
     let head = head.to_lowercase();

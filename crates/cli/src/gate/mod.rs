@@ -78,9 +78,6 @@ impl<E: Into<anyhow::Error>> From<E> for Trouble {
     }
 }
 
-/// What the first thread has, so that a call that fits there fits everywhere. It is taken as it is needed.
-const STACK: usize = 8 << 20;
-
 /// Runs one command of the gate to its exit code.
 pub(crate) fn run<F>(json: bool, work: F) -> i32
 where
@@ -89,11 +86,8 @@ where
     crate::fall::live_on();
     crate::log::begin();
     // Two threads: one sees calls through, one keeps talking to people.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_stack_size(STACK)
-        .enable_all()
-        .build();
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    let runtime = threads.worker_threads(2).thread_stack_size(server::THREAD_STACK).enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(work);
