@@ -12,7 +12,8 @@ try {
   const page = await context.newPage();
   page.on("pageerror", (error) => problems.push(String(error)));
   // A page that is still asking when its session is signed out is answered 401, and the browser says so.
-  const isSignedOut = (message) => message.text().includes("status of 401");
+  let isOut = false;
+  const isSignedOut = (message) => isOut && message.text().includes("status of 401");
   page.on("console", (message) => { if (message.type() === "error" && !isSignedOut(message)) problems.push(message.text()); });
   const devtools = await context.newCDPSession(page);
   await devtools.send("WebAuthn.enable");
@@ -37,6 +38,7 @@ try {
   await page.locator("#passkeys li").waitFor();
 
   const signedOut = async () => {
+    isOut = true;
     await page.evaluate(async () => {
       const token = localStorage.getItem("toolgate.page");
       await fetch("/v1/sign-out", { method: "POST", headers: { "X-Toolgate-Page": token } });
@@ -44,11 +46,11 @@ try {
     });
     await page.goto(signIn);
   };
-  const who = () => page.evaluate(async () => {
+  const who = () => (isOut = false, page.evaluate(async () => {
     const headers = { "X-Toolgate-Page": localStorage.getItem("toolgate.page") || "" };
     const response = await fetch("/v1/me", { headers });
     return response.ok ? (await response.json()).operator : response.status;
-  });
+  }));
   await signedOut();
   await page.click("#passkey");
   await page.waitForURL(home);
