@@ -12,7 +12,8 @@ use clap::Args;
 use engine::{Credential, Engine};
 use serde_json::json;
 use server::{
-    Elsewhere, HttpError, HttpOptions, HttpReady, Outside, OutsideError, TlsFiles, link_socket, serve_http,
+    Elsewhere, HttpError, HttpOptions, HttpReady, Limits, Outside, OutsideError, TlsFiles, link_socket,
+    serve_http,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -108,6 +109,7 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
         access_tokens: opened.access_tokens.clone(),
         elsewhere: Arc::clone(&live) as Arc<dyn Elsewhere>,
         home: Some(opened.home.clone()),
+        limits: Limits::default(),
         shutdown: shutdown.clone(),
     };
     let stop_tending = shutdown.child_token();
