@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::place::{CLEAN, Place, Up};
+use crate::toolgate::{finish, has, missing, start};
 
 #[test]
 fn a_running_gate_gives_its_owner_a_new_link() {
@@ -122,4 +123,38 @@ fn a_call_that_does_not_end_does_not_keep_a_gate_from_ending() {
     assert!(told.contains(r#""status":"cancelled""#), "{told}");
     assert_eq!(up.wait(), Some(0));
     assert!(began.elapsed() < Duration::from_secs(20), "it took {:?}", began.elapsed());
+}
+
+#[test]
+fn a_certificate_of_the_configuration_is_what_the_gate_is_known_by() {
+    let Some(place) = Place::new() else { return };
+    if !has("curl") {
+        return missing("curl", "there is no curl");
+    }
+    let made =
+        rcgen::generate_simple_self_signed(["gate.example".to_owned()]).expect("a certificate is made");
+    let (certificate, key) = (place.home().join("gate.pem"), place.home().join("gate.key"));
+    std::fs::write(&certificate, made.cert.pem()).expect("a file can be written");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("a file can be written");
+    // Relative paths begin at the file.
+    let settings = "tls: { certificate: gate.pem, key: gate.key, names: [gate.example] }\n";
+    std::fs::write(place.home().join("toolgate.yaml"), settings).expect("settings can be written");
+    let up = Up::start(&place);
+    let port = up.url().rsplit_once(':').expect("it has a port").1.to_owned();
+    assert_eq!(up.url(), format!("https://gate.example:{port}"));
+    let ask = |url: &str| {
+        let mut command = std::process::Command::new("curl");
+        command.args(["-s", "-w", "%{http_code}", "--cacert"]).arg(&certificate);
+        command.args(["--resolve", &format!("gate.example:{port}:127.0.0.1"), url]);
+        place.settle(&mut command);
+        finish(start(&mut command)).stdout
+    };
+    let told = ask(&format!("https://gate.example:{port}/healthz"));
+    assert!(told.ends_with("200"), "{told}");
+    assert_eq!(ask(&format!("http://gate.example:{port}/healthz")), "000", "nothing is said in the clear");
+    // Words of the command line come before it.
+    drop(up);
+    let refused =
+        place.toolgate(&["up", "--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "none.key"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("none.pem"), "{refused:?}");
 }

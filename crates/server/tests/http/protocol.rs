@@ -261,7 +261,11 @@ async fn what_waits_comes_in_pages_and_each_says_how_many_there_are() {
         let page = ask(&path).await.json();
         assert_eq!(page["waiting"], 3);
         let ids = page["approvals"].as_array().unwrap();
-        seen.extend(ids.iter().map(|question| question["approval_id"].as_str().unwrap()[..2].to_owned()));
+        seen.extend(
+            ids.iter().map(|question| {
+                question["approval_id"].as_str().unwrap().chars().take(2).collect::<String>()
+            }),
+        );
         let Some(next) = page["next"].as_str() else { break };
         path = format!("/v1/approvals?limit=2&cursor={next}");
     }

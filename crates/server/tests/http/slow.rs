@@ -122,11 +122,11 @@ async fn a_call_that_runs_when_the_server_stops_is_answered_and_nobody_new_is_le
     let (mut running, mut idle) = (connect(&server).await, connect(&server).await);
     let kept = "GET /healthz HTTP/1.1\r\nHost: ".to_owned() + &host + "\r\n\r\n";
     idle.write_all(kept.as_bytes()).await.unwrap();
-    idle.read(&mut [0; 4096]).await.unwrap();
+    assert!(idle.read(&mut [0; 4096]).await.unwrap() > 0);
     let follower = Wish::get("/v1/events").bearer(OPERATOR).written(&host);
     let mut following = connect(&server).await;
     following.write_all(follower.as_bytes()).await.unwrap();
-    following.read(&mut [0; 4096]).await.unwrap();
+    assert!(following.read(&mut [0; 4096]).await.unwrap() > 0);
     running.write_all(call.as_bytes()).await.unwrap();
     while !server.gate.asked().iter().any(|asked| asked.starts_with("call ")) {
         tokio::task::yield_now().await;

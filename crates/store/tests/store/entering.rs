@@ -92,7 +92,7 @@ async fn a_passkey_is_one_operators_while_they_are_one_and_until_it_is_taken_awa
     gate.store.add_passkey(&own, 3).await.unwrap();
     let elsewhere = gate.again().await;
     assert_eq!(elsewhere.passkey("k1").await.unwrap(), Some(own.clone()));
-    assert_eq!(elsewhere.passkeys_of(&you).await.unwrap(), [own.clone()]);
+    assert_eq!(elsewhere.passkeys_of(&you).await.unwrap(), std::slice::from_ref(&own));
     assert_eq!(elsewhere.passkeys_of(&me).await.unwrap(), []);
     let taken = gate.store.add_passkey(&passkey("k1", "me"), 0).await.unwrap_err();
     assert!(matches!(taken, PresenceError::Taken), "{taken}");
