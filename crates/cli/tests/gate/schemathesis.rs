@@ -107,5 +107,7 @@ fn schemathesis_finds_neither_a_failure_of_the_gate_nor_an_answer_that_the_docum
         assert!(done >= least, "as {whose}: {answered:?}");
         assert!(outside.is_empty(), "as {whose}: {outside:?}");
     }
-    assert_eq!(place.toolgate(&["ledger", "verify"]).code, Some(0));
+    // Thousands of requests have left a long ledger.
+    let verified = finish_within(start(&mut place.command(&["ledger", "verify"])), Duration::from_secs(300));
+    assert_eq!(verified.code, Some(0), "{verified:?}");
 }
