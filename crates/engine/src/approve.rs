@@ -9,7 +9,7 @@ use contract::{
 use policy::{Admitted, Consent, Ruling, Verdict, decide};
 use serde::Serialize;
 use serde_json::json;
-use store::{AnswerError, ApprovalFilter, ApprovalRow, ApprovalState, Basis, CallRow, FindError, StoreError};
+use store::{AnswerError, ApprovalRow, ApprovalState, Basis, CallRow, FindError, StoreError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +59,17 @@ pub struct Waiting {
     pub proposers: BTreeSet<OperatorName>,
     /// The same question again, for other tasks or under other keys, oldest first. Each is answered by its own id.
     pub folded: Vec<Folded>,
+}
+
+/// A page of questions.
+#[derive(Clone, Debug)]
+pub struct WaitingPage {
+    /// They, oldest first; those that are the same to people are one.
+    pub waiting: Vec<Waiting>,
+    /// After which the next page begins; nothing if this is the last.
+    pub next: Option<(i64, ApprovalId)>,
+    /// How many questions wait in all.
+    pub open: u64,
 }
 
 /// The same question again.
@@ -125,10 +136,25 @@ pub enum AnswerRefused {
 }
 
 impl Engine {
-    /// The questions that wait, oldest first; those that are the same to people are one.
+    /// The oldest questions that wait; those that are the same to people are one.
     pub async fn waiting(&self) -> Result<Vec<Waiting>, EngineError> {
+        Ok(self.waiting_after(None, MOST_SHOWN).await?.waiting)
+    }
+
+    /// The questions that wait after a page of them, oldest first.
+    pub async fn waiting_after(
+        &self,
+        after: Option<&(i64, ApprovalId)>,
+        most: u32,
+    ) -> Result<WaitingPage, EngineError> {
         self.tend().await?;
-        let rows = self.inner.store.approvals(ApprovalFilter::Pending, MOST_SHOWN).await?;
+        let most = most.clamp(1, MOST_SHOWN);
+        let after = after.map(|(asked_at, id)| (*asked_at, id));
+        // One more than is shown says whether there are more.
+        let (mut rows, open) = self.inner.store.pending_after(after, most + 1).await?;
+        let more = rows.len() > most as usize;
+        rows.truncate(most as usize);
+        let next = rows.last().filter(|_| more).map(|last| (last.asked_at, last.id.clone()));
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut length: BTreeMap<AgentName, usize> = BTreeMap::new();
         for row in rows {
@@ -147,7 +173,7 @@ impl Engine {
             *length += long.as_ref().and_then(|row| row.arguments_json.as_ref()).map_or(0, String::len);
             waiting.push(self.shown(long.unwrap_or(row)).await?);
         }
-        Ok(waiting)
+        Ok(WaitingPage { waiting, next, open })
     }
 
     /// Whether whoever looks at what waits sees a question with all of its arguments.

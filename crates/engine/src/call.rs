@@ -306,12 +306,14 @@ impl Engine {
             if let Some(result) = Box::pin(self.anew().look(&row.id, &cancel)).await? {
                 return Ok(result);
             }
-            if tokio::time::Instant::now() >= deadline || cancel.is_cancelled() {
+            let goes = cancel.is_cancelled() || self.inner.leaving.is_cancelled();
+            if goes || tokio::time::Instant::now() >= deadline {
                 return self.still_waiting(&row.id).await;
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
                 () = cancel.cancelled() => {}
+                () = self.inner.leaving.cancelled() => {}
             }
         }
     }

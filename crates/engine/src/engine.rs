@@ -133,6 +133,8 @@ pub(crate) struct Inner {
     pub(crate) tally: tokio::sync::Mutex<Option<Tally>>,
     /// Cancelled when the engine is closed.
     pub(crate) ending: CancellationToken,
+    /// Nobody waits for people any more: this process is about to go.
+    pub(crate) leaving: CancellationToken,
 }
 
 impl Engine {
@@ -180,6 +182,7 @@ impl Engine {
             tasks: TaskTracker::new(),
             tally: tokio::sync::Mutex::default(),
             ending: CancellationToken::new(),
+            leaving: CancellationToken::new(),
         };
         let engine = Engine { inner: Arc::new(inner), held: None, caller: None, session: None };
         // What cannot be recovered now stays as it is, which is safe, and is tried again.
@@ -232,6 +235,12 @@ impl Engine {
     /// How far the clock is behind what is on record. Times go on from the record until it has caught up.
     pub fn clock_behind(&self) -> Duration {
         self.inner.clock.behind()
+    }
+
+    /// Answers those who wait for people here that they still do, and lets nobody wait from now on: another process
+    /// can go on with it. What runs goes on.
+    pub fn leave(&self) {
+        self.inner.leaving.cancel();
     }
 
     /// Ends what this process has started, and waits until it has ended.

@@ -50,11 +50,12 @@ mod sign_in;
 mod sign_ins;
 mod sources;
 mod standing;
+mod stop;
 mod tokens;
 mod turns;
 mod upstreams;
 
-pub use approve::{AnswerRefused, Folded, Reply, Waiting};
+pub use approve::{AnswerRefused, Folded, Reply, Waiting, WaitingPage};
 pub use artifact::ShownArtifact;
 pub use batch::{AT_ONCE, Batch, MOST_TOGETHER};
 pub use by_chat::RefusedMessage;
@@ -87,6 +88,7 @@ pub use review::{Review, exact};
 pub use sign_in::{Proof, ProofError, SignInRefused, SignedIn};
 pub use sources::{Imported, NotListed};
 pub use standing::{Offer, Reach, RevokeRefused, ShownStanding as Standing};
+pub use stop::StopRefused;
 pub use upstreams::RefreshError;
 
 /// What servers of others have besides tools, and what they say while they are at work: for the ways in.

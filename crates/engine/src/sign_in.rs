@@ -174,6 +174,13 @@ impl Engine {
         Err(SignInRefused::NotThem)
     }
 
+    /// Tells the ledger that somebody has a link made for them, before it is.
+    pub async fn will_make_link(&self, credential: &Credential) -> Result<(), EngineError> {
+        let Some(operator) = self.operator_of(credential).await? else { return Ok(()) };
+        let body = json!({ "operator": operator.name });
+        Ok(self.inner.store.record_at_the_door(DoorEvent::LinkMade, body, self.now()).await?)
+    }
+
     /// Tells the ledger that somebody came in by a link.
     pub async fn came_by_link(&self, credential: &Credential) -> Result<(), EngineError> {
         let Some(operator) = self.operator_of(credential).await? else { return Ok(()) };

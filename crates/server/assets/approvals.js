@@ -13,7 +13,10 @@ const ENDED_STAYS = 6000;
 
 const at = (id) => document.getElementById(id);
 const cards = new Map();
+const ofElement = new WeakMap();
 let quietUntil = 0;
+// How many questions wait that are not shown.
+let rest = 0;
 
 const desk = {
   justMoved: () => performance.now() < quietUntil,
@@ -25,7 +28,7 @@ const desk = {
 // Cards ask for what is long when they come near.
 const near = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
-    if (isIntersecting) [...cards.values()].find((card) => card.element === target)?.load();
+    if (isIntersecting) ofElement.get(target)?.load();
   }
 }, { rootMargin: "600px" });
 
@@ -43,6 +46,7 @@ export const approvals = {
     news.addEventListener("signed-out", () => {
       cards.forEach((card) => card.element.remove());
       cards.clear();
+      rest = 0;
       count();
     });
   },
@@ -57,6 +61,7 @@ async function refresh() {
     const [waiting, standing] = await Promise.all([get("/v1/approvals"), get("/v1/standing")]);
     setClock(waiting.now);
     showQuestions(waiting.approvals);
+    showRest(waiting);
     showStanding(standing.standing, refreshSoon, trouble);
     // What was not taken stays to be read.
     if (at("trouble").dataset.of === "gate") at("trouble").hidden = true;
@@ -65,6 +70,14 @@ async function refresh() {
     trouble(`The gate does not answer as it should: ${error.message}.`);
     at("trouble").dataset.of = "gate";
   }
+}
+
+/** The oldest come first, and new ones push nobody out of sight: what is not shown follows as these are answered. */
+function showRest({ approvals: shown, waiting }) {
+  rest = waiting - shown.reduce((sum, question) => sum + 1 + question.also.length, 0);
+  at("rest").hidden = rest <= 0;
+  at("rest").textContent = rest > 0 ? `${rest} more wait behind these, and follow as these are answered.` : "";
+  count();
 }
 
 function trouble(...parts) {
@@ -91,10 +104,8 @@ function add(questions) {
   for (const question of questions) {
     const card = new Card(question, desk);
     cards.set(question.approval_id, card);
-    const next = [...at("queue").children].find((element) => {
-      const other = [...cards.values()].find((known) => known.element === element);
-      return other && byRisk(question, other.question) < 0;
-    });
+    ofElement.set(card.element, card);
+    const next = [...at("queue").children].find((element) => byRisk(question, ofElement.get(element).question) < 0);
     at("queue").insertBefore(card.element, next ?? null);
     near.observe(card.element);
     if (next) quietUntil = performance.now() + QUIET_AFTER_MOVE;
@@ -124,16 +135,17 @@ function count() {
   const open = [...cards.values()].filter((card) => !card.ended);
   const risky = open.filter((card) => card.element.dataset.risk === "high").length;
   at("count").hidden = open.length === 0;
-  at("count").textContent = risky ? `${open.length}, ${risky} of high risk` : open.length;
+  const all = open.length + Math.max(rest, 0);
+  at("count").textContent = risky ? `${all}, ${risky} of high risk` : all;
   at("empty").hidden = cards.size > 0;
-  news.dispatchEvent(new CustomEvent("waiting", { detail: open.length }));
+  news.dispatchEvent(new CustomEvent("waiting", { detail: all }));
 }
 
 // ---- keys
 
 function onKey(event) {
   const inside = document.activeElement?.closest?.(".card");
-  const card = [...cards.values()].find(({ element }) => element === inside);
+  const card = inside && ofElement.get(inside);
   if (event.key === "Escape" && card && !card.part("reason").hidden) return card.leaveWhy();
   if (event.target.matches("input, textarea, select")) return undefined;
   switch (event.key) {

@@ -12,13 +12,14 @@ import { startKeys } from "./keys.js";
 import { ledger } from "./ledger.js";
 import { live } from "./live.js";
 import { overview } from "./overview.js";
+import { people } from "./people.js";
 import { policy } from "./policy.js";
 import { story } from "./story.js";
 import { copyOnClick, el } from "./text.js";
 import { tools } from "./tools.js";
 
 /** A page has a title, shows itself in a place, and may hear events and keys and be told that it is left. */
-const PAGES = { approvals, live, call: story, overview, tools, agents, policy, egress, ledger };
+const PAGES = { approvals, live, call: story, overview, tools, agents, people, policy, egress, ledger };
 
 const at = (id) => document.getElementById(id);
 let current = null;

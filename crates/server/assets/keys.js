@@ -1,7 +1,7 @@
 // Keys: those of all pages, and those of the page that is shown.
 
 const OFF = "toolgate.keys-off";
-const PAGES = { a: "approvals", l: "live", o: "overview", t: "tools", n: "agents", p: "policy", e: "egress", d: "ledger" };
+const PAGES = { a: "approvals", l: "live", o: "overview", t: "tools", n: "agents", h: "people", p: "policy", e: "egress", d: "ledger" };
 /** How long after `g` the letter of a page is waited for. */
 const PATIENCE = 1500;
 

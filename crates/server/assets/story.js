@@ -67,6 +67,7 @@ function head({ replay, safety, receipt }) {
 const STEPS = {
   "call.planned": "asked for and decided", "call.joined": "asked for again, and joined", "call.started": "begun",
   "call.settled": "settled: receipt signed", "call.reconciled": "found out what became of it", "call.read": "what it keeps private was read",
+  "call.stopped": "told to end by an operator",
   "call.erased": "what it kept was erased", "approval.asked": "people were asked", "approval.answered": "answered",
   "approval.expired": "nobody answered in time", "approval.escalated": "went on to others", "approval.cancelled": "question taken back",
   "approval.revoked": "yes taken back", "approval.used": "covered by an earlier yes", "approval.ended": "yes ended",

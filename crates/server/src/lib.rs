@@ -10,12 +10,14 @@
 mod http;
 mod mcp;
 
+#[cfg(feature = "weaken")]
+pub use http::serve_http_without;
 pub use http::{
     ASSETS, AccessTokenSettings, AccessTokens, Also, Answered, CODES, CallRecord, CallSummary, Cancelled,
-    ChatKey, ChatWay, DecideError, Decision, Desk, Elsewhere, Entrance, Event, Gate, GateError, HttpError,
-    HttpOptions, HttpReady, KeyReader, NobodyElsewhere, Outside, OutsideError, Pending, Person, Question,
-    ROUTES, ReadingError, Simulate, SimulateError, Stands, TlsFiles, TokenBook, Who, Word, WordError,
-    link_socket, openapi, serve_gate, serve_http,
+    ChatKey, ChatWay, DecideError, Decision, Desk, Elsewhere, Entrance, Event, Gate, GateError, Guard,
+    HttpError, HttpOptions, HttpReady, KeyReader, Limits, NobodyElsewhere, Outside, OutsideError, Pending,
+    Person, Question, Questions, ROUTES, ReadingError, Simulate, SimulateError, Stands, TlsFiles, TokenBook,
+    Who, Word, WordError, link_socket, openapi, serve_gate, serve_http,
 };
 pub use mcp::{McpError, serve_stdio};
 

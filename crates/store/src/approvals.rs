@@ -61,6 +61,11 @@ macro_rules! select_approvals {
 const BY_ID: &str = select_approvals!("WHERE a.id = $1");
 const PENDING: &str =
     select_approvals!("WHERE a.state = 'pending' ORDER BY a.asked_at, a.id LIMIT $1", longest_in_lists!());
+const PENDING_AFTER: &str = select_approvals!(
+    "WHERE a.state = 'pending' AND (a.asked_at, a.id) > ($2, $3) ORDER BY a.asked_at, a.id LIMIT $1",
+    longest_in_lists!()
+);
+const HOW_MANY_WAIT: &str = "SELECT COUNT(*) AS open FROM approvals WHERE state = 'pending'";
 const ALL: &str = select_approvals!("ORDER BY a.asked_at DESC, a.id DESC LIMIT $1", longest_in_lists!());
 const BY_PREFIX: &str = select_approvals!("WHERE a.id >= $1 AND a.id < $2 ORDER BY a.id LIMIT 2");
 const LATE: &str = select_approvals!(
@@ -364,6 +369,25 @@ impl Store {
         };
         let rows = sqlx::query(sql).bind(i64::from(limit)).fetch_all(&mut *read).await?;
         whole(&mut read, self.keys(), rows).await
+    }
+
+    /// Questions that wait, oldest first, after one of which it is known when it was asked; and how many wait in all.
+    pub async fn pending_after(
+        &self,
+        after: Option<(i64, &ApprovalId)>,
+        limit: u32,
+    ) -> Result<(Vec<ApprovalRow>, u64), StoreError> {
+        let mut read = self.snapshot().await?;
+        let query = match after {
+            None => sqlx::query(PENDING).bind(i64::from(limit)),
+            Some((asked_at, id)) => {
+                sqlx::query(PENDING_AFTER).bind(i64::from(limit)).bind(asked_at).bind(id.as_str())
+            }
+        };
+        let rows = query.fetch_all(&mut *read).await?;
+        let open: i64 = sqlx::query(HOW_MANY_WAIT).fetch_one(&mut *read).await?.try_get("open")?;
+        let rows = whole(&mut read, self.keys(), rows).await?;
+        Ok((rows, u64::try_from(open).unwrap_or_default()))
     }
 
     /// One question.

@@ -101,6 +101,8 @@ pub enum DoorEvent {
     SignedOut,
     /// Somebody was not let in.
     Refused,
+    /// They had a link made, by which they can come in.
+    LinkMade,
 }
 
 impl Store {
@@ -232,6 +234,7 @@ impl Store {
             DoorEvent::SignedIn => "operator.signed_in",
             DoorEvent::SignedOut => "operator.signed_out",
             DoorEvent::Refused => "operator.sign_in_refused",
+            DoorEvent::LinkMade => "operator.link_made",
         };
         let mut write = self.write().await?;
         write.append(now, kind, body).await?;

@@ -27,6 +27,8 @@ pub(crate) struct Case {
     pub(crate) without: Option<(&'static str, Attempt)>,
     /// The guard of the network that can be switched off.
     pub(crate) guard: Option<Guard>,
+    /// The guards of the door that can be switched off.
+    pub(crate) door: &'static [server::Guard],
 }
 
 /// Makes an attack at a place of its own, and says what was seen at the target.
@@ -45,7 +47,7 @@ impl Case {
     /// A case whose calls the ledger holds.
     pub(crate) fn new(id: &'static str, promise: &'static str, control: Attempt, attack: Attempt) -> Case {
         let (trace, ships) = (Trace::Calls, false);
-        Case { id, promise, control, attack, trace, ships, need: None, without: None, guard: None }
+        Case { id, promise, control, attack, trace, ships, need: None, without: None, guard: None, door: &[] }
     }
 
     /// The same, with a guard that can be switched off.
@@ -56,6 +58,11 @@ impl Case {
     /// The same, held by a guard of the network.
     pub(crate) fn held_by(self, guard: Guard) -> Case {
         Case { guard: Some(guard), ..self }
+    }
+
+    /// The same, held by guards of the door, each of which is missed.
+    pub(crate) fn held_at_the_door(self, guards: &'static [server::Guard]) -> Case {
+        Case { door: guards, ..self }
     }
 
     /// The same for an attack that never becomes a call.
@@ -97,8 +104,14 @@ impl Case {
     }
 
     /// Without its guard the attack gets through.
-    pub(crate) fn prove_switch(attack: Attempt, bench: &Bench, guard: Option<Guard>) -> Try<()> {
-        let stand = Stand::without(bench, guard)?;
+    pub(crate) fn prove_switch(
+        attack: Attempt,
+        bench: &Bench,
+        guard: Option<Guard>,
+        door: Option<server::Guard>,
+    ) -> Try<()> {
+        let mut stand = Stand::without(bench, guard)?;
+        stand.door_without = door;
         match attack(&stand)? {
             Effect::Through(_) => Ok(()),
             Effect::Held(why) => Err(format!("nothing gets through without it: {why}").into()),

@@ -16,7 +16,10 @@ use contract::{AgentName, CallId, Digest, OperatorName};
 use engine::{Credential, Engine};
 use rustix::process::Uid;
 use serde_json::{Value, json};
-use server::{AccessTokens, GateError, HttpOptions, HttpReady, Pending, TokenBook, serve_http};
+use server::{
+    AccessTokens, GateError, Guard, HttpOptions, HttpReady, Pending, TokenBook, serve_http,
+    serve_http_without,
+};
 use store::{Role, Vote};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -45,7 +48,7 @@ pub(crate) fn cases() -> Vec<Case> {
             },
             |stand| {
                 let door = Door::open(stand)?;
-                let silent = (0..300).map(|_| connect(door.address)).collect::<Try<Vec<_>>>()?;
+                let silent = (0..500).map(|_| connect(door.address)).collect::<Try<Vec<_>>>()?;
                 let page = door.ask("GET", "/", &[], "")?;
                 let asked = door.ask("GET", "/v1/approvals", &[&bearer(&door.operator)], "")?;
                 drop(silent);
@@ -134,7 +137,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 let listed = door.ask("GET", "/v1/approvals", &[&agent], "")?;
                 door.finish(tried.into_iter().chain([both, new_link, listed]).collect())
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Roles]),
         Case::new(
             "speaks-for-another",
             "an agent's token speaks for no other agent",
@@ -204,7 +208,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 tried.push(door.send("POST", &door.decision_path(), &two, &[&operator], YES)?);
                 door.finish(tried)
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Hosts]),
         Case::new(
             "forged-from-a-page",
             "another page cannot use the session of ours",
@@ -236,7 +241,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 }
                 door.finish(tried)
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Origins, Guard::PageTokens]),
         Case::new(
             "link-used-twice",
             "a sign-in link opens one session",
@@ -357,7 +363,7 @@ pub(super) struct Response {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
-fn connect(address: SocketAddr) -> Try<TcpStream> {
+pub(super) fn connect(address: SocketAddr) -> Try<TcpStream> {
     Ok(TcpStream::connect(address)?)
 }
 
@@ -453,12 +459,18 @@ impl<'a> Door<'a> {
             access_tokens,
             elsewhere,
             home: Some(stand.home()),
+            // A body that is not refused for its size is not waited for either.
+            limits: server::Limits { body: Duration::from_secs(5), ..server::Limits::default() },
             shutdown: shutdown.clone(),
         };
         let (say, hear) = mpsc::channel();
-        let engine = gate.engine.clone();
+        let (engine, without) = (gate.engine.clone(), stand.door_without);
         runtime()?.spawn(async move {
-            let _ = serve_http(engine, options, move |ready: HttpReady| drop(say.send(ready))).await;
+            let ready = move |ready: HttpReady| drop(say.send(ready));
+            let _ = match without {
+                None => serve_http(engine, options, ready).await,
+                Some(guard) => serve_http_without(guard, engine, options, ready).await,
+            };
         });
         let ready = hear.recv_timeout(Duration::from_secs(20))?;
         let operator = std::fs::read_to_string(stand.home().join("operator.key"))?;
@@ -546,15 +558,6 @@ impl<'a> Door<'a> {
         Ok((format!("Cookie: {cookie}"), format!("X-Toolgate-Page: {page}")))
     }
 
-    /// Every attempt came too late: a person has said no.
-    pub(super) fn ended_with_no(&self, tried: Vec<Response>) -> Try<Effect> {
-        if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
-            return Ok(Effect::Through(format!("{} {}", answer.status, answer.body)));
-        }
-        self.gate.expect(&self.call, Ending::Refused("rejected"));
-        Ok(Effect::through_if(!self.stand.workspace.join("precious").exists(), "what was asked about"))
-    }
-
     /// Every attempt was turned away, and the call still waits. It is ended in order, for the ledger.
     pub(super) fn finish(&self, tried: Vec<Response>) -> Try<Effect> {
         if let Some(answer) = tried.iter().find(|answer| !(400..500).contains(&answer.status)) {
@@ -568,7 +571,6 @@ impl<'a> Door<'a> {
 }
 
 /// Asks at a door, from whichever thread.
-#[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
 pub(super) fn send_to(
     address: SocketAddr,
     method: &str,
@@ -577,7 +579,18 @@ pub(super) fn send_to(
     headers: &[&str],
     body: &str,
 ) -> Try<Response> {
-    let mut stream = TcpStream::connect(address)?;
+    send_on(connect(address)?, method, path, host, headers, body)
+}
+
+/// The same by a connection that is there already.
+pub(super) fn send_on(
+    mut stream: TcpStream,
+    method: &str,
+    path: &str,
+    host: &str,
+    headers: &[&str],
+    body: &str,
+) -> Try<Response> {
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     let path = path.strip_suffix("?wait_seconds=0").filter(|_| method == "DELETE").unwrap_or(path);
     let mut lines =

@@ -6,6 +6,7 @@ use std::thread;
 use contract::{AgentName, OperatorName, SafetyClass};
 use engine::{Clock, Password};
 use serde_json::Value;
+use server::Guard;
 use store::{Replace, Role, danger};
 
 use crate::Try;
@@ -104,7 +105,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 ];
                 door.finish(tried)
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Sessions]),
         Case::new(
             "session-outlives-its-proof",
             "a session ends with the password that opened it, and with its owner's authority",

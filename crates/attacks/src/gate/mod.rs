@@ -33,6 +33,7 @@ mod past;
 pub(crate) mod payment;
 mod people;
 mod private;
+mod raced;
 mod reading;
 mod records;
 mod reload;
@@ -78,6 +79,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("console", console::cases()),
         ("entry", entry::cases()),
         ("surface", surface::cases()),
+        ("raced", raced::cases()),
         ("mcp_door", mcp_door::cases()),
         ("mcp_tokens", mcp_tokens::cases()),
         ("mcp_answers", mcp_answers::cases()),

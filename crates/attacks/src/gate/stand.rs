@@ -43,6 +43,8 @@ pub(crate) struct Stand<'a> {
     pub(crate) secret: String,
     /// A guard of the network that its gates have switched off.
     pub(crate) without: Option<Guard>,
+    /// A guard of the door that its gates have switched off.
+    pub(crate) door_without: Option<server::Guard>,
     expected: RefCell<Vec<(CallId, Ending)>>,
     revealed: Cell<bool>,
 }
@@ -107,7 +109,17 @@ impl<'a> Stand<'a> {
         place.folder("home")?;
         let outside = place.file("outside", &secret)?;
         let (expected, revealed) = Default::default();
-        Ok(Stand { bench, place, workspace, outside, secret, without: guard, expected, revealed })
+        Ok(Stand {
+            bench,
+            place,
+            workspace,
+            outside,
+            secret,
+            without: guard,
+            door_without: None,
+            expected,
+            revealed,
+        })
     }
 
     /// Toolgate's home.

@@ -49,13 +49,18 @@ impl GateSuite {
         };
         for (group, cases) in all {
             for case in cases {
-                let of_the_case = case.without.map(|(guard, attack)| (guard.replace(' ', "_"), attack, None));
+                let of_the_case =
+                    case.without.map(|(guard, attack)| (guard.replace(' ', "_"), attack, None, None));
                 let of_the_network =
-                    case.guard.map(|guard| (format!("the_guard_{guard:?}"), case.attack, Some(guard)));
-                for (what, attack, guard) in [of_the_case, of_the_network].into_iter().flatten() {
+                    case.guard.map(|guard| (format!("the_guard_{guard:?}"), case.attack, Some(guard), None));
+                let of_the_door = case.door.iter().map(|guard| {
+                    (format!("the_guard_of_the_door_{guard:?}"), case.attack, None, Some(*guard))
+                });
+                let switches = [of_the_case, of_the_network].into_iter().flatten().chain(of_the_door);
+                for (what, attack, guard, door) in switches {
                     let name = format!("switching_off_{what}_is_noticed::{}", case.id);
                     trials.push(self.trial(name, case.ships, case.need, move |bench| {
-                        Case::prove_switch(attack, bench, guard)
+                        Case::prove_switch(attack, bench, guard, door)
                     }));
                 }
                 let (name, ships, need) = (case.name(group), case.ships, case.need);

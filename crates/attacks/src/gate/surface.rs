@@ -1,18 +1,18 @@
 //! The surface of the gate on the network: where it listens, and what it makes of odd requests.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use server::{HttpOptions, Outside, serve_http};
+use server::{Guard, HttpOptions, Outside, serve_http};
 use tokio_util::sync::CancellationToken;
 
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, Response, TESTER, bearer, listen, opened, send_to};
+use crate::gate::doors::{Door, Response, TESTER, bearer, connect, listen, opened, send_to};
 use crate::gate::stand::{Opening, Stand, runtime, standard};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -49,7 +49,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 tried.push(door.ask("GET", "/v1/approvals", &[&format!("Cookie: token={operator}")], "")?);
                 door.finish(tried)
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Headers]),
         Case::new(
             "path-confusion",
             "however a path is written, an agent reaches no operator's route",
@@ -143,7 +144,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 }
                 door.finish(Vec::new())
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Frames]),
         Case::new(
             "oversized-body",
             "a body that is larger than it may be is not read, whatever it says of itself",
@@ -170,7 +172,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 }
                 door.finish(Vec::new())
             },
-        ),
+        )
+        .held_at_the_door(&[Guard::Bodies]),
         Case::new(
             "slow-requests",
             "requests that never end keep nobody from the page",
@@ -197,7 +200,7 @@ pub(crate) fn cases() -> Vec<Case> {
                     door.address
                 );
                 let mut slow = Vec::new();
-                for half in [&half_head, &half_body].into_iter().cycle().take(300) {
+                for half in [&half_head, &half_body].into_iter().cycle().take(500) {
                     let mut stream = connect(door.address)?;
                     stream.write_all(half.as_bytes())?;
                     slow.push(stream);
@@ -209,38 +212,6 @@ pub(crate) fn cases() -> Vec<Case> {
                     return Ok(Effect::Through(format!("{} {}", page.status, asked.status)));
                 }
                 door.finish(Vec::new())
-            },
-        ),
-        Case::new(
-            "raced-over-http",
-            "of many answers that arrive at once one counts, and no yes comes after a no",
-            |stand| {
-                let door = Door::open(stand)?;
-                Ok(opened(door.decide(&[&bearer(&door.operator)])?))
-            },
-            |stand| {
-                let door = Door::open(stand)?;
-                let operator = bearer(&door.operator);
-                // The no is in before any yes is sent.
-                let no = r#"{"verdict":"deny","reason":"no"}"#;
-                door.ask("POST", &door.decision_path(), &[&operator], no)?;
-                let (address, path) = (door.address, door.decision_path());
-                let host = address.to_string();
-                let tried = thread::scope(|scope| -> Try<Vec<Response>> {
-                    let answers: Vec<_> = (0..16)
-                        .map(|_| {
-                            scope.spawn(|| {
-                                send_to(address, "POST", &path, &host, &[&operator], YES)
-                                    .map_err(|error| error.to_string())
-                            })
-                        })
-                        .collect();
-                    answers
-                        .into_iter()
-                        .map(|one| Ok(one.join().map_err(|_| "an answer has ended")??))
-                        .collect()
-                })?;
-                door.ended_with_no(tried)
             },
         ),
     ]
@@ -278,11 +249,6 @@ fn cannot_be_framed(head: &str) -> bool {
     head.contains("frame-ancestors 'none'") && head.contains("x-frame-options: deny")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the client of a door that is attacked")]
-fn connect(address: SocketAddr) -> Try<TcpStream> {
-    Ok(TcpStream::connect(address)?)
-}
-
 /// Sends a head and then so many chunks of a megabyte, as far as they are taken; what is answered.
 fn send_all(door: &Door<'_>, head: &str, chunks: usize) -> Try<String> {
     let mut stream = connect(door.address)?;
@@ -316,6 +282,7 @@ fn listens(stand: &Stand<'_>, dangerously: bool) -> Try<Effect> {
         access_tokens: None,
         elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
+        limits: server::Limits::default(),
         shutdown,
     };
     let served = runtime()?.block_on(serve_http(gate.engine.clone(), options, move |_| stop.cancel()));

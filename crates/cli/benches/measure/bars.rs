@@ -25,10 +25,12 @@ pub(crate) enum Part {
     Rules,
     /// What clients with many tools wait for.
     Lists,
+    /// Many connections, many questions and many who listen.
+    Load,
 }
 
 impl Part {
-    const ALL: [Part; 9] = [
+    const ALL: [Part; 10] = [
         Part::Start,
         Part::Warm,
         Part::Doors,
@@ -38,6 +40,7 @@ impl Part {
         Part::Past,
         Part::Rules,
         Part::Lists,
+        Part::Load,
     ];
 
     pub(crate) fn parse(text: &str) -> Result<Part> {
@@ -58,6 +61,7 @@ impl Part {
             Part::Past => "past",
             Part::Rules => "rules",
             Part::Lists => "lists",
+            Part::Load => "load",
         }
     }
 }

@@ -65,6 +65,18 @@ impl Home {
         command
     }
 
+    /// A token for an agent.
+    pub(crate) fn token(&self, agent: &str) -> Result<String> {
+        let token = self.command(&["agents", "token", agent]).stdout(Stdio::piped()).output()?;
+        ensure!(token.status.success(), "there is no token for the agent `{agent}`");
+        Ok(String::from_utf8(token.stdout)?.trim().to_owned())
+    }
+
+    /// Toolgate's home.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
     pub(crate) fn up(&self) -> Result<Up> {
         let mut child = self.command(&["up", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("its output is piped")?);
@@ -78,9 +90,7 @@ impl Home {
                 break address.to_owned();
             }
         };
-        let token = self.command(&["agents", "token", "default"]).stdout(Stdio::piped()).output()?;
-        ensure!(token.status.success(), "there is no token for the agent");
-        let token = String::from_utf8(token.stdout)?.trim().to_owned();
+        let token = self.token("default")?;
         Ok(Up { child, _stdout: stdout, address, token })
     }
 }

@@ -18,6 +18,7 @@ mod gate;
 mod gateway;
 mod growth;
 mod lists;
+mod load;
 mod memory;
 mod options;
 mod past;
@@ -91,5 +92,6 @@ fn measure(part: Part, options: &Options, peers: &Peers) -> Result<Section> {
         Part::Past => past::measure(options),
         Part::Rules => rules::measure(options),
         Part::Lists => lists::measure(options),
+        Part::Load => load::measure(options),
     }
 }

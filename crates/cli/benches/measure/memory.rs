@@ -26,7 +26,7 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
     thread::sleep(IDLE);
 
     let gate = Process::read(up.id())?;
-    let resident = field(up.id(), "status", "VmRSS")?;
+    let resident = resident(up.id())?;
     let mut table = Table::new(["process", "in", "resident MiB", "proportional MiB", "private MiB"]);
     table.rows.push(gate.row("gate"));
     let family = descendants(up.id())?;
@@ -57,7 +57,7 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
     kept.rows.extend(sandboxes.values().map(Sandbox::row));
     let waiting = sandboxes.values().filter(|sandbox| sandbox.is_empty());
     let largest = waiting.map(|sandbox| sandbox.private).reduce(f64::max);
-    let mut measured = vec![("gate-resident", resident / KIB_PER_MIB)];
+    let mut measured = vec![("gate-resident", resident)];
     measured.extend(largest.map(|largest| ("sandbox-private", largest)));
     Ok(Section {
         title: format!("An idle gate, {} s after a call of `fs.read` and one of `shell`", IDLE.as_secs()),
@@ -69,6 +69,11 @@ pub(crate) fn measure(options: &Options) -> Result<Section> {
         ],
         measured,
     })
+}
+
+/// What a process keeps resident, in MiB.
+pub(crate) fn resident(id: u32) -> Result<f64> {
+    Ok(field(id, "status", "VmRSS")? / KIB_PER_MIB)
 }
 
 /// All processes of one process namespace, and their part of their launcher.

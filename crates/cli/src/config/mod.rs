@@ -28,7 +28,7 @@ pub(crate) use load::{
 };
 pub(crate) use look::Look;
 pub(crate) use meaning::{
-    Channel, ChannelWay, Chat, Collector, LacksExamples, Meaning, Records, Telling, WhileRunning,
+    Channel, ChannelWay, Chat, Collector, LacksExamples, Meaning, Records, Telling, Tls, WhileRunning,
 };
 pub(crate) use rule_schema::{KnownTools, facts_of};
 pub(crate) use schema::schema;

@@ -19,7 +19,7 @@ use tools::mcp::{Reading, Refresh, Upstream};
 
 use super::reload::{Read, Running, Unread, tell_of_shadow};
 use super::{Trouble, register};
-use crate::config::{self, Meaning, Records, Source, Telling, way_through};
+use crate::config::{self, Meaning, Records, Source, Telling, Tls, way_through};
 use crate::{talk, way_out};
 
 /// How far the clock may be behind what other gates have written before it is worth a word.
@@ -46,6 +46,8 @@ pub(crate) struct Opened {
     pub(crate) engine: Engine,
     pub(crate) home: PathBuf,
     pub(crate) listen: std::net::SocketAddr,
+    /// By which certificate the configuration has it known.
+    pub(crate) tls: Option<Tls>,
     pub(crate) access_tokens: Option<Arc<AccessTokens>>,
     /// The gate's own way out, and who is told by it.
     pub(crate) egress: Egress,
@@ -214,7 +216,8 @@ async fn open_with(
         ));
     }
     let (home, listen, telling) = (home.to_owned(), meaning.listen, meaning.telling);
-    Ok(Opened { engine, home, listen, access_tokens, egress, telling })
+    let tls = meaning.tls;
+    Ok(Opened { engine, home, listen, tls, access_tokens, egress, telling })
 }
 
 /// Lets this process open as many files as it may: each connection of a sandbox takes several, and the usual 1024 are few.

@@ -12,7 +12,8 @@ use clap::Args;
 use engine::{Credential, Engine};
 use serde_json::json;
 use server::{
-    Elsewhere, HttpError, HttpOptions, HttpReady, Outside, OutsideError, TlsFiles, link_socket, serve_http,
+    Elsewhere, HttpError, HttpOptions, HttpReady, Limits, Outside, OutsideError, TlsFiles, link_socket,
+    serve_http,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,7 @@ use super::policy::read_texts;
 use super::port::holder_of;
 use super::telling::Live;
 use super::{CODE_DONE, Trouble, register};
+use crate::config::Tls;
 use crate::talk::{self, own_name};
 
 /// How often questions are looked at that nobody asks for.
@@ -75,9 +77,16 @@ struct OutsideArguments {
 }
 
 impl OutsideArguments {
-    fn read(self) -> Outside {
-        let OutsideArguments { tls_cert, tls_key, names, dangerously_without_tls } = self;
-        let tls = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+    /// What is typed, else what is configured: a certificate and its names belong together.
+    fn read(self, configured: Option<Tls>) -> Outside {
+        let OutsideArguments { tls_cert, tls_key, mut names, dangerously_without_tls } = self;
+        let mut tls = tls_cert.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
+        if let (None, false, Some(Tls { certificate, key, names: own })) =
+            (&tls, dangerously_without_tls, configured)
+        {
+            tls = Some(TlsFiles { certificate, key });
+            names.extend(own);
+        }
         Outside { tls, names, dangerously_without_tls }
     }
 }
@@ -102,12 +111,13 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     opened.engine.begin_counting().await?;
     let options = HttpOptions {
         listen: arguments.listen.unwrap_or(opened.listen),
-        outside: arguments.outside.read(),
+        outside: arguments.outside.read(opened.tls.clone()),
         operator_credential: Credential::load_or_create(&opened.home)?,
         agent_tokens: Arc::new(LiveTokens(opened.engine.clone())),
         access_tokens: opened.access_tokens.clone(),
         elsewhere: Arc::clone(&live) as Arc<dyn Elsewhere>,
         home: Some(opened.home.clone()),
+        limits: Limits::default(),
         shutdown: shutdown.clone(),
     };
     let stop_tending = shutdown.child_token();
@@ -167,7 +177,7 @@ fn in_use(error: HttpError, home: &Path) -> Trouble {
         HttpError::Listen { address, source } => (address, source),
         HttpError::Outside(OutsideError::NoTls { .. }) => {
             return Trouble::from(error)
-                .with_hint("--tls-cert and --tls-key give it one; on 127.0.0.1 it needs none");
+                .with_hint("--tls-cert and --tls-key give it one, or `tls` in the configuration; on 127.0.0.1 it needs none");
         }
         HttpError::Outside(OutsideError::NoName { .. }) => {
             return Trouble::from(error).with_hint("--name NAME says it, as the certificate does");

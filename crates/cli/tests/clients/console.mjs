@@ -12,7 +12,7 @@ const { TOOLGATE, CHROMIUM, ASSETS, PICTURES } = process.env;
 const require = createRequire(import.meta.url);
 const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
-export const PAGES = ['approvals', 'live', 'overview', 'tools', 'agents', 'policy', 'egress', 'ledger'];
+export const PAGES = ['approvals', 'live', 'overview', 'tools', 'agents', 'people', 'policy', 'egress', 'ledger'];
 
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 

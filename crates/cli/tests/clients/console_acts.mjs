@@ -157,6 +157,48 @@ const scenarios = {
     },
 
     /** What wants to be more than text is text; and what is long stays usable. */
+    /** More questions than anybody reads: the first are there soon, keys work, and it says how many there are. */
+    async many(gate, eyes) {
+        const many = Number(process.env.MANY);
+        // Whoever proposes does not answer.
+        const loader = toolgate('operators', 'add', 'loader', '--role', 'admin').split('\n')[0].trim();
+        for (let first = 0; first < many; first += 20) {
+            const calls = Array.from({ length: Math.min(20, many - first) }, (_, number) => ({ tool: 'http.request', arguments: { url: `https://api.example.com/v1/items/${first + number}`, method: 'POST', body: '{}' } }));
+            const headers = { Authorization: `Bearer ${loader}`, 'X-Toolgate-Agent': `a${first / 20}`, 'Content-Type': 'application/json' };
+            const response = await fetch(`${gate.url}/v1/calls:batch`, { method: 'POST', headers, body: JSON.stringify({ calls, wait_seconds: 0 }) });
+            const { results } = await response.json();
+            if (results.some(({ status }) => status !== 'waiting')) throw new Error(JSON.stringify(results));
+        }
+        const began = Date.now();
+        const page = await eyes.look(gate, { link: await gate.linkFor(gate.operator) });
+        await page.locator('#queue > .card').first().waitFor();
+        const toFirst = Date.now() - began;
+        await page.locator('#rest:visible').waitFor();
+        const toAll = Date.now() - began;
+        const cards = await page.locator('#queue > .card').count();
+        const [rest, title] = [await page.locator('#rest').innerText(), await page.title()];
+        await page.locator('#approvals-title').focus();
+        const keys = [];
+        for (let times = 0; times < 5; times += 1) {
+            const pressed = await page.evaluate(() => performance.now());
+            const before = await page.evaluate(() => document.activeElement.getAttribute('aria-labelledby'));
+            await page.keyboard.press('j');
+            await page.waitForFunction((was) => document.activeElement.matches('.card') && document.activeElement.getAttribute('aria-labelledby') !== was, before);
+            keys.push(Math.round((await page.evaluate(() => performance.now())) - pressed));
+        }
+        // The one that is marked is approved by a key, and the next one behind the page takes its place.
+        const marked = page.locator('.card:focus');
+        await marked.locator('button.approve:enabled').waitFor();
+        const id = (await page.evaluate(() => document.activeElement.getAttribute('aria-labelledby'))).replace('tool-', '');
+        await pause(700);
+        const answered = Date.now();
+        await page.keyboard.press('a');
+        await until('it is approved', async () => (await cardOf(page, id).innerText().catch(() => 'Approved')).includes('Approved'));
+        const toAnswer = Date.now() - answered;
+        await until('the rest is fewer', async () => (await page.locator('#rest').innerText()).startsWith(`${many - 201} `));
+        return { toFirst, toAll, cards, rest, title, keys, toAnswer };
+    },
+
     async hostile(gate, eyes) {
         const page = await eyes.look(gate);
         const evil = '<img src=x onerror=alert(1)><script>alert(2)</script>';

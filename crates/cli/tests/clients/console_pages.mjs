@@ -111,6 +111,22 @@ async function acts(gate, eyes) {
     await eyes.go(page, 'agents/default', '.facts');
     seen.agent = await other.innerText();
 
+    // Somebody new comes in by the link that is told once, and is removed again.
+    await eyes.go(page, 'people', 'form');
+    await page.getByLabel('Name').fill('second');
+    await page.getByLabel('Role').selectOption('approver');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.locator('.told-once').waitFor();
+    const link = await page.locator('.told-once code').first().innerText();
+    const theirs = await eyes.look(gate, { link });
+    await until('they are in', async () => (await theirs.locator('#me').innerText()) === 'second, approver');
+    await theirs.context().close();
+    seen.people = await other.locator('.table').innerText();
+    await page.getByRole('button', { name: 'Remove second' }).click();
+    await page.getByRole('button', { name: 'Remove for good second' }).click();
+    await until('they are removed', async () => !(await other.innerText()).includes('Remove'));
+    seen.removed = (await gate.ask('GET', '/v1/operators')).body.operators;
+
     await eyes.go(page, 'policy', 'form');
     await page.getByRole('button', { name: 'Explain' }).click();
     await page.locator('.answer .badge').first().waitFor();

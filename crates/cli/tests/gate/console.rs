@@ -4,6 +4,7 @@
 //! there, so that it can be worked on without a build. Both are paths from the repository's root.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -35,6 +36,11 @@ approval:
     - { tool: fs.write, action: prompt }
     - { tool: fs.delete, action: prompt, quorum: 2 }
 ";
+
+/// How many questions are asked where many are: 600, unless `MANY_QUESTIONS` says otherwise.
+fn many() -> usize {
+    std::env::var("MANY_QUESTIONS").ok().and_then(|many| many.parse().ok()).unwrap_or(600)
+}
 
 /// A browser that looks at every page four times takes its time where much else is done.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -73,6 +79,7 @@ fn watch(place: &Place, settings: &str, script: &str, scenario: &str) -> Option<
     let (pictures, assets) = (given("CONSOLE_PICTURES"), given("CONSOLE_ASSETS"));
     place.settle(&mut command);
     command.env("TOOLGATE", crate::toolgate::binary()).env("CHROMIUM", CHROMIUM);
+    command.env("MANY", many().to_string());
     command.envs(pictures.map(|path| ("PICTURES", path))).envs(assets.map(|path| ("ASSETS", path)));
     let ran = finish_within(start(&mut command), LONGEST);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -176,6 +183,25 @@ fn the_console_comes_back_with_the_gate() {
 }
 
 #[test]
+fn thousands_of_questions_leave_the_page_usable() {
+    let Some(place) = Place::new() else { return };
+    let many = many();
+    let agents: String = (0..many.div_ceil(20)).map(|number| format!("  a{number}: {{}}\n")).collect();
+    let settings = format!("agents:\n{agents}approval: {{ timeout_seconds: 3600 }}\n");
+    let Some(seen) = watch(&place, &settings, "console_acts.mjs", "many") else { return };
+    let _ = writeln!(std::io::stderr(), "{many} questions: {seen}");
+    assert_eq!(seen["cards"], 200, "{seen}");
+    assert!(text(&seen, "/rest").starts_with(&format!("{} more wait", many - 200)), "{seen}");
+    assert!(text(&seen, "/title").starts_with(&format!("({many}) ")), "{seen}");
+    // Generous: the machine does other things, too.
+    assert!(seen["toFirst"].as_i64().is_some_and(|took| took < 15_000), "{seen}");
+    assert!(
+        seen["keys"].as_array().is_some_and(|keys| keys.iter().all(|took| took.as_i64() < Some(2_000))),
+        "{seen}"
+    );
+}
+
+#[test]
 fn what_is_hostile_is_text_and_what_is_long_stays_usable() {
     let Some((_, seen)) = watched("console_acts.mjs", "hostile") else { return };
     assert_eq!((seen["foreign"].as_i64(), seen["inStory"].as_i64()), (Some(0), Some(0)), "{seen}");
@@ -222,6 +248,7 @@ fn every_page_does_what_it_is_for() {
     for (page, words) in [
         ("tool", &["fs.edit", "Toolgate's own tool", "Nothing suspicious", "Versions"][..]),
         ("agent", &["standard", "semi", "50 calls, daily", "5 USD, weekly"]),
+        ("people", &["me", "admin", "second", "approver"]),
         ("explained", &["ask"]),
         ("simulated", &["would be different", "fs.read"]),
         ("egress", &["calls that have ended", "127.0.0.1", "40 KB"]),
@@ -233,6 +260,8 @@ fn every_page_does_what_it_is_for() {
             assert!(told.contains(word), "{page} has no `{word}`: {told}");
         }
     }
+    let removed = seen.pointer("/removed/1").cloned().unwrap_or_default();
+    assert!(removed["operator"] == "second" && removed["removed_at"].is_i64(), "{seen}");
     assert_eq!(seen["order"], serde_json::json!(["http.request", "shell", "fs.edit"]), "the riskiest first");
     assert_eq!(
         seen["diff"],

@@ -25,6 +25,7 @@ mod place;
 mod policy;
 mod private;
 mod reload;
+mod schemathesis;
 mod servers;
 mod sign_in;
 mod telling;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::toolgate::{Gate, Ran, finish, start};
@@ -93,6 +94,17 @@ impl Up {
     /// The number of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Tells it to end, as a service manager does.
+    pub(crate) fn terminate(&self) {
+        let pid = Pid::from_raw(i32::try_from(self.id()).expect("a process number")).expect("not 0");
+        kill_process(pid, Signal::TERM).expect("it is ours");
+    }
+
+    /// Waits until it has ended: its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("it is ours").code()
     }
 
     /// Where it listens, as `http://ADDRESS:PORT`.

@@ -1,4 +1,4 @@
-//! Coming in by password and passkey with a real browser, tokens that end, and what schemathesis makes of the API.
+//! Coming in by password and passkey with a real browser, and tokens that end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -76,45 +76,4 @@ fn a_token_is_shown_once_and_ends_when_it_is_told_to() {
     assert_eq!(asks(&second), "401");
     let ledger = place.toolgate(&["ledger", "export"]).stdout;
     assert!(ledger.contains("agent.token_revoked") && !ledger.contains(&second));
-}
-
-#[test]
-fn schemathesis_finds_neither_a_failure_of_the_gate_nor_an_answer_that_the_document_does_not_tell_of() {
-    let Some(place) = Place::new() else { return };
-    let Some(clients) = clients() else { return };
-    let schemathesis = clients.join("st/bin/st");
-    if !schemathesis.exists() {
-        return missing("clients", "there is no schemathesis");
-    }
-    let up = Up::start(&place);
-    let seconds = if std::env::var_os("TOOLGATE_LONG").is_some() { 300 } else { 35 };
-    let agent = place.toolgate(&["agents", "token", "default"]).stdout.trim().to_owned();
-    let operator = fs::read_to_string(place.home().join("operator.key")).expect("there is an operator");
-    // Each sees what is its own; an operator's requests name the agent that is meant.
-    for (whose, token, more) in
-        [("agent", agent, None), ("operator", operator, Some("X-Toolgate-Agent: default"))]
-    {
-        let mut command = Command::new(&schemathesis);
-        command.args([
-            "run",
-            &format!("{}/openapi.json", up.url()),
-            "--max-time",
-            &(seconds / 2).to_string(),
-        ]);
-        command.args([
-            "--checks",
-            "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
-        ]);
-        command.args(["--phases", "coverage,fuzzing", "--continue-on-failure", "--no-color", "--seed", "1"]);
-        // What never ends, and what ends everything.
-        command.args(["--exclude-path-regex", "^/v1/events$|^/mcp$", "--request-timeout", "20"]);
-        command.args(["-H", &format!("Authorization: Bearer {}", token.trim())]);
-        if let Some(more) = more {
-            command.args(["-H", more]);
-        }
-        place.settle(&mut command);
-        let ran = finish_within(start(&mut command), Duration::from_secs(seconds * 3 + 60));
-        assert_eq!(ran.code, Some(0), "as {whose}: {}\n{}", ran.stdout, ran.stderr);
-    }
-    assert_eq!(place.toolgate(&["ledger", "verify"]).code, Some(0));
 }

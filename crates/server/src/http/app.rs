@@ -14,15 +14,18 @@ use super::caller::{TokenBook, single};
 use super::chat::Refusals;
 use super::doors::{Doors, NoRandom};
 use super::elsewhere::Elsewhere;
+use super::events::Tidings;
 use super::gate::Gate;
+use super::guards::Guards;
 use super::look::Verification;
 use super::numbers::Readiness;
 use super::oauth::AccessTokens;
 use super::outside::Outside;
+use super::problem::Problem;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
-const MOST_FOLLOWERS: usize = 32;
+const MOST_FOLLOWERS: usize = 208;
 /// How many messages of chats are read at once.
 const MOST_CHATS: usize = 8;
 
@@ -45,8 +48,13 @@ pub(super) struct Inner {
     pub(super) address: SocketAddr,
     pub(super) outside: Outside,
     pub(super) cookie_name: String,
+    /// Nobody new is let in, and nobody waits any more.
     pub(super) shutdown: CancellationToken,
+    /// What runs is told to end, too.
+    pub(super) ending: CancellationToken,
+    pub(super) guards: Guards,
     pub(super) followers: Arc<Semaphore>,
+    pub(super) tidings: Tidings,
     /// Candidates that are tried at the same time.
     pub(super) simulations: Arc<Semaphore>,
     /// What going through the ledger has found.
@@ -61,6 +69,7 @@ impl App {
         tokens: Arc<dyn TokenBook>,
         (access_tokens, elsewhere): (Option<Arc<AccessTokens>>, Arc<dyn Elsewhere>),
         (address, outside): (SocketAddr, Outside),
+        guards: Guards,
         shutdown: CancellationToken,
     ) -> App {
         App(Arc::new(Inner {
@@ -82,7 +91,10 @@ impl App {
             },
             outside,
             shutdown,
+            ending: CancellationToken::new(),
+            guards,
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
+            tidings: Tidings::default(),
             simulations: Arc::new(Semaphore::new(1)),
             verification: Verification::default(),
             tasks: TaskTracker::new(),
@@ -118,6 +130,12 @@ impl App {
             Some(name) => format!("{}://{name}:{}", self.scheme(), self.address.port()),
             None => format!("{}://{}", self.scheme(), self.address),
         }
+    }
+
+    /// The same for somebody who asks for one: it is on record before there is one.
+    pub(super) async fn new_link(&self, whose: Arc<Credential>) -> Result<String, Problem> {
+        self.gate.will_make_link(&whose).await?;
+        self.sign_in_url(whose).map_err(|_| Problem::no_random())
     }
 
     /// A new link by which a browser signs in, as the operator whose credential this is.

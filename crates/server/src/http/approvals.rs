@@ -12,45 +12,35 @@ use store::Vote;
 use super::app::App;
 use super::body;
 use super::caller::{Caller, Operator};
-use super::gate::{DecideError, Decision, Question};
+use super::gate::{DecideError, Decision, Questions};
 use super::problem::Problem;
 use super::shapes::{AllAnswered, Approvals, Decided, DecidedToo};
 
 /// The longest reason, in characters.
 const MAX_REASON: usize = 2000;
 /// How many are listed on one page at most.
-const MOST_LISTED: u32 = 500;
+const MOST_LISTED: u32 = 200;
 /// How many questions are answered at once.
 const MOST_AT_ONCE: usize = 200;
 
 pub(super) async fn list(State(app): State<App>, Query(wish): Query<ListWish>) -> Result<Response, Problem> {
-    let mut questions = app.gate.questions().await?;
+    let not_ours = || Problem::bad_request("`cursor` is not one of ours");
+    let after = wish.cursor.as_deref().map(|cursor| read_cursor(cursor).ok_or_else(not_ours)).transpose()?;
+    let most = wish.limit.unwrap_or(MOST_LISTED).clamp(1, MOST_LISTED);
+    let Questions { questions, next, waiting } = app.gate.questions(after.as_ref(), most).await?;
     // Those that were asked in one moment are told apart by their ids.
-    questions.sort_by(|one, other| place_of(one).cmp(&place_of(other)));
-    if let Some(cursor) = &wish.cursor {
-        let last = read_cursor(cursor).ok_or_else(|| Problem::bad_request("`cursor` is not one of ours"))?;
-        questions.retain(|question| place_of(question) > (last.0, &last.1));
-    }
-    let most = wish.limit.map_or(usize::MAX, |limit| limit.clamp(1, MOST_LISTED) as usize);
-    let more = questions.len() > most;
-    questions.truncate(most);
-    let next = questions.last().filter(|_| more);
-    let next = next.map(|last| format!("{}.{}", last.asked_at, last.approval_id));
-    Ok(body::json(StatusCode::OK, &Approvals { now: app.gate.now(), approvals: questions, next }))
+    let next = next.map(|(asked_at, id)| format!("{asked_at}.{id}"));
+    Ok(body::json(StatusCode::OK, &Approvals { now: app.gate.now(), approvals: questions, waiting, next }))
 }
 
 /// Which questions are listed.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListWish {
-    /// How many at most; all unless given.
+    /// How many at most; 200 unless given, and no more.
     limit: Option<u32>,
     /// Those after a page: its `next`.
     cursor: Option<String>,
-}
-
-fn place_of(question: &Question) -> (i64, &ApprovalId) {
-    (question.asked_at, &question.approval_id)
 }
 
 fn read_cursor(text: &str) -> Option<(i64, ApprovalId)> {

@@ -8,18 +8,19 @@ use contract::{
 };
 use engine::{
     AT_ONCE, AnswerRefused, Audience, Batch, Credential, Engine, Folded, Numbers, Past, PastError, Reach,
-    ReconcileRefused, RefusedMessage, Reply, Request, RevokeRefused, ShownBudget, Standing, Waiting,
+    ReconcileRefused, RefusedMessage, Reply, Request, RevokeRefused, ShownBudget, Standing, StopRefused,
+    Waiting, WaitingPage,
 };
 use serde_json::{Value, json};
 use store::{
     AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent, ProofError, Receipt,
-    ReconcileError, RevokeError, Span, StoreError, Vote,
+    ReconcileError, RevokeError, Span, StopError, StoreError, Vote,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
-    Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
+    Pending, Person, Question, Questions, Simulate, SimulateError, Stands, Word, WordError,
 };
 
 /// How many calls a candidate is tried on at most; `stopped_at` says where to go on.
@@ -91,9 +92,23 @@ impl Gate for Engine {
         Box::pin(async move { record_of(self, id).await })
     }
 
-    fn cancel<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Cancelled, GateError>> {
+    fn cancel<'a>(
+        &'a self,
+        id: &'a CallId,
+        by: Option<(&'a Credential, &'static str)>,
+    ) -> Pending<'a, Result<Cancelled, GateError>> {
         Box::pin(async move {
-            if Engine::cancel(self, id) {
+            let ends = match by {
+                None => Engine::cancel(self, id),
+                Some((credential, via)) => match self.stop(id, credential, via).await {
+                    Ok(ends) => ends,
+                    Err(StopRefused::NotAnOperator | StopRefused::Stop(StopError::NotAllowed { .. })) => {
+                        return Ok(Cancelled::NotAllowed);
+                    }
+                    Err(error) => return Err(trouble(error)),
+                },
+            };
+            if ends {
                 return Ok(Cancelled::Ending);
             }
             let row = self.store().call(id).await.map_err(trouble)?;
@@ -102,11 +117,16 @@ impl Gate for Engine {
         })
     }
 
-    fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>> {
+    fn questions<'a>(
+        &'a self,
+        after: Option<&'a (i64, ApprovalId)>,
+        most: u32,
+    ) -> Pending<'a, Result<Questions, GateError>> {
         Box::pin(async move {
-            let mut waiting = self.waiting().await.map_err(trouble)?;
-            waiting.sort_by_key(|waiting| waiting.approval.asked_at);
-            Ok(waiting.into_iter().map(question).collect())
+            let WaitingPage { waiting, next, open } =
+                self.waiting_after(after, most).await.map_err(trouble)?;
+            let questions = waiting.into_iter().map(question).collect();
+            Ok(Questions { questions, next, waiting: open })
         })
     }
 
@@ -272,6 +292,10 @@ impl Gate for Engine {
 
     fn numbers(&self) -> Pending<'_, Result<Numbers, GateError>> {
         Box::pin(async move { Engine::numbers(self).await.map_err(trouble) })
+    }
+
+    fn leave(&self) {
+        Engine::leave(self);
     }
 
     fn close(&self) -> Pending<'_, ()> {

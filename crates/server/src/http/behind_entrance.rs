@@ -1,8 +1,8 @@
 //! The engine as the gate that lets people in. It translates; it decides nothing.
 
-use contract::{AgentName, ApprovalId, SafetyClass};
-use engine::{Credential, Engine, Password, ProofError, SignInRefused, SignedIn};
-use store::{FindError, Passkey, TokenError};
+use contract::{AgentName, ApprovalId, OperatorName, SafetyClass};
+use engine::{Credential, Engine, Password, PeopleError, ProofError, SignInRefused, SignedIn};
+use store::{FindError, OperatorRow, Passkey, Role, TokenError};
 
 use super::behind::trouble;
 use super::entrance::Entrance;
@@ -34,6 +34,10 @@ impl Entrance for Engine {
             let Err(refused) = Engine::turn_away::<std::convert::Infallible>(self, account, "passkey").await;
             refused
         })
+    }
+
+    fn will_make_link<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<(), GateError>> {
+        Box::pin(async move { Engine::will_make_link(self, credential).await.map_err(trouble) })
     }
 
     fn came_by_link<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<(), GateError>> {
@@ -102,5 +106,26 @@ impl Entrance for Engine {
         by: &'a Credential,
     ) -> Pending<'a, Result<(), TokenError>> {
         Box::pin(Engine::revoke_token_by(self, agent, by))
+    }
+
+    fn operators(&self) -> Pending<'_, Result<Vec<OperatorRow>, GateError>> {
+        Box::pin(async move { self.store().all_operators().await.map_err(trouble) })
+    }
+
+    fn add_operator<'a>(
+        &'a self,
+        name: &'a OperatorName,
+        role: Role,
+        by: &'a Credential,
+    ) -> Pending<'a, Result<Credential, PeopleError>> {
+        Box::pin(Engine::add_operator(self, name, role, by))
+    }
+
+    fn remove_operator<'a>(
+        &'a self,
+        name: &'a OperatorName,
+        by: &'a Credential,
+    ) -> Pending<'a, Result<(), PeopleError>> {
+        Box::pin(Engine::remove_operator(self, name, by))
     }
 }

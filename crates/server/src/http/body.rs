@@ -1,9 +1,7 @@
 //! Bodies, read strictly: what has two meanings has none.
 
-use std::time::Duration;
-
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use contract::{Canonical, MAX_JSON_BYTES};
@@ -11,10 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::caller::single;
+use super::guards::{Guard, Guards};
+use super::limits::Limits;
 use super::problem::Problem;
-
-/// How long a body may take to arrive.
-const LONGEST: Duration = Duration::from_secs(30);
 
 /// Reads a JSON body into what it should be. Unknown keys are the type's to refuse.
 pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
@@ -36,12 +33,19 @@ pub(super) async fn read_text(request: Request) -> Result<String, Problem> {
         let detail = format!("the body is larger than {MAX_JSON_BYTES} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     };
+    // ATTACK(oversized-body): by what it says of itself, and by what comes.
+    let guarded = request.extensions().get::<Guards>().copied().unwrap_or_default().stands(Guard::Bodies);
     let declared =
         single(request.headers(), &header::CONTENT_LENGTH).and_then(|text| text.parse::<u64>().ok());
-    if declared.is_some_and(|bytes| bytes > MAX_JSON_BYTES as u64) {
+    if guarded && declared.is_some_and(|bytes| bytes > MAX_JSON_BYTES as u64) {
         return Err(too_large());
     }
-    let bytes = match tokio::time::timeout(LONGEST, Bytes::from_request(request, &())).await {
+    let longest = request.extensions().get::<Limits>().copied().unwrap_or_default().body;
+    let mut request = request;
+    if !guarded {
+        DefaultBodyLimit::disable().apply(&mut request);
+    }
+    let bytes = match tokio::time::timeout(longest, Bytes::from_request(request, &())).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => return Err(too_large()),
         Ok(Err(_)) => return Err(bad_json("the body ended early")),

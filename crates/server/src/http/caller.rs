@@ -139,10 +139,10 @@ impl Caller {
             };
         }
         let cookie = session_cookie(headers, &app.cookie_name).ok_or_else(not_signed_in)?;
-        // ATTACK(forged-from-a-page): no page but ours has the token, and none can read it from elsewhere.
-        let page = single(headers, &PAGE).ok_or_else(not_signed_in)?;
         let now = app.gate.now();
-        let (session, whose, proved_at) = app.doors.session(cookie, page, now).ok_or_else(not_signed_in)?;
+        // ATTACK(forged-from-a-page): no page but ours has the token, and none can read it from elsewhere.
+        let opened = app.guards.session(&app.doors, cookie, single(headers, &PAGE), now);
+        let (session, whose, proved_at) = opened.ok_or_else(not_signed_in)?;
         // A session ends with the authority of whoever opened it.
         let person = app.gate.operator(&whose).await?.ok_or_else(not_signed_in)?;
         Ok(operator(whose, person, Some((session, proved_at))))

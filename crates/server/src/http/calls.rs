@@ -84,8 +84,8 @@ pub(super) async fn make(
     }
     let patience = patience_of(&app, asked.wait_seconds)?;
     let request = asked.into_request(caller.acting_agent()?.clone(), caller.proposer().cloned())?;
-    // Nothing keeps running for a client that has gone, nor for a server that goes.
-    let cancel = app.shutdown.child_token();
+    // Nothing keeps running for a client that has gone, nor for a server that has waited long enough.
+    let cancel = app.ending.child_token();
     let gone = cancel.clone().drop_guard();
     let result = app.gate.call(request, patience, cancel).await;
     gone.disarm();
@@ -132,7 +132,7 @@ pub(super) async fn make_all(
         .into_iter()
         .map(|call| call.into_request(agent.clone(), caller.proposer().cloned()))
         .collect();
-    let cancel = app.shutdown.child_token();
+    let cancel = app.ending.child_token();
     let gone = cancel.clone().drop_guard();
     let batch = app.gate.call_all(requests?, patience, cancel).await;
     gone.disarm();
@@ -196,13 +196,20 @@ pub(super) async fn cancel(
     caller.check_changes()?;
     let id = &record.result.call_id;
     let conflict = |code, why: &str| Problem::new(StatusCode::CONFLICT, code, why);
-    match app.gate.cancel(id).await? {
+    let by = match &caller {
+        Caller::Agent(_) => None,
+        Caller::Operator(operator) => Some((operator.credential.as_ref(), operator.via())),
+    };
+    match app.gate.cancel(id, by).await? {
         Cancelled::Ending => {
             Ok(body::json(StatusCode::ACCEPTED, &Ending { call_id: id.clone(), status: "ending" }))
         }
         Cancelled::Ended => Err(conflict("already_ended", "the call has ended")),
         Cancelled::NotHere => Err(conflict("not_here", "the call cannot be ended from here")
             .with_hint("one that waits ends when a person denies it, or when its time is over")),
+        Cancelled::NotAllowed => {
+            Err(Problem::new(StatusCode::FORBIDDEN, "may_not_decide", "they may not end calls of others"))
+        }
     }
 }
 

@@ -158,6 +158,19 @@ impl Doors {
         Some((SessionKey(key), session.whose.clone(), session.proved_at))
     }
 
+    /// The session of a cookie, whatever page it comes from.
+    #[cfg(feature = "weaken")]
+    pub(super) fn session_of_cookie(
+        &self,
+        cookie: &str,
+        now: i64,
+    ) -> Option<(SessionKey, Arc<Credential>, i64)> {
+        let key = Digest::of(cookie.as_bytes());
+        let sessions = hold(&self.sessions);
+        let session = sessions.get(&key).filter(|session| session.goes_on(now))?;
+        Some((SessionKey(key), session.whose.clone(), session.proved_at))
+    }
+
     /// Whether a session goes on.
     pub(super) fn goes_on(&self, key: SessionKey, now: i64) -> bool {
         hold(&self.sessions).get(&key.0).is_some_and(|session| session.goes_on(now))

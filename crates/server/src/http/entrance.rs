@@ -1,8 +1,8 @@
 //! What the HTTP surface needs of the gate to let people in, and to hand out what agents come in with.
 
-use contract::{AgentName, ApprovalId};
-use engine::{Credential, Password, ProofError, SignInRefused, SignedIn};
-use store::{Passkey, TokenError};
+use contract::{AgentName, ApprovalId, OperatorName};
+use engine::{Credential, Password, PeopleError, ProofError, SignInRefused, SignedIn};
+use store::{OperatorRow, Passkey, Role, TokenError};
 
 use super::gate::{GateError, Pending};
 
@@ -27,6 +27,9 @@ pub trait Entrance: Send + Sync {
 
     /// Tells that somebody was not let in by passkey.
     fn turn_away<'a>(&'a self, account: &'a str) -> Pending<'a, SignInRefused>;
+
+    /// Tells that somebody has a link made for them, before it is.
+    fn will_make_link<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<(), GateError>>;
 
     /// Tells that somebody came in by a link.
     fn came_by_link<'a>(&'a self, credential: &'a Credential) -> Pending<'a, Result<(), GateError>>;
@@ -74,4 +77,22 @@ pub trait Entrance: Send + Sync {
         agent: &'a AgentName,
         by: &'a Credential,
     ) -> Pending<'a, Result<(), TokenError>>;
+
+    /// Everybody who is an operator or was one, by name.
+    fn operators(&self) -> Pending<'_, Result<Vec<OperatorRow>, GateError>>;
+
+    /// Adds an operator; what they come in with.
+    fn add_operator<'a>(
+        &'a self,
+        name: &'a OperatorName,
+        role: Role,
+        by: &'a Credential,
+    ) -> Pending<'a, Result<Credential, PeopleError>>;
+
+    /// Takes an operator's authority, at once.
+    fn remove_operator<'a>(
+        &'a self,
+        name: &'a OperatorName,
+        by: &'a Credential,
+    ) -> Pending<'a, Result<(), PeopleError>>;
 }

@@ -20,6 +20,7 @@ use super::app::App;
 use super::body;
 use super::caller::{Caller, Operator, single};
 use super::doors::Purpose;
+use super::guards::Guard;
 use super::problem::Problem;
 use super::webauthn::{ALGORITHMS, NotProved, Site, check_answer, check_new_key};
 
@@ -254,7 +255,10 @@ pub(super) async fn remove_passkey(
 async fn come_in(app: &App, headers: &HeaderMap, signed_in: SignedIn) -> Result<Response, Problem> {
     let SignedIn { operator, credential } = signed_in;
     // ATTACK(session-fixation): whatever the browser had before is not what it has now.
-    if let Ok(Caller::Operator(Operator { session: Some(session), .. })) = Caller::read(app, headers).await {
+    if app.guards.stands(Guard::Sessions)
+        && let Ok(Caller::Operator(Operator { session: Some(session), .. })) =
+            Caller::read(app, headers).await
+    {
         app.doors.close(session);
     }
     let opened = app.doors.open_for(credential.into(), app.gate.now()).map_err(|_| Problem::no_random())?;

@@ -73,11 +73,19 @@ pub trait Gate: Desk + Entrance {
     /// One call as it is on record. Sets nothing in motion.
     fn record<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Option<CallRecord>, GateError>>;
 
-    /// Ends a call.
-    fn cancel<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Cancelled, GateError>>;
+    /// Ends a call; where an operator does, the ledger has first who and by which way.
+    fn cancel<'a>(
+        &'a self,
+        id: &'a CallId,
+        by: Option<(&'a Credential, &'static str)>,
+    ) -> Pending<'a, Result<Cancelled, GateError>>;
 
-    /// The questions that wait, oldest first.
-    fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>>;
+    /// The questions that wait, oldest first: those after one, if one is given, at most so many.
+    fn questions<'a>(
+        &'a self,
+        after: Option<&'a (i64, ApprovalId)>,
+        most: u32,
+    ) -> Pending<'a, Result<Questions, GateError>>;
 
     /// Takes an operator's answer to a question.
     fn decide<'a>(
@@ -156,6 +164,9 @@ pub trait Gate: Desk + Entrance {
 
     /// What has happened, in numbers.
     fn numbers(&self) -> Pending<'_, Result<Numbers, GateError>>;
+
+    /// Answers those who wait for people that they still do, and lets nobody wait from now on. What runs goes on.
+    fn leave(&self);
 
     /// Ends what still runs, and waits until it has ended.
     fn close(&self) -> Pending<'_, ()>;
@@ -326,6 +337,8 @@ pub enum Cancelled {
     Ended,
     /// It cannot be ended from here.
     NotHere,
+    /// Not by them.
+    NotAllowed,
 }
 
 /// A question as people see it. What agents wrote has everything hidden made visible.
@@ -379,6 +392,17 @@ pub struct Question {
     pub asked_at: i64,
     /// When it is too late, in milliseconds since 1970.
     pub expires_at: i64,
+}
+
+/// A page of questions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Questions {
+    /// They.
+    pub questions: Vec<Question>,
+    /// After which the next page begins: when it was asked, and its id. Nothing if this is the last.
+    pub next: Option<(i64, ApprovalId)>,
+    /// How many wait in all.
+    pub waiting: u64,
 }
 
 /// The same question again.

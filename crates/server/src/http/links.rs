@@ -54,7 +54,7 @@ impl LinkSocket {
             // ATTACK(link-for-another-user): the mode of a file in a folder that others may look into is not enough.
             let peer = stream.peer_cred().map(|peer| peer.uid());
             if peer.is_ok_and(|peer| peer == own || peer == 0)
-                && let Ok(url) = app.sign_in_url(whose.clone())
+                && let Ok(url) = app.new_link(whose.clone()).await
             {
                 let _ = stream.write_all(format!("{url}\n").as_bytes()).await;
             }

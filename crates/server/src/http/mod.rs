@@ -4,7 +4,8 @@
 //!
 //! # Invariants
 //! - It listens on loopback, or speaks TLS, unless whoever starts it says otherwise in so many words.
-//! - Every connection and every task has an owner: when the server is told to stop, all of them end.
+//! - Every connection and every task has an owner: when the server is told to stop, nobody new is let in, calls that
+//!   run have a while to end, and then all of them end.
 
 mod agents_tokens;
 mod app;
@@ -24,7 +25,9 @@ mod entry;
 mod events;
 mod gate;
 mod guard;
+mod guards;
 mod ledger;
+mod limits;
 mod links;
 mod look;
 mod looked_up;
@@ -32,6 +35,7 @@ mod mcp;
 mod numbers;
 mod oauth;
 mod openapi;
+mod operators;
 mod outside;
 mod page;
 mod policy;
@@ -68,8 +72,10 @@ pub use elsewhere::{ChatKey, ChatWay, Elsewhere, NobodyElsewhere};
 pub use entrance::Entrance;
 pub use gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,
-    Pending, Person, Question, Simulate, SimulateError, Stands, Word, WordError,
+    Pending, Person, Question, Questions, Simulate, SimulateError, Stands, Word, WordError,
 };
+pub use guards::Guard;
+pub use limits::Limits;
 pub use links::link_socket;
 pub use oauth::{AccessTokenSettings, AccessTokens, KeyReader};
 pub use openapi::openapi;
@@ -79,16 +85,14 @@ pub use problem::CODES;
 pub use routes::ROUTES;
 
 use app::App;
+use events::Tidings;
+use guards::Guards;
 use links::LinkSocket;
 use outside::shake;
 use room::{Room, Seat};
 
 use crate::mcp::Door;
 
-/// How long the head of a request may take to arrive.
-const HEAD_TAKES: Duration = Duration::from_secs(15);
-/// How long connections have to end by themselves when the server stops.
-const GRACE: Duration = Duration::from_secs(10);
 /// How long to wait when a connection cannot be taken, out of file handles say.
 const TAKE_BREATH: Duration = Duration::from_millis(200);
 
@@ -108,6 +112,8 @@ pub struct HttpOptions {
     pub elsewhere: Arc<dyn Elsewhere>,
     /// Toolgate's home, where its owner gets new sign-in links; nothing if they are not handed out there.
     pub home: Option<PathBuf>,
+    /// How long somebody may take.
+    pub limits: Limits,
     /// Stops the server.
     pub shutdown: CancellationToken,
 }
@@ -151,7 +157,19 @@ pub async fn serve_http(
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
     let door = Door::new(engine.clone(), options.shutdown.clone());
-    serve(Arc::new(engine), Some(door), options, ready).await
+    serve(Arc::new(engine), Some(door), Guards::default(), options, ready).await
+}
+
+/// The same with a guard switched off, for whoever wants to see that it is missed.
+#[cfg(feature = "weaken")]
+pub async fn serve_http_without(
+    guard: Guard,
+    engine: Engine,
+    options: HttpOptions,
+    ready: impl FnOnce(HttpReady),
+) -> Result<(), HttpError> {
+    let door = Door::new(engine.clone(), options.shutdown.clone());
+    serve(Arc::new(engine), Some(door), Guards::without(guard), options, ready).await
 }
 
 /// Serves a gate until it is told to stop, and ends what still runs for its clients then. MCP is the engine's alone.
@@ -160,12 +178,13 @@ pub async fn serve_gate(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    serve(gate, None, options, ready).await
+    serve(gate, None, Guards::default(), options, ready).await
 }
 
 async fn serve(
     gate: Arc<dyn Gate>,
     door: Option<Door>,
+    guards: Guards,
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
@@ -177,6 +196,7 @@ async fn serve(
         access_tokens,
         elsewhere,
         home,
+        limits,
         shutdown,
     } = options;
     let tls = outside.check(listen)?;
@@ -187,7 +207,7 @@ async fn serve(
     let stop = shutdown.child_token();
     let stopping = stop.clone().drop_guard();
     let (reached, brought) = ((address, outside), (access_tokens, elsewhere));
-    let app = App::new(gate.clone(), door.clone(), agent_tokens, brought, reached, stop.clone());
+    let app = App::new(gate.clone(), door.clone(), agent_tokens, brought, reached, guards, stop.clone());
     let whose = Arc::new(operator_credential);
     let sign_in_url = app.sign_in_url(whose.clone()).map_err(|_| HttpError::Random)?;
     let path = home.map(|home| link_socket(&home, address.port()));
@@ -196,11 +216,15 @@ async fn serve(
     if let Some(socket) = socket {
         app.tasks.spawn(socket.serve(app.clone(), whose, stop.clone()));
     }
+    app.tasks.spawn(Tidings::watch(app.clone()));
     ready(HttpReady { address, url: app.base_url(), sign_in_url, link_socket: path });
-    let mut connections = take_connections(&listener, tls, &app, &stop).await;
+    let mut connections = take_connections(&listener, tls, &app, limits, &stop).await;
     drop(listener);
-    let all_ended = async { while connections.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(GRACE, all_ended).await;
+    // What waits for people is told so now; what runs has its time.
+    app.gate.leave();
+    all_end_within(&mut connections, limits.drain).await;
+    app.ending.cancel();
+    all_end_within(&mut connections, limits.last_words).await;
     connections.shutdown().await;
     app.tasks.close();
     app.tasks.wait().await;
@@ -212,15 +236,21 @@ async fn serve(
     Ok(())
 }
 
+async fn all_end_within(connections: &mut JoinSet<()>, limit: Duration) {
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(limit, all_ended).await;
+}
+
 /// Takes connections until it is told to stop; returns those that are still open.
 async fn take_connections(
     listener: &TcpListener,
     tls: Option<TlsAcceptor>,
     app: &App,
+    limits: Limits,
     stop: &CancellationToken,
 ) -> JoinSet<()> {
     let router = routes::router(app.clone());
-    let room = Room::default();
+    let (room, ways) = (Room::default(), (limits, app.guards));
     let mut connections = JoinSet::new();
     loop {
         let taken = tokio::select! {
@@ -240,7 +270,7 @@ async fn take_connections(
         let _ = stream.set_nodelay(true);
         let stop = stop.clone();
         match tls.clone() {
-            None => connections.spawn(serve_connection(stream, seat, service, stop)),
+            None => connections.spawn(serve_connection(stream, seat, service, ways, stop)),
             Some(acceptor) => connections.spawn(async move {
                 let shaken = tokio::select! {
                     () = stop.cancelled() => return,
@@ -248,7 +278,7 @@ async fn take_connections(
                     shaken = shake(acceptor, stream) => shaken,
                 };
                 if let Ok(stream) = shaken {
-                    serve_connection(stream, seat, service, stop).await;
+                    serve_connection(stream, seat, service, ways, stop).await;
                 }
             }),
         };
@@ -259,16 +289,19 @@ async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     seat: Seat,
     service: TowerToHyperService<axum::Router>,
+    (limits, guards): (Limits, Guards),
     stop: CancellationToken,
 ) {
     let own = seat.clone();
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(own.clone());
+        request.extensions_mut().insert(limits);
+        request.extensions_mut().insert(guards);
         service.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TAKES)
+        .header_read_timeout(limits.head)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

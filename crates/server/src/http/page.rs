@@ -43,6 +43,7 @@ assets! {
     JS  "ledger.js",
     JS  "live.js",
     JS  "overview.js",
+    JS  "people.js",
     JS  "policy.js",
     JS  "risk.js",
     JS  "sign-in.js",

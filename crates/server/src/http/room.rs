@@ -7,7 +7,7 @@
 //! - A connection without an admitted request under way is the first to go when there is no room, the oldest first; one
 //!   on which an operator was answered before goes last.
 //! - One caller has so many requests under way at a time, and no more.
-//! - All agents together leave a quarter of the places to operators.
+//! - All agents together, and all who follow events, leave places to whoever decides.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// How many connections there can be at once.
-pub(super) const MOST_CONNECTIONS: usize = 256;
+pub(super) const MOST_CONNECTIONS: usize = 448;
 /// How many requests of all agents together can be under way at once. The rest of the places is for operators.
 pub(super) const MOST_OF_AGENTS: usize = 192;
 /// How many requests of one agent can be under way at once.
 pub(super) const MOST_AT_ONCE: usize = 64;
-/// How many of one operator: more than can follow events at once, and fewer than are kept for all of them.
+/// How many of one operator: fewer than are kept for all of them beside those who follow events.
 pub(super) const MOST_OF_AN_OPERATOR: usize = 48;
 
 /// All places.

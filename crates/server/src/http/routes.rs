@@ -15,8 +15,8 @@ use super::guard::{admit, guard};
 use super::openapi::{Row, does};
 use super::problem::Problem;
 use super::{
-    agents_tokens, approvals, budgets, calls, chat, entry, events, ledger, look, mcp, numbers, openapi, page,
-    policy, shapes, sign_in, standing, tools,
+    agents_tokens, approvals, budgets, calls, chat, entry, events, ledger, look, mcp, numbers, openapi,
+    operators, page, policy, shapes, sign_in, standing, tools,
 };
 
 /// One table makes the list, the router and the OpenAPI document, so that none can have what the others lack, and no
@@ -90,6 +90,13 @@ routes! {
             .gives::<agents_tokens::NewToken>(201);
     DELETE "/v1/agents/{name}/token",        Operator => agents_tokens::revoke,
         does("revokes an agent's token; takes an admin").gives_other(204, &[]);
+    GET    "/v1/operators",                  Operator => operators::list,
+        does("everybody who decides, and who did").gives::<operators::Operators>(200);
+    POST   "/v1/operators",                  Operator => operators::add,
+        does("adds somebody, and tells once what they come in with; takes an admin")
+            .takes::<operators::NewOperator>().gives::<operators::AddedOperator>(201);
+    DELETE "/v1/operators/{name}",           Operator => operators::remove,
+        does("takes somebody's authority, at once; takes an admin").gives_other(204, &[]);
     POST   "/v1/sign-in-links",              Operator => sign_in::new_link,
         does("another link to the page; takes the credential, not a session").gives::<shapes::SignInLink>(201);
     POST   "/v1/sign-out",                   Operator => sign_in::close,

@@ -44,6 +44,8 @@ pub(super) struct Approvals {
     /// The gate's time, in milliseconds since 1970.
     pub(super) now: i64,
     pub(super) approvals: Vec<Question>,
+    /// How many wait in all, on this page and others; those that are shown as one count each.
+    pub(super) waiting: u64,
     /// Give it as `cursor` to get those after these; nothing if there are none.
     pub(super) next: Option<String>,
 }

@@ -53,8 +53,8 @@ pub(super) async fn new_link(
         let detail = "a new link takes the operator's credential, not a session";
         return Err(Problem::new(StatusCode::FORBIDDEN, "credential_needed", detail));
     }
-    let url = app.sign_in_url(operator.credential.clone()).map_err(|_| Problem::no_random())?;
-    Ok(body::json(StatusCode::CREATED, &SignInLink { sign_in_url: url }))
+    let sign_in_url = app.new_link(operator.credential.clone()).await?;
+    Ok(body::json(StatusCode::CREATED, &SignInLink { sign_in_url }))
 }
 
 /// Who is signed in, and what they may do.

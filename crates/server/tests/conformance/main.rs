@@ -176,6 +176,7 @@ async fn all_pass(revision: &str, expected: usize, stage: Stage) {
         access_tokens: None,
         elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
+        limits: server::Limits::default(),
         shutdown: shutdown.clone(),
     };
     let engine = match stage {

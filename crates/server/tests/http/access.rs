@@ -12,6 +12,7 @@ pub(crate) fn wish(method: &str, path: &str) -> Wish {
         .replace("/approvals/{id}", &format!("/approvals/{}", approval_id()))
         .replace("/passkeys/{id}", "/passkeys/none")
         .replace("/agents/{name}", "/agents/builder")
+        .replace("/operators/{name}", "/operators/guest")
         .replace("{name}", "fs.read")
         .replace("{file}", "console.js")
         .replace("{seq}", "0");
@@ -27,6 +28,7 @@ pub(crate) fn wish(method: &str, path: &str) -> Wish {
         ("POST", "/v1/sign-in/password") => {
             wish.body(r#"{"operator":"me","password":"correct horse battery"}"#)
         }
+        ("POST", "/v1/operators") => wish.body(r#"{"operator":"new","role":"viewer"}"#),
         ("PUT", "/v1/me/password") => wish.body(r#"{"password":"correct horse battery"}"#),
         ("POST", path) if path.ends_with("/passkey/challenge") || path.ends_with("/passkeys/challenge") => {
             wish.body("{}")

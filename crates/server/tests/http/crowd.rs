@@ -7,7 +7,7 @@ use crate::client::Wish;
 use crate::stub::{AGENT, OPERATOR, Server};
 
 /// More than there is room for.
-const CROWD: usize = 300;
+const CROWD: usize = 500;
 
 #[tokio::test]
 async fn connections_that_say_nothing_do_not_keep_the_page_from_anybody() {

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use contract::{AgentName, ApprovalId, Digest, OperatorName};
-use engine::{Credential, Password, ProofError, SignInRefused, SignedIn};
+use engine::{Credential, Password, PeopleError, ProofError, SignInRefused, SignedIn};
 use server::{Entrance, GateError, Pending};
-use store::{OperatorRow, Passkey, PresenceError, Role, TokenError};
+use store::{AddOperatorError, ChangeOperatorError, OperatorRow, Passkey, PresenceError, Role, TokenError};
 
 use crate::stub::{OPERATOR, Stub};
 
@@ -57,6 +57,10 @@ impl Entrance for Stub {
     fn turn_away<'a>(&'a self, account: &'a str) -> Pending<'a, SignInRefused> {
         self.note(format!("turned away {account}"));
         ready(SignInRefused::NotThem)
+    }
+
+    fn will_make_link<'a>(&'a self, _: &'a Credential) -> Pending<'a, Result<(), GateError>> {
+        ready(Ok(()))
     }
 
     fn came_by_link<'a>(&'a self, _: &'a Credential) -> Pending<'a, Result<(), GateError>> {
@@ -121,5 +125,36 @@ impl Entrance for Stub {
     ) -> Pending<'a, Result<(), TokenError>> {
         self.note(format!("revoke {agent}"));
         ready(Ok(()))
+    }
+
+    fn operators(&self) -> Pending<'_, Result<Vec<OperatorRow>, GateError>> {
+        ready(Ok(vec![signed_in().operator]))
+    }
+
+    fn add_operator<'a>(
+        &'a self,
+        name: &'a OperatorName,
+        role: Role,
+        _: &'a Credential,
+    ) -> Pending<'a, Result<Credential, PeopleError>> {
+        self.note(format!("add {name} {}", role.as_str()));
+        ready(match name.as_str() {
+            "me" => Err(AddOperatorError::NameTaken { name: name.clone() }.into()),
+            _ => Ok(Credential::presented("new")),
+        })
+    }
+
+    fn remove_operator<'a>(
+        &'a self,
+        name: &'a OperatorName,
+        _: &'a Credential,
+    ) -> Pending<'a, Result<(), PeopleError>> {
+        self.note(format!("remove {name}"));
+        let name = name.clone();
+        ready(match name.as_str() {
+            "me" => Err(ChangeOperatorError::LastAdmin { name }.into()),
+            "nobody" => Err(ChangeOperatorError::Unknown { name }.into()),
+            _ => Ok(()),
+        })
     }
 }

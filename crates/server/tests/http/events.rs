@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::client::Wish;
-use crate::stub::{OPERATOR, Server};
+use crate::stub::{self, OPERATOR, Server};
 
 /// What a follower has heard so far.
 struct Follower {
@@ -96,16 +96,16 @@ async fn the_line_is_cut_when_the_session_ends_or_the_server_stops() {
 }
 
 #[tokio::test]
-async fn there_is_room_for_so_many_followers_and_room_again_when_they_go() {
+async fn one_operator_follows_so_often_and_can_again_when_those_are_gone() {
     let server = Server::start().await;
     let mut followers = Vec::new();
-    for _ in 0..32 {
+    for _ in 0..48 {
         let mut follower = Follower::start(&server, Wish::get("/v1/events").bearer(OPERATOR)).await;
         assert!(follower.hear("event: hello").await);
         followers.push(follower);
     }
     let full = server.ask(Wish::get("/v1/events").bearer(OPERATOR)).await;
-    assert_eq!((full.status, full.problem().as_str()), (503, "too_many_followers"));
+    assert_eq!((full.status, full.problem().as_str()), (429, "rate_limited"));
     followers.clear();
     // Their places are free as soon as the next event could not be told.
     loop {
@@ -115,4 +115,39 @@ async fn there_is_room_for_so_many_followers_and_room_again_when_they_go() {
             break;
         }
     }
+}
+
+#[tokio::test]
+async fn two_hundred_hear_the_same_and_each_of_it_once() {
+    let server = Server::start().await;
+    let mut followers = Vec::new();
+    for number in 0..200 {
+        let whose = stub::crowd(number / 40);
+        let mut follower = Follower::start(&server, Wish::get("/v1/events").bearer(&whose)).await;
+        assert!(follower.hear("event: hello").await, "{number}: {}", follower.received);
+        followers.push(follower);
+        server.gate.happen(&format!("while.{number}."));
+    }
+    let full = server.ask(Wish::get("/v1/approvals").bearer(OPERATOR)).await;
+    assert_eq!(full.status, 200, "whoever decides is let in");
+    for number in 0..50 {
+        server.gate.happen(&format!("after.{number}."));
+    }
+    for (number, follower) in followers.iter_mut().enumerate() {
+        assert!(follower.hear("after.49.").await, "{number}");
+        for kind in (number..200)
+            .map(|kind| format!("while.{kind}."))
+            .chain((0..50).map(|kind| format!("after.{kind}.")))
+        {
+            assert_eq!(follower.heard.matches(&kind).count(), 1, "{number}: {kind}");
+        }
+    }
+    // No more than there is room for, however many operators there are.
+    for number in 200..208 {
+        let wish = Wish::get("/v1/events").bearer(&stub::crowd(number / 40));
+        followers.push(Follower::start(&server, wish).await);
+        assert!(followers.last_mut().unwrap().hear("event: hello").await);
+    }
+    let full = server.ask(Wish::get("/v1/events").bearer(OPERATOR)).await;
+    assert_eq!((full.status, full.problem().as_str()), (503, "too_many_followers"));
 }

@@ -22,4 +22,5 @@ mod page;
 mod people;
 mod protocol;
 mod sign_in;
+mod slow;
 mod stub;

@@ -27,6 +27,7 @@ async fn refusal(listen: &str, outside: Outside) -> OutsideError {
         access_tokens: None,
         elsewhere: Arc::new(server::NobodyElsewhere),
         home: None,
+        limits: server::Limits::default(),
         shutdown: CancellationToken::new(),
     };
     let gate = Arc::new(Stub::default());

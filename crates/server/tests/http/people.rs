@@ -160,3 +160,52 @@ async fn whoever_only_looks_tries_no_policy() {
     }
     assert_eq!(server.gate.asked(), ["simulate 2 bytes for me"]);
 }
+
+#[tokio::test]
+async fn an_admin_adds_and_removes_people_and_nobody_else_does() {
+    let server = Server::start().await;
+    let add = |name: &str, role: &str| {
+        Wish::post("/v1/operators", &format!(r#"{{"operator":"{name}","role":"{role}"}}"#))
+    };
+    let remove = |name: &str| Wish::new("DELETE", &format!("/v1/operators/{name}"));
+    for wish in [add("new", "admin"), remove("me")] {
+        let answer = server.ask(wish.bearer(VIEWER)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (403, "admin_needed"));
+    }
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+
+    let added = server.ask(add("new", "approver").bearer(OPERATOR)).await;
+    let told = added.json();
+    assert_eq!((added.status, &told["credential"], &told["role"]), (201, &"new".into(), &"approver".into()));
+    assert!(told["sign_in_url"].as_str().unwrap().contains("/sign-in?code="));
+    assert_eq!(server.ask(remove("new").bearer(OPERATOR)).await.status, 204);
+    for (wish, status, code) in [
+        (add("me", "viewer"), 409, "name_taken"),
+        (add("NO NAME", "viewer"), 422, "bad_request"),
+        (add("new", "owner"), 422, "bad_request"),
+        (remove("me"), 409, "last_admin"),
+        (remove("nobody"), 404, "not_found"),
+        (remove("NO%20NAME"), 404, "not_found"),
+    ] {
+        let answer = server.ask(wish.bearer(OPERATOR)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (status, code));
+    }
+    let asked = server.gate.asked();
+    assert_eq!(asked, ["add new approver", "remove new", "add me viewer", "remove me", "remove nobody"]);
+    let listed = server.ask(Wish::get("/v1/operators").bearer(VIEWER)).await.json();
+    let me = serde_json::json!({ "operator": "me", "role": "admin", "added_at": 0, "removed_at": null });
+    assert_eq!(listed, serde_json::json!({ "operators": [me] }));
+}
+
+#[tokio::test]
+async fn a_page_that_was_left_open_neither_adds_nor_removes_anybody() {
+    let server = Server::start().await;
+    let session = server.sign_in().await;
+    server.gate.clock.store(6 * 60 * 1000, Ordering::SeqCst);
+    let add = Wish::post("/v1/operators", r#"{"operator":"new","role":"admin"}"#);
+    for wish in [add, Wish::new("DELETE", "/v1/operators/guest")] {
+        let answer = server.ask(wish.session(&session)).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (403, "presence_needed"));
+    }
+    assert_eq!(server.gate.asked(), Vec::<String>::new());
+}

@@ -1,5 +1,8 @@
 //! What is understood, what is not, and how both are answered.
 
+use std::time::Duration;
+
+use server::{Limits, Outside};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -232,7 +235,8 @@ async fn a_client_that_goes_away_ends_its_call() {
 
 #[tokio::test]
 async fn a_server_that_stops_ends_its_calls_and_its_gate() {
-    let server = Server::start().await;
+    let limits = Limits { drain: Duration::from_millis(300), ..Limits::default() };
+    let server = Server::start_within(Outside::default(), limits).await;
     let text = call(r#"{"tool":"slow"}"#).written(&server.address.to_string());
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -245,4 +249,29 @@ async fn a_server_that_stops_ends_its_calls_and_its_gate() {
     server.running.await.unwrap();
     assert_eq!(server.gate.asked().last().unwrap(), "close");
     assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn what_waits_comes_in_pages_and_each_says_how_many_there_are() {
+    let server = Server::start().await;
+    let ask = async |path: &str| server.ask(Wish::get(path).bearer(OPERATOR)).await;
+    let mut seen = Vec::new();
+    let mut path = "/v1/approvals?limit=2".to_owned();
+    loop {
+        let page = ask(&path).await.json();
+        assert_eq!(page["waiting"], 3);
+        let ids = page["approvals"].as_array().unwrap();
+        seen.extend(
+            ids.iter().map(|question| {
+                question["approval_id"].as_str().unwrap().chars().take(2).collect::<String>()
+            }),
+        );
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/v1/approvals?limit=2&cursor={next}");
+    }
+    assert_eq!(seen, ["02", "03", "04"]);
+    assert_eq!(ask("/v1/approvals").await.json()["next"], serde_json::Value::Null);
+    for bad in ["cursor=x", "cursor=1.zz", "limit=x", "page=2"] {
+        assert_eq!(ask(&format!("/v1/approvals?{bad}")).await.status / 100, 4, "{bad}");
+    }
 }

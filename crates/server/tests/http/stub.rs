@@ -15,8 +15,8 @@ use engine::{Audience, Batch, Credential, Numbers, RefusedMessage, Request, Show
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, ChatKey, ChatWay, DecideError, Decision, Elsewhere, Event,
-    Gate, GateError, HttpOptions, Outside, Pending, Person, Question, Simulate, SimulateError, Stands, Word,
-    WordError, serve_gate,
+    Gate, GateError, HttpOptions, Limits, Outside, Pending, Person, Question, Questions, Simulate,
+    SimulateError, Stands, Word, WordError, serve_gate,
 };
 use store::{Passkey, Role, Vote};
 use tempfile::TempDir;
@@ -35,6 +35,11 @@ pub(crate) const CHAT_SECRET: &str = "secret of a chat";
 /// The token of whoever counts.
 pub(crate) const COUNTER: &str = "counter-token";
 pub(crate) const OTHER_AGENT: &str = "agent-token-of-tester";
+
+/// The credentials of more people who look.
+pub(crate) fn crowd(number: usize) -> String {
+    format!("credential-of-person-{number}")
+}
 
 pub(crate) fn agent(name: &str) -> AgentName {
     AgentName::parse(name).unwrap()
@@ -136,6 +141,10 @@ impl Gate for Stub {
             {
                 Some(person("me", Role::Admin))
             }
+            digest if (0..6).any(|number| digest == Digest::of(crowd(number).as_bytes())) => {
+                let number = (0..6).find(|number| digest == Digest::of(crowd(*number).as_bytes()));
+                Some(person(&format!("person-{}", number.unwrap()), Role::Viewer))
+            }
             digest if digest == Digest::of(VIEWER.as_bytes()) => Some(person("guest", Role::Viewer)),
             _ => None,
         }))
@@ -161,11 +170,22 @@ impl Gate for Stub {
         Box::pin(async move {
             if request.tool == "slow" {
                 // As the engine does: the run has a task of its own, which is told when its caller goes.
+                let told = cancel.clone();
                 tokio::spawn(async move {
-                    cancel.cancelled().await;
+                    told.cancelled().await;
                     cancelled.cancel();
                 });
                 std::future::pending::<()>().await;
+            }
+            if request.tool == "brief" {
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(400)) => {}
+                    () = cancel.cancelled() => return result(CallStatus::Cancelled, None),
+                }
+            }
+            if request.tool == "endless" {
+                cancel.cancelled().await;
+                return result(CallStatus::Cancelled, None);
             }
             if let Some(code) = request.tool.strip_prefix("refused.") {
                 let known = Code::ALL.iter().find(|known| known.as_str() == code);
@@ -237,13 +257,31 @@ impl Gate for Stub {
         })))
     }
 
-    fn cancel<'a>(&'a self, id: &'a CallId) -> Pending<'a, Result<Cancelled, GateError>> {
-        self.note(format!("cancel {}", id.short()));
+    fn cancel<'a>(
+        &'a self,
+        id: &'a CallId,
+        by: Option<(&'a Credential, &'static str)>,
+    ) -> Pending<'a, Result<Cancelled, GateError>> {
+        self.note(format!("cancel {} {}", id.short(), by.map_or("its agent", |(_, via)| via)));
         ready(Ok(Cancelled::Ending))
     }
 
-    fn questions(&self) -> Pending<'_, Result<Vec<Question>, GateError>> {
-        ready(Ok(vec![question()]))
+    fn questions<'a>(
+        &'a self,
+        after: Option<&'a (i64, ApprovalId)>,
+        most: u32,
+    ) -> Pending<'a, Result<Questions, GateError>> {
+        // Three of them, asked in one moment.
+        let all = [2, 3, 4].map(|number| (0, ApprovalId::from_random([number; 16])));
+        let rest: Vec<_> = all.iter().filter(|place| after.is_none_or(|after| *place > after)).collect();
+        let questions: Vec<Question> = rest
+            .iter()
+            .take(most as usize)
+            .map(|(_, id)| Question { approval_id: id.clone(), ..question() })
+            .collect();
+        let last = questions.last().filter(|_| rest.len() > questions.len());
+        let next = last.map(|last| (last.asked_at, last.approval_id.clone()));
+        ready(Ok(Questions { questions, next, waiting: 3 }))
     }
 
     fn decide_by_chat<'a>(
@@ -385,6 +423,10 @@ impl Gate for Stub {
         ready(Ok(events.iter().skip(from as usize).take(most as usize).cloned().collect()))
     }
 
+    fn leave(&self) {
+        self.note("leave".to_owned());
+    }
+
     fn close(&self) -> Pending<'_, ()> {
         self.note("close".to_owned());
         ready(())
@@ -475,6 +517,11 @@ impl Server {
     }
 
     pub(crate) async fn start_with(outside: Outside) -> Server {
+        Server::start_within(outside, Limits::default()).await
+    }
+
+    /// The same where somebody may take longer, or not so long.
+    pub(crate) async fn start_within(outside: Outside, limits: Limits) -> Server {
         let gate = Arc::new(Stub::default());
         let home = tempfile::tempdir().unwrap();
         let shutdown = CancellationToken::new();
@@ -489,6 +536,7 @@ impl Server {
             access_tokens: None,
             elsewhere: Arc::new(Chats),
             home: Some(home.path().to_owned()),
+            limits,
             shutdown: shutdown.clone(),
         };
         let (tell, told) = oneshot::channel();

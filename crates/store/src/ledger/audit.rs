@@ -69,6 +69,8 @@ impl Store {
             };
             let Some(last) = rows.last() else { break };
             from = seq_of(last)?.saturating_add(1);
+            // SQLite answers in the thread of whoever asks: others have their turn between two pages.
+            tokio::task::yield_now().await;
             for row in &rows {
                 let kept = kept_of(row).map_err(|error| match seq_of(row) {
                     Ok(seq) => unreadable(seq, &error),

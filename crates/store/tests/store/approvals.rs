@@ -248,3 +248,23 @@ async fn an_operator_is_known_by_the_hash_of_a_credential() {
         AddOperatorError::NameTaken { .. } | AddOperatorError::CredentialTaken
     ));
 }
+
+#[tokio::test]
+async fn what_waits_is_listed_page_by_page_and_counted() {
+    let gate = Gate::open().await;
+    for number in 1..=5 {
+        // Two of them in one moment.
+        gate.record(NewCall { asked_at: NOW + i64::from(number / 2), ..asking(number) }).await;
+    }
+    gate.store.answer(&approval(4), no("me")).await.unwrap();
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let from = after.as_ref().map(|(asked_at, id)| (*asked_at, id));
+        let (rows, open) = gate.store.pending_after(from, 2).await.unwrap();
+        assert_eq!(open, 4);
+        let Some(last) = rows.last() else { break };
+        after = Some((last.asked_at, last.id.clone()));
+        seen.extend(rows.into_iter().map(|row| row.id));
+    }
+    assert_eq!(seen, [1, 2, 3, 5].map(approval));
+}

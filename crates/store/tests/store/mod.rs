@@ -5,6 +5,7 @@ mod approvals;
 mod calls;
 mod clocks;
 mod crowd;
+mod entering;
 mod evidence;
 mod forged;
 pub(crate) mod gate;

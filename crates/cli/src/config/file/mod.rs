@@ -13,6 +13,7 @@ mod oauth;
 mod rules;
 mod sandboxing;
 mod telling;
+mod tls;
 mod tools;
 mod trust;
 
@@ -31,6 +32,7 @@ pub(crate) use oauth::{AccessFile, SignInFile};
 pub(crate) use rules::{CedarRuleFile, RuleExampleFile};
 pub(crate) use sandboxing::{NativeLifecycle, Sandboxing};
 pub(crate) use telling::{Metrics, Telemetry};
+pub(crate) use tls::Tls;
 pub(crate) use tools::{Bash, Filesystem, Http, Tools};
 pub(crate) use trust::{Criterion, Steps, Threshold, Trust, Weights};
 
@@ -83,8 +85,12 @@ pub(crate) struct File {
     pub(crate) metrics: Given<Metrics>,
     /// Traces, numbers and events for OpenTelemetry. Default: none.
     pub(crate) telemetry: Given<Telemetry>,
-    /// The loopback address and port of `toolgate up`. Default: `127.0.0.1:7433`.
+    /// The address and port of `toolgate up`; elsewhere than on loopback with a certificate and a name under `tls` only.
+    /// Default: `127.0.0.1:7433`.
     pub(crate) listen: Given<String>,
+    /// The certificate by which `toolgate up` is known, and the names that it answers to. Default: none, and it speaks in the
+    /// clear on loopback.
+    pub(crate) tls: Given<Tls>,
 }
 
 /// What the access levels mean.

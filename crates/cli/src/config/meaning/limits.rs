@@ -9,7 +9,7 @@ use policy::{FileSettings, ShellSettings, ToolGlob};
 use sandbox::BackendName;
 use serde_json::{Value, json};
 
-use super::{Meaning, Reader, Records};
+use super::{Meaning, Reader, Records, Tls};
 use crate::amount;
 use crate::config::at::{At, Given};
 use crate::config::file::{Bash, File, Filesystem};
@@ -154,16 +154,18 @@ impl Reader {
         None
     }
 
-    pub(super) fn listen(&mut self, tree: &File) -> SocketAddr {
+    pub(super) fn listen(&mut self, tree: &File, tls: Option<&Tls>) -> SocketAddr {
         let built_in = Meaning::default().listen;
         let Some(text) = tree.listen.at() else { return built_in };
         let local = text.value.strip_prefix("localhost:").and_then(|port| port.parse().ok());
         let local = local.map(|port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
         match local.or_else(|| text.value.parse::<SocketAddr>().ok()) {
             Some(address) if address.ip().is_loopback() => address,
+            // ATTACK(open-in-the-clear)
+            Some(address) if tls.is_some_and(|tls| !tls.names.is_empty()) => address,
             Some(_) => {
                 let message = format!(
-                    "`{}` can be reached from outside; this version listens on loopback only",
+                    "`{}` can be reached from outside: that takes a certificate and a name, under `tls`",
                     shown(&text.value)
                 );
                 self.refuse(text.place, message);

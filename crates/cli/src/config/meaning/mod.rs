@@ -26,6 +26,7 @@ mod rule_example;
 mod rule_text;
 mod running;
 mod telling;
+mod tls;
 mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,7 @@ use tools::Lifecycle;
 
 pub(crate) use running::WhileRunning;
 pub(crate) use telling::{Channel, ChannelWay, Chat, Collector, Telling};
+pub(crate) use tls::Tls;
 
 use super::at::{At, Given, Place};
 use super::file::{File, LevelFile};
@@ -77,6 +79,8 @@ pub(crate) struct Meaning {
     pub(crate) store: Option<Records>,
     /// Where `toolgate up` listens.
     pub(crate) listen: SocketAddr,
+    /// By which certificate it is known, and under which names.
+    pub(crate) tls: Option<Tls>,
     /// Whose tokens let agents in over MCP, besides the gate's own.
     pub(crate) access_tokens: Option<AccessTokenSettings>,
     /// What was read and is not in force yet.
@@ -139,6 +143,7 @@ impl Default for Meaning {
             custom_actions: Vec::new(),
             store: None,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7433)),
+            tls: None,
             access_tokens: None,
             kept: json!({}),
             while_running: WhileRunning::default(),
@@ -298,6 +303,7 @@ impl Reader {
         };
         self.cedar(tree, &mut settings, &custom_actions);
         self.keep_for_later(tree);
+        let tls = self.tls(tree);
         Meaning {
             settings,
             presets: agents::presets(tree),
@@ -309,7 +315,8 @@ impl Reader {
             backends,
             custom_actions,
             store: self.store(tree),
-            listen: self.listen(tree),
+            listen: self.listen(tree, tls.as_ref()),
+            tls,
             access_tokens,
             kept: limits::kept(tree),
             while_running: self.while_running(tree),

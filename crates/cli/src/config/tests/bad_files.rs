@@ -68,7 +68,7 @@ fn a_stranger_is_pointed_at_with_what_there_is() {
             "frobnicate: 1",
             "1:1: unknown key `frobnicate`; there is `agents`, `roles`, `actions`, `tool_access`, `sandboxing`, `trust`, \
              `tools`, `approval`, `policy`, `hooks`, `mcp`, `egress`, `prices`, `budgets`, `store`, `metrics`, \
-             `telemetry` and `listen`",
+             `telemetry`, `listen` and `tls`",
         ),
         (
             "agents: { a: { level: godmode } }",
@@ -307,7 +307,17 @@ fn what_contradicts_itself_or_lacks_a_half_is_refused() {
         ("agents: { a: { workspace: \"../x\" } }", "1:27: `../x`: write the path without `..`"),
         (
             "listen: \"0.0.0.0:7433\"",
-            "1:9: `0.0.0.0:7433` can be reached from outside; this version listens on loopback only",
+            "1:9: `0.0.0.0:7433` can be reached from outside: that takes a certificate and a name, under `tls`",
+        ),
+        (
+            "listen: \"0.0.0.0:7433\"\ntls: { certificate: c.pem, key: k.pem }",
+            "1:9: `0.0.0.0:7433` can be reached from outside: that takes a certificate and a name, under `tls`",
+        ),
+        ("tls: { certificate: c.pem }", "1:6: `tls` has no `key`"),
+        ("tls: { key: k.pem, names: [gate.example] }", "1:6: `tls` has no `certificate`"),
+        (
+            "tls: { certificate: c.pem, key: k.pem, names: [\"gate.example:7433\"] }",
+            "1:48: `gate.example:7433` is not the name of a host",
         ),
         ("listen: here", "1:9: `here` is not an address such as `127.0.0.1:7433`"),
     ]);

@@ -1,9 +1,17 @@
-//! The HTTP surface before the real engine and a real store: a question from its call to its answer.
+//! The HTTP surface before the real engine and a real store: a question from its call to its answer, and what the ledger
+//! tells of everything that operators do.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "what a test needs and does not get fails it; it is a client of the server"
 )]
+
+mod actions;
+#[path = "../http/authenticator.rs"]
+mod authenticator;
+mod waiting_tool;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,25 +23,29 @@ use engine::{Clock, Credential, Engine, Options};
 use policy::{Agent, Settings};
 use sandbox::{Host, Proofs};
 use serde_json::{Value, json};
-use server::{HttpOptions, serve_http};
+use server::{Elsewhere, HttpOptions, serve_http};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 const TOKEN: &str = "the token of agent default";
 
-/// Nothing is run here, so that no sandbox is needed.
+/// Nothing is run behind walls here, so that no sandbox is needed.
 async fn engine(home: &Path, workspace: &Path) -> Engine {
     let clock = Clock::system();
     let binary = home.join("no-binary");
     let proofs = Proofs { folder: None, prober: binary.clone() };
     let agents = [(AgentName::parse("default").unwrap(), Agent::default())].into();
     let settings = Settings { agents, ..Settings::default() };
+    let mut tools = tools::built_in(&settings).unwrap();
+    tools.push(waiting_tool::tool());
     let options = Options {
         home: home.to_owned(),
         store: format!("sqlite:{}", home.join("toolgate.db").display()),
-        tools: tools::built_in(&settings).unwrap(),
+        tools,
         settings,
         workspaces: std::collections::BTreeMap::new(),
         timeouts: std::collections::BTreeMap::new(),
@@ -44,6 +56,51 @@ async fn engine(home: &Path, workspace: &Path) -> Engine {
     Engine::open(options).await.unwrap()
 }
 
+/// A gate with its server, until it is closed.
+struct Served {
+    engine: Engine,
+    agent: Client,
+    operator: Client,
+    shutdown: CancellationToken,
+    running: JoinHandle<Result<(), server::HttpError>>,
+    _places: [TempDir; 2],
+}
+
+impl Served {
+    async fn start(elsewhere: Arc<dyn Elsewhere>) -> Served {
+        let places = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let home = places[0].path();
+        let engine = engine(home, places[1].path()).await;
+        let shutdown = CancellationToken::new();
+        let tokens: HashMap<Digest, AgentName> =
+            [(Digest::of(TOKEN.as_bytes()), AgentName::parse("default").unwrap())].into();
+        let options = HttpOptions {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            operator_credential: Credential::load_or_create(home).unwrap(),
+            outside: server::Outside::default(),
+            agent_tokens: Arc::new(tokens),
+            access_tokens: None,
+            elsewhere,
+            home: None,
+            limits: server::Limits::default(),
+            shutdown: shutdown.clone(),
+        };
+        let (tell, told) = oneshot::channel();
+        let running = tokio::spawn(serve_http(engine.clone(), options, |ready| tell.send(ready).unwrap()));
+        let address = told.await.unwrap().address;
+        let agent = Client { address, credential: TOKEN.to_owned() };
+        let key = std::fs::read_to_string(home.join("operator.key")).unwrap();
+        let operator = Client { address, credential: key };
+        Served { engine, agent, operator, shutdown, running, _places: places }
+    }
+
+    async fn close(self) {
+        self.shutdown.cancel();
+        self.running.await.unwrap().unwrap();
+    }
+}
+
+#[derive(Clone)]
 struct Client {
     address: SocketAddr,
     credential: String,
@@ -52,11 +109,24 @@ struct Client {
 impl Client {
     async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> (u16, String) {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let headers = [format!("Authorization: Bearer {}", self.credential)];
+        let (status, _, body) = self.send(method, path, &self.address.to_string(), &headers, &body).await;
+        (status, body)
+    }
+
+    /// Sends exactly these headers: the status, the head and the body of the answer.
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &[String],
+        body: &str,
+    ) -> (u16, String, String) {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{}\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            self.address,
-            self.credential,
+            headers.join("\r\n"),
             body.len()
         );
         let mut stream = TcpStream::connect(self.address).await.unwrap();
@@ -64,7 +134,7 @@ impl Client {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), head.to_owned(), body.to_owned())
     }
 
     async fn json(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
@@ -75,28 +145,8 @@ impl Client {
 
 #[tokio::test]
 async fn a_question_goes_from_its_call_to_its_answer() {
-    let home = tempfile::tempdir().unwrap();
-    let workspace = tempfile::tempdir().unwrap();
-    let engine = engine(home.path(), workspace.path()).await;
-    let shutdown = CancellationToken::new();
-    let tokens: HashMap<Digest, AgentName> =
-        [(Digest::of(TOKEN.as_bytes()), AgentName::parse("default").unwrap())].into();
-    let options = HttpOptions {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        operator_credential: Credential::load_or_create(home.path()).unwrap(),
-        outside: server::Outside::default(),
-        agent_tokens: Arc::new(tokens),
-        access_tokens: None,
-        elsewhere: Arc::new(server::NobodyElsewhere),
-        home: None,
-        shutdown: shutdown.clone(),
-    };
-    let (tell, told) = oneshot::channel();
-    let running = tokio::spawn(serve_http(engine, options, |ready| tell.send(ready).unwrap()));
-    let address = told.await.unwrap().address;
-    let agent = Client { address, credential: TOKEN.to_owned() };
-    let key = std::fs::read_to_string(home.path().join("operator.key")).unwrap();
-    let operator = Client { address, credential: key };
+    let served = Served::start(Arc::new(server::NobodyElsewhere)).await;
+    let (agent, operator) = (&served.agent, &served.operator);
 
     // No word of it names a file: there is no sandbox here to look at one.
     let arguments = json!({ "command": "ls", "profile": "mutate", "purpose": "cl\u{202e}ean" });
@@ -147,6 +197,5 @@ async fn a_question_goes_from_its_call_to_its_answer() {
     assert_eq!(operator.json("GET", "/v1/ledger/proof/99999", None).await.0, 404);
     assert_eq!(operator.json("DELETE", &format!("/v1/calls/{call}"), None).await.0, 409);
 
-    shutdown.cancel();
-    running.await.unwrap().unwrap();
+    served.close().await;
 }
