@@ -10,6 +10,8 @@
 mod http;
 mod mcp;
 
+#[cfg(feature = "weaken")]
+pub use http::serve_http_without;
 pub use http::{
     ASSETS, AccessTokenSettings, AccessTokens, Also, Answered, CODES, CallRecord, CallSummary, Cancelled,
     ChatKey, ChatWay, DecideError, Decision, Desk, Elsewhere, Entrance, Event, Gate, GateError, HttpError,
@@ -17,7 +19,7 @@ pub use http::{
     ROUTES, ReadingError, Simulate, SimulateError, Stands, TlsFiles, TokenBook, Who, Word, WordError,
     link_socket, openapi, serve_gate, serve_http,
 };
-pub use mcp::{McpError, serve_stdio};
+pub use mcp::{DoorGuard, McpError, serve_stdio};
 
 /// The stack of a thread that serves these ways in, in bytes. A call that comes by MCP over HTTP is polled through many
 /// layers at once, and a thread whose stack ends takes the whole gate with it.

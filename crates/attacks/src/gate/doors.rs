@@ -16,7 +16,10 @@ use contract::{AgentName, CallId, Digest, OperatorName};
 use engine::{Credential, Engine};
 use rustix::process::Uid;
 use serde_json::{Value, json};
-use server::{AccessTokens, GateError, HttpOptions, HttpReady, Pending, TokenBook, serve_http};
+use server::{
+    AccessTokens, DoorGuard, GateError, HttpOptions, HttpReady, Pending, TokenBook, serve_http,
+    serve_http_without,
+};
 use store::{Role, Vote};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -414,7 +417,12 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         access_tokens: Option<Arc<AccessTokens>>,
     ) -> Try<Door<'a>> {
-        Door::open_with_all(opening, stand, access_tokens, Arc::new(server::NobodyElsewhere))
+        Door::open_with_all(opening, stand, access_tokens, Arc::new(server::NobodyElsewhere), None)
+    }
+
+    /// The same without one of the guards at the door of MCP.
+    pub(super) fn open_without(opening: Opening, stand: &'a Stand<'a>, guard: DoorGuard) -> Try<Door<'a>> {
+        Door::open_with_all(opening, stand, None, Arc::new(server::NobodyElsewhere), Some(guard))
     }
 
     /// The same where somebody comes in by other ways.
@@ -423,7 +431,7 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         elsewhere: Arc<dyn server::Elsewhere>,
     ) -> Try<Door<'a>> {
-        Door::open_with_all(opening, stand, None, elsewhere)
+        Door::open_with_all(opening, stand, None, elsewhere, None)
     }
 
     fn open_with_all(
@@ -431,6 +439,7 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         access_tokens: Option<Arc<AccessTokens>>,
         elsewhere: Arc<dyn server::Elsewhere>,
+        without: Option<DoorGuard>,
     ) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
         let mut opening = opening;
@@ -458,7 +467,11 @@ impl<'a> Door<'a> {
         let (say, hear) = mpsc::channel();
         let engine = gate.engine.clone();
         runtime()?.spawn(async move {
-            let _ = serve_http(engine, options, move |ready: HttpReady| drop(say.send(ready))).await;
+            let ready = move |ready: HttpReady| drop(say.send(ready));
+            let _ = match without {
+                Some(guard) => serve_http_without(engine, options, guard, ready).await,
+                None => serve_http(engine, options, ready).await,
+            };
         });
         let ready = hear.recv_timeout(Duration::from_secs(20))?;
         let operator = std::fs::read_to_string(stand.home().join("operator.key"))?;

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::caller::{TokenBook, single};
-use super::chat::Refusals;
 use super::doors::{Doors, NoRandom};
 use super::elsewhere::Elsewhere;
 use super::gate::Gate;
@@ -19,6 +18,7 @@ use super::look::Verification;
 use super::numbers::Readiness;
 use super::oauth::AccessTokens;
 use super::outside::Outside;
+use super::refusals::Refusals;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
@@ -40,6 +40,8 @@ pub(super) struct Inner {
     pub(super) elsewhere: Arc<dyn Elsewhere>,
     pub(super) chats: Arc<Semaphore>,
     pub(super) refusals: Refusals,
+    /// Of tokens at the door of MCP.
+    pub(super) refused_tokens: Refusals,
     pub(super) readiness: Readiness,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
@@ -71,6 +73,7 @@ impl App {
             elsewhere,
             chats: Arc::new(Semaphore::new(MOST_CHATS)),
             refusals: Refusals::default(),
+            refused_tokens: Refusals::default(),
             readiness: Readiness::default(),
             doors: Doors::default(),
             address,

@@ -36,6 +36,7 @@ mod outside;
 mod page;
 mod policy;
 mod problem;
+mod refusals;
 mod room;
 mod routes;
 mod shapes;
@@ -151,6 +152,18 @@ pub async fn serve_http(
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
     let door = Door::new(engine.clone(), options.shutdown.clone());
+    serve(Arc::new(engine), Some(door), options, ready).await
+}
+
+/// The same without one of the guards at the door of MCP.
+#[cfg(feature = "weaken")]
+pub async fn serve_http_without(
+    engine: Engine,
+    options: HttpOptions,
+    guard: crate::DoorGuard,
+    ready: impl FnOnce(HttpReady),
+) -> Result<(), HttpError> {
+    let door = Door::without(engine.clone(), options.shutdown.clone(), guard);
     serve(Arc::new(engine), Some(door), options, ready).await
 }
 

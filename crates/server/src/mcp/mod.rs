@@ -10,6 +10,7 @@ mod door;
 mod elicit;
 #[cfg(feature = "fixtures")]
 mod fixtures;
+mod guards;
 mod line;
 mod lines;
 mod logging;
@@ -49,6 +50,7 @@ use disclosure::{context_of, definitions, instructions};
 pub(crate) use door::{Door, Visitor};
 use elicit::{Brought, Told};
 use engine::upstream::Passed;
+pub use guards::DoorGuard;
 use line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 use lines::Lines;
 use logging::Log;
