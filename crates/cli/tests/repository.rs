@@ -41,7 +41,7 @@ fn the_shipped_binary_cannot_leave_out_a_wall() {
         cargo(&["tree", "--package", package, "--edges", "normal,features", "--prefix", "none"])
     };
     let (attacks, shipped) = (features("toolgate-attacks"), features("toolgate"));
-    for package in ["jail", "egress", "tools", "server"] {
+    for package in ["jail", "egress", "engine", "server", "tools"] {
         let weaken = format!("toolgate-{package} feature \"weaken\"");
         assert!(attacks.contains(&weaken), "the attack suite must see what it looks for");
         assert!(!shipped.contains(&weaken));

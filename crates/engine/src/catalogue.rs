@@ -148,6 +148,7 @@ impl Listed {
     }
 
     /// Looks for the names of tools that are not its source's in what its author wrote.
+    // ATTACK(speaks-of-a-neighbour)
     pub(crate) fn notice(&mut self, others: &Catalogue) {
         let Some(origin) = &self.tool.contract().definition().origin else { return };
         let text = origin.original.to_string().to_lowercase();

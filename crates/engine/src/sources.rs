@@ -19,6 +19,7 @@ use tools::Tool;
 
 use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators, is_reserved};
 use crate::engine::Engine;
+use crate::guards::{CatalogueGuard, Guards};
 
 /// As many refusals as are remembered not to be told again.
 const MOST_TOLD: usize = 10_000;
@@ -33,6 +34,7 @@ pub(crate) struct Shelf {
     changes: watch::Sender<u64>,
     told: Mutex<HashSet<(SourceName, String, String)>>,
     timeouts: BTreeMap<Category, Duration>,
+    pub(crate) guards: Guards,
 }
 
 /// A tool that a source offers and that is not listed.
@@ -61,6 +63,7 @@ impl Shelf {
             changes: watch::Sender::new(0),
             told: Mutex::default(),
             timeouts,
+            guards: Guards::default(),
         }
     }
 
@@ -146,8 +149,11 @@ impl Engine {
             let Some(state) = registered.states.get(tool.contract().name()) else { continue };
             let set = SetByOperators { status: state.status, requires_approval: state.requires_approval };
             let stance = next.stances.of(tool.contract().name());
+            let stance = shelf.guards.believed(stance, tool.contract().hash());
             let mut listed = Listed::of(tool, set, &shelf.timeouts).brought_by(source, &stance);
-            listed.notice(&others);
+            if shelf.guards.stands(CatalogueGuard::Neighbours) {
+                listed.notice(&others);
+            }
             next.put(listed);
         }
         next.registered = Arc::new(registered.states.into_keys().collect());

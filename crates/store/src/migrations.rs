@@ -59,6 +59,7 @@ const STEPS: &[Step] = &[
     step!("0012_presence"),
     step!("0013_answers"),
     step!("0014_sign_ins"),
+    step!("0015_versions"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";

@@ -1,4 +1,7 @@
-//! The tools there are, and every version of them there ever was.
+//! The tools there are, and the versions of them that were seen.
+//!
+//! - INVARIANT(versions-kept): of our own tools every version is kept; of one that comes from somewhere what is listed, what was
+//!   pinned, and the newest [`MOST_VERSIONS`]. The database refuses to remove those, but for what only the ledger knows: the pin.
 
 use std::collections::{HashMap, HashSet};
 
@@ -36,6 +39,11 @@ const VERSIONS: &str =
     "SELECT hash, definition, seen_at FROM tool_versions WHERE name = $1 ORDER BY seen_at, hash";
 const ADD_VERSION: &str =
     "INSERT INTO tool_versions (name, hash, definition, seen_at) VALUES ($1, $2, $3, $4)";
+const NEWEST_FIRST: &str = "SELECT hash FROM tool_versions WHERE name = $1 ORDER BY seen_at DESC, hash DESC";
+const REMOVE_VERSION: &str = "DELETE FROM tool_versions WHERE name = $1 AND hash = $2";
+
+/// As many versions as are kept of a tool that comes from somewhere. The number stands in the database's rules, too.
+pub const MOST_VERSIONS: usize = 20;
 
 /// A tool as it is registered.
 #[derive(Clone, Debug, PartialEq)]
@@ -251,7 +259,7 @@ impl Store {
         write.commit().await
     }
 
-    /// Every version of a tool that was ever seen, oldest first: the hash, the definition, and when.
+    /// The versions of a tool that are kept, oldest first: the hash, the definition, and when.
     pub async fn tool_versions(&self, name: &ToolName) -> Result<Vec<(Digest, Value, i64)>, StoreError> {
         let query = sqlx::query(VERSIONS).bind(name.as_str());
         let rows = query.fetch_all(&mut *self.read().await?).await?;
@@ -274,6 +282,14 @@ impl Store {
 }
 
 async fn register(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), RegisterError> {
+    register_as(write, tool, now).await?;
+    if tool.source.is_some() {
+        forget_old_versions(write, &tool.name).await?;
+    }
+    Ok(())
+}
+
+async fn register_as(write: &mut Write<'_>, tool: &ToolRow, now: i64) -> Result<(), RegisterError> {
     let name = tool.name.as_str();
     let known = sqlx::query(STATE).bind(name).fetch_optional(write.connection().await?).await;
     let known = known.map_err(StoreError::from)?.as_ref().map(tool_state).transpose()?;
@@ -336,6 +352,28 @@ async fn keep_version(
     if known.is_none() {
         let keep = sqlx::query(ADD_VERSION).bind(name).bind(hash).bind(definition).bind(now);
         keep.execute(write.connection().await?).await?;
+    }
+    Ok(())
+}
+
+/// Lets go of old versions, of which a server could make more than a disk holds.
+// ATTACK(endless-versions)
+async fn forget_old_versions(write: &mut Write<'_>, name: &ToolName) -> Result<(), StoreError> {
+    let rows = sqlx::query(NEWEST_FIRST).bind(name.as_str());
+    let rows = rows.fetch_all(write.connection().await?).await?;
+    if rows.len() <= MOST_VERSIONS {
+        return Ok(());
+    }
+    let listed = sqlx::query(STATE).bind(name.as_str()).fetch_optional(write.connection().await?).await?;
+    let Some(listed) = listed.as_ref().map(tool_state).transpose()? else { return Ok(()) };
+    let pinned = write.stances().await?.of(name).pin.map(|pin| pin.hash);
+    // The oldest first: the database counts those that are newer.
+    for row in rows.iter().skip(MOST_VERSIONS).rev() {
+        let hash = digest(row, "hash")?;
+        if hash != listed.hash && Some(hash) != pinned {
+            let remove = sqlx::query(REMOVE_VERSION).bind(name.as_str()).bind(hash.to_string());
+            remove.execute(write.connection().await?).await?;
+        }
     }
     Ok(())
 }

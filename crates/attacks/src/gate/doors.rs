@@ -420,7 +420,12 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         access_tokens: Option<Arc<AccessTokens>>,
     ) -> Try<Door<'a>> {
-        Door::open_with_all(opening, stand, access_tokens, Arc::new(server::NobodyElsewhere))
+        Door::open_with_all(opening, stand, access_tokens, Arc::new(server::NobodyElsewhere), None)
+    }
+
+    /// The same without a guard.
+    pub(super) fn open_without(opening: Opening, stand: &'a Stand<'a>, guard: Guard) -> Try<Door<'a>> {
+        Door::open_with_all(opening, stand, None, Arc::new(server::NobodyElsewhere), Some(guard))
     }
 
     /// The same where somebody comes in by other ways.
@@ -429,7 +434,7 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         elsewhere: Arc<dyn server::Elsewhere>,
     ) -> Try<Door<'a>> {
-        Door::open_with_all(opening, stand, None, elsewhere)
+        Door::open_with_all(opening, stand, None, elsewhere, None)
     }
 
     fn open_with_all(
@@ -437,6 +442,7 @@ impl<'a> Door<'a> {
         stand: &'a Stand<'a>,
         access_tokens: Option<Arc<AccessTokens>>,
         elsewhere: Arc<dyn server::Elsewhere>,
+        without: Option<Guard>,
     ) -> Try<Door<'a>> {
         stand.put("precious", "x")?;
         let mut opening = opening;
@@ -464,7 +470,7 @@ impl<'a> Door<'a> {
             shutdown: shutdown.clone(),
         };
         let (say, hear) = mpsc::channel();
-        let (engine, without) = (gate.engine.clone(), stand.door_without);
+        let (engine, without) = (gate.engine.clone(), without.or(stand.door_without));
         runtime()?.spawn(async move {
             let ready = move |ready: HttpReady| drop(say.send(ready));
             let _ = match without {

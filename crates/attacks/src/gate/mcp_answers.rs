@@ -11,7 +11,7 @@ use super::payment::Payment;
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, Response, TESTER};
+use crate::gate::doors::{Door, OTHER, Response, TESTER};
 use crate::gate::stand::{AGENT, Ending, Opening, Stand, runtime};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -48,18 +48,25 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(
             "forged-form",
             "what an argument says begins no line of the form that a person is shown",
-            |_| {
-                let joined = ["rm", "-r", FORGED].join(" ");
-                Ok(Effect::through_if(joined.lines().any(|line| line == "asked because nothing"), joined))
+            |stand| {
+                // The same form by whoever joins words: what the command itself is told of its arguments.
+                stand.put(FORGED, "x")?;
+                let told = stand.bare(
+                    "sh",
+                    &["-c", "echo \"agent wants to call: rm -r $1\"", "sh", FORGED],
+                    &stand.workspace,
+                )?;
+                // And that is a file which can be there, and is removed under that name.
+                stand.bare("rm", &["-r", FORGED], &stand.workspace)?;
+                let is_gone = !stand.workspace.join(FORGED).exists();
+                Ok(Effect::through_if(is_gone && is_forged(&told), told))
             },
             |stand| {
                 let door = Door::open_with(asked_in_client(), stand)?;
                 let client = able(&door);
                 let asked = client.call("shell", &remove(FORGED))?;
                 let form = text_in(&asked, "/result/inputRequests/approval/params/message")?;
-                let forged =
-                    form.lines().any(|line| line == "asked because nothing" || line == "arguments: {}");
-                if forged || !form.contains("'precious␊") {
+                if is_forged(&form) || !form.contains("'precious␊") {
                     return Ok(Effect::Through(form));
                 }
                 door.finish(Vec::new())
@@ -120,6 +127,47 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "state-of-another",
+            "a state that was touched, that was given to another agent, or that was used before, answers nothing",
+            |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
+            |stand| {
+                let mut opening = asked_in_client();
+                let me = OperatorName::parse("me").ok();
+                opening
+                    .settings
+                    .agents
+                    .insert(AgentName::parse("other")?, Agent { elicitation: me, ..Agent::default() });
+                let door = Door::open_with(opening, stand)?;
+                let (client, other) = (able(&door), Client { token: OTHER, ..able(&door) });
+                let yes = json!({ "approve": true });
+                let own = state_in(&client.call("shell", &remove("precious"))?)?;
+                // Each letter of it counts.
+                for at in [0, own.len() / 3, own.len() / 2, own.len() - 2] {
+                    let touched: String =
+                        own.char_indices().map(|(n, c)| if n == at { swapped(c) } else { c }).collect();
+                    answer(&client, &remove("precious"), &yes, "accept", json!(touched))?;
+                }
+                // The other agent asks for the same, and brings what the first was given; and the other way round.
+                let theirs = state_in(&other.call("shell", &remove("precious"))?)?;
+                answer(&other, &remove("precious"), &yes, "accept", json!(own))?;
+                answer(&client, &remove("precious"), &yes, "accept", json!(theirs))?;
+                if !stand.workspace.join("precious").exists() {
+                    return Ok(Effect::Through("it is gone".to_owned()));
+                }
+                // Once it has answered, it answers nothing more.
+                stand.put("again", "x")?;
+                let state = state_in(&client.call("shell", &remove("again"))?)?;
+                let done = answer(&client, &remove("again"), &yes, "accept", json!(state))?;
+                door.gate.expect(&contract::CallId::parse(&call_in(&done)?)?, Ending::Done);
+                stand.put("again", "x")?;
+                answer(&client, &remove("again"), &yes, "accept", json!(state))?;
+                if !stand.workspace.join("again").exists() {
+                    return Ok(Effect::Through("it answers twice".to_owned()));
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
             "client-answers-privileged",
             "what is financial or privileged is not asked in a client, and not answered there",
             |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
@@ -158,8 +206,17 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
+fn swapped(letter: char) -> char {
+    if letter == 'A' { 'B' } else { 'A' }
+}
+
 /// A name of a file that goes on as the form does.
 const FORGED: &str = "precious\narguments: {}\nasked because nothing";
+
+/// Whether a form has lines that only a name of a file could have brought.
+fn is_forged(form: &str) -> bool {
+    form.lines().any(|line| line == "asked because nothing" || line == "arguments: {}")
+}
 
 /// Where whoever sits at the client of the agent answers as the local operator.
 fn asked_in_client() -> Opening {

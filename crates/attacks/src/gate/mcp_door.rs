@@ -1,6 +1,7 @@
 //! MCP over HTTP: sessions of others, headers that lie, messages with two meanings, and revisions that know less.
 
 use serde_json::{Value, json};
+use server::Guard;
 
 use super::approvals::remove as remove_file;
 use super::mcp_client::{ACCEPT, Client, NEWEST, WITH_SESSIONS, at_once, message_in, status_in};
@@ -42,7 +43,14 @@ pub(crate) fn cases() -> Vec<Case> {
                 }
                 door.finish(tried)
             },
-        ),
+        )
+        .without("the sessions of each", |stand| {
+            let door = Door::open_without(at_once(), stand, Guard::Owners)?;
+            let own = Client::greet(&door, TESTER, "2025-11-25")?;
+            let mut thief = Client::new(&door, OTHER, "2025-11-25");
+            thief.session.clone_from(&own.session);
+            Ok(opened(thief.request("tools/list", json!({}), &[])?))
+        }),
         Case::new(
             "headers-say-another",
             "a message that its headers call something else is not taken, in any revision",
@@ -80,7 +88,12 @@ pub(crate) fn cases() -> Vec<Case> {
                 no_call_but_the_first(&door)?;
                 door.finish(tried)
             },
-        ),
+        )
+        .without("the comparison with headers", |stand| {
+            let door = Door::open_without(at_once(), stand, Guard::Agreement)?;
+            let client = Client::greet(&door, TESTER, "2025-06-18")?;
+            Ok(opened(client.post(CALL, &["Mcp-Method: tools/list"])?))
+        }),
         Case::new(
             "batch-of-messages",
             "messages come one by one, whatever the revision",

@@ -18,7 +18,7 @@ use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::doors::{Door, opened};
-use crate::gate::stand::{AGENT, Stand};
+use crate::gate::stand::{AGENT, Stand, runtime};
 
 const ISSUER: &str = "https://id.test";
 
@@ -93,6 +93,35 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "flood-of-tokens",
+            "refused tokens are on record, and whoever brings many of them does not fill the ledger",
+            |stand| {
+                let door = Door::open_with(at_once(), stand)?;
+                for number in 0..5 {
+                    Client::new(&door, &format!("made.up.{number}"), NEWEST).request(
+                        "tools/list",
+                        json!({}),
+                        &[],
+                    )?;
+                }
+                Ok(Effect::through_if(refused_on_record(&door)? == 5, "each is another entry"))
+            },
+            |stand| {
+                let door = Door::open_with(at_once(), stand)?;
+                let mut tried = Vec::new();
+                for number in 0..300 {
+                    let token = format!("made.up.{number}");
+                    tried.push(Client::new(&door, &token, NEWEST).request("tools/list", json!({}), &[])?);
+                }
+                let told = refused_on_record(&door)?;
+                // So many at once, and one more in two seconds.
+                if !(30..=120).contains(&told) {
+                    return Ok(Effect::Through(format!("the ledger tells of {told}")));
+                }
+                door.finish(tried)
+            },
+        ),
+        Case::new(
             "token-that-has-ended",
             "a token before its time or after it lets nobody in",
             |stand| ask(stand, |issuer, claims| issuer.sign(&head("ES256"), &claims), 200),
@@ -112,6 +141,13 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
     ]
+}
+
+/// How many refused tokens the ledger tells of.
+fn refused_on_record(door: &Door<'_>) -> Try<usize> {
+    let mut told = Vec::new();
+    runtime()?.block_on(door.gate.engine.store().export(&mut told))?;
+    Ok(String::from_utf8_lossy(&told).matches("\"token.refused\"").count())
 }
 
 fn head(algorithm: &str) -> Value {
@@ -142,6 +178,7 @@ fn ask(stand: &Stand<'_>, token: impl Fn(&Issuer, Value) -> String, expected: u1
     let claims = json!({ "iss": ISSUER, "aud": "https://gate.test/mcp", "exp": 4_000_000_000_i64, "scope": "mcp", "client_id": "c1" });
     let token = token(issuer, claims);
     let client = Client::new(&door, &token, NEWEST);
+    let before = refused_on_record(&door)?;
     let answer = client.request("tools/list", json!({}), &[])?;
     if answer.status != expected {
         return Err(format!("{} and not {expected}: {}", answer.status, answer.body).into());
@@ -155,7 +192,13 @@ fn ask(stand: &Stand<'_>, token: impl Fn(&Issuer, Value) -> String, expected: u1
     if elsewhere.status != 401 {
         return Err(format!("another door answers with {}", elsewhere.status).into());
     }
-    if expected == 200 { Ok(opened(answer)) } else { door.finish(vec![answer]) }
+    if expected == 200 {
+        return Ok(opened(answer));
+    }
+    if refused_on_record(&door)? != before + 1 {
+        return Err("the ledger does not tell that the token was refused".into());
+    }
+    door.finish(vec![answer])
 }
 
 struct Issuer {

@@ -4,15 +4,17 @@ use contract::{Autonomy, CallResult};
 use engine::upstream::{Able, Brought, Caller, Passed, Said};
 use engine::{Cause, PolicySource};
 use policy::{Agent, UpstreamSettings};
-use serde_json::json;
+use serde_json::{Value, json};
 use tools::mcp::Guard;
 
 use crate::Try;
 use crate::bench::Need;
 use crate::case::Effect;
 use crate::gate::case::Case;
+use crate::gate::doors::{Door, Response, TESTER};
+use crate::gate::mcp_client::{Client, NEWEST, message_in};
 use crate::gate::stand::{Ending, Gate, Stand, runtime, settings_of};
-use crate::gate::upstreams::{NAME, bare, call_pinned, open_as, open_without};
+use crate::gate::upstreams::{NAME, bare, call_pinned, open_as, open_without, opening_of, pin, refresh};
 
 pub(crate) fn cases() -> Vec<Case> {
     let cases = vec![
@@ -101,6 +103,19 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "page-as-a-picture",
+            "what a server calls a picture and is none is passed on to no client as one",
+            |stand| {
+                let answer = picture(stand, "png")?;
+                Ok(Effect::through_if(has_picture(&answer)?, answer.body))
+            },
+            |stand| {
+                let answer = picture(stand, "page")?;
+                let shown = answer.body.contains("PGh0bWw") || answer.body.contains("<script");
+                Ok(Effect::through_if(has_picture(&answer)? || shown, answer.body))
+            },
+        ),
+        Case::new(
             "server-of-a-demoted-agent",
             "the servers of an agent that may not use them any more are ended",
             |stand| {
@@ -119,6 +134,27 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
     ];
     cases.into_iter().map(|case| case.needs(Need::Program("python3"))).collect()
+}
+
+/// What a client of MCP gets of a server that gives a picture, or what it says that is one.
+fn picture(stand: &Stand<'_>, which: &str) -> Try<Response> {
+    let media = |server: &mut UpstreamSettings| server.passes = [Passed::Media].into();
+    let (mut opening, upstream) = opening_of(stand, "picture", media, None)?;
+    opening.settings.asking.wait_for = 0;
+    let door = Door::open_with(opening, stand)?;
+    runtime()?.block_on(door.gate.engine.set_upstreams(vec![upstream]))?;
+    refresh(&door.gate)?;
+    pin(&door.gate, "mcp_s_echo")?;
+    let answer = Client::new(&door, TESTER, NEWEST).call("mcp_s_echo", &json!({ "text": which }))?;
+    door.finish(Vec::new())?;
+    Ok(answer)
+}
+
+fn has_picture(answer: &Response) -> Try<bool> {
+    let message = message_in(answer)?;
+    let pieces = message.pointer("/result/content").and_then(Value::as_array);
+    let pieces = pieces.ok_or(format!("no content: {}", answer.body))?;
+    Ok(pieces.iter().any(|piece| piece["type"] == "image"))
 }
 
 fn is_at_work(gate: &Gate<'_>) -> bool {

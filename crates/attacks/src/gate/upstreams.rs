@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::{AgentName, CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
-use engine::{Imported, Lowering};
+use engine::{CatalogueGuard, Imported, Lowering};
 use policy::{
     Agent, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
 };
@@ -111,7 +111,11 @@ pub(crate) fn cases() -> Vec<Case> {
             },
             |stand| {
                 let gate = open_as(stand, "silent", |server| server.timeout_ms = 1000, None)?;
-                call_pinned(&gate, "wait", Ending::Failed("timeout"))?;
+                let cut = call_pinned(&gate, "wait", Ending::Failed("timeout"))?;
+                let facts = gate.facts(&cut)?.ok_or("the receipt says nothing of the run")?;
+                if facts.enforced.is_empty() || facts.wall_micros < 900_000 || !facts.cpu_incomplete {
+                    return Err(format!("the receipt does not say what held it: {facts:?}").into());
+                }
                 std::thread::sleep(Duration::from_secs(4));
                 let then = fs::read_to_string(notes(stand)?)?;
                 std::thread::sleep(Duration::from_millis(2500));
@@ -254,12 +258,57 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(said.content == "x" || !told, "it runs, or nobody is told"))
             },
         )
-        .without("the pin", |stand| {
+        .without("the suspension", |stand| {
             let gate = open(stand, "honest")?;
+            gate.engine.take_away(CatalogueGuard::Pins);
+            pin(&gate, "mcp_s_echo")?;
             change(stand)?;
             refresh(&gate)?;
-            let tool = listed(&gate, "mcp_s_echo")?;
-            Ok(Effect::through_if(!tool.is_suspended(), "nobody has pinned it, and it is listed as it is"))
+            let said = call(&gate, "x", Ending::Done)?;
+            Ok(Effect::through_if(said.content == "x", "what nobody has looked at runs"))
+        }),
+        Case::new(
+            "endless-versions",
+            "of a tool that its server describes anew again and again a few versions are kept, and the pinned one",
+            |stand| {
+                let gate = open(stand, "restless")?;
+                describe_anew(stand, &gate, 3)?;
+                Ok(Effect::through_if(kept_versions(&gate)?.len() == 4, "each is another version"))
+            },
+            |stand| {
+                let gate = open(stand, "restless")?;
+                let pinned = listed(&gate, "mcp_s_echo")?.facts.hash;
+                pin(&gate, "mcp_s_echo")?;
+                describe_anew(stand, &gate, store::MOST_VERSIONS + 4)?;
+                let kept = kept_versions(&gate)?;
+                let shown = runtime()?.block_on(gate.engine.versions_of(&ToolName::parse("mcp_s_echo")?))?;
+                if shown.map(|shown| shown.before.0) != Some(pinned) {
+                    return Ok(Effect::Through("what was pinned is gone".to_owned()));
+                }
+                Ok(Effect::through_if(
+                    kept.len() > store::MOST_VERSIONS + 1,
+                    format!("{} versions", kept.len()),
+                ))
+            },
+        ),
+        Case::new(
+            "speaks-of-a-neighbour",
+            "a tool that speaks of another's is shown as one that does",
+            |stand| {
+                let text = bare_list(stand, "neighbour")?;
+                Ok(Effect::through_if(text.contains("fs.write"), "the server says so"))
+            },
+            |stand| {
+                let gate = open(stand, "neighbour")?;
+                call(&gate, "x", Ending::Refused("cannot_enforce"))?;
+                Ok(Effect::through_if(!is_told_of(&gate)?, "nobody is told"))
+            },
+        )
+        .without("the look at neighbours", |stand| {
+            let gate = open_unasked(stand, "neighbour", |_| {}, None)?;
+            gate.engine.take_away(CatalogueGuard::Neighbours);
+            refresh(&gate)?;
+            Ok(Effect::through_if(!is_told_of(&gate)?, "nobody is told"))
         }),
         Case::new(
             "rug-pull-at-the-call",
@@ -476,6 +525,20 @@ fn open_guarded<'a>(
     host: Option<Host>,
     without: Option<Guard>,
 ) -> Try<Gate<'a>> {
+    let (mut opening, upstream) = opening_of(stand, mode, otherwise, without)?;
+    opening.host = host.unwrap_or_default();
+    let gate = stand.open(opening)?;
+    runtime()?.block_on(gate.engine.set_upstreams(vec![upstream]))?;
+    Ok(gate)
+}
+
+/// What a gate with one server of this mode is opened with, and the server.
+pub(super) fn opening_of(
+    stand: &Stand<'_>,
+    mode: &str,
+    otherwise: impl FnOnce(&mut UpstreamSettings),
+    without: Option<Guard>,
+) -> Try<(Opening, Arc<Upstream>)> {
     let (script, notes) = (script(stand)?, notes(stand)?);
     let folder = |path: &PathBuf| path.parent().map(PathBuf::from).ok_or("it is in no folder");
     let mut server = UpstreamSettings {
@@ -512,10 +575,7 @@ fn open_guarded<'a>(
     let mut opening = Opening::with(settings);
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
     opening.tools.extend(Reading::all(&[Arc::clone(&upstream)])?);
-    opening.host = host.unwrap_or_default();
-    let gate = stand.open(opening)?;
-    runtime()?.block_on(gate.engine.set_upstreams(vec![upstream]))?;
-    Ok(gate)
+    Ok((opening, upstream))
 }
 
 fn find_what_is_for_others(stand: &Stand<'_>) -> Try<Effect> {
@@ -539,7 +599,7 @@ fn find_what_is_for_others(stand: &Stand<'_>) -> Try<Effect> {
 }
 
 /// Asks the server what it offers, and lists that.
-fn refresh(gate: &Gate<'_>) -> Try<Imported> {
+pub(super) fn refresh(gate: &Gate<'_>) -> Try<Imported> {
     gate.call("mcp.refresh", json!({ "server": NAME }), Ending::Done)?;
     Ok(runtime()?.block_on(gate.engine.refresh_upstream(NAME))?)
 }
@@ -571,6 +631,27 @@ fn ledger_tells(gate: &Gate<'_>, kind: &str) -> Try<bool> {
     let mut told = Vec::new();
     runtime()?.block_on(gate.engine.store().export(&mut told))?;
     Ok(String::from_utf8_lossy(&told).contains(kind))
+}
+
+/// Has the server describe its tool otherwise, so many times.
+fn describe_anew(stand: &Stand<'_>, gate: &Gate<'_>, times: usize) -> Try<()> {
+    for number in 0..times {
+        fs::write(notes(stand)?, format!("version {number}"))?;
+        refresh(gate)?;
+    }
+    Ok(())
+}
+
+fn kept_versions(gate: &Gate<'_>) -> Try<Vec<contract::Digest>> {
+    let name = ToolName::parse("mcp_s_echo")?;
+    let versions = gate.engine.store().tool_versions(&name);
+    Ok(runtime()?.block_on(versions)?.into_iter().map(|(hash, ..)| hash).collect())
+}
+
+/// Whether people see that the tool of the server speaks of another.
+fn is_told_of(gate: &Gate<'_>) -> Try<bool> {
+    let findings = format!("{:?}", listed(gate, "mcp_s_echo")?.contract.findings());
+    Ok(findings.contains("NamesAnother"))
 }
 
 /// Has the server describe its tool otherwise.

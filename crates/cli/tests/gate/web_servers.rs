@@ -6,8 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::place::text;
 use crate::servers::{Served, node, servers};
 
 /// How long a server of Node may take to listen.
@@ -60,6 +63,19 @@ fn pin(served: &Served, tool: &str) {
 fn call(served: &Served, tool: &str, arguments: &Value) -> Value {
     let ran = served.run(&["call", tool, &arguments.to_string(), "--json"]);
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("not JSON: {error}: {ran:?}"))
+}
+
+/// What the receipt of a call says of its run.
+fn run_of(served: &Served, result: &Value) -> Value {
+    let shown = served.run(&["receipt", "show", &text(result, "/call_id"), "--json"]);
+    let envelope: Value =
+        serde_json::from_str(&shown.stdout).unwrap_or_else(|error| panic!("{error}: {shown:?}"));
+    let body = STANDARD.decode(text(&envelope, "/payload")).expect("it is base64");
+    let body: Value = serde_json::from_slice(&body).expect("it is JSON");
+    body.get("run")
+        .or(body.pointer("/predicate/run"))
+        .unwrap_or_else(|| panic!("it did not run: {body}"))
+        .clone()
 }
 
 #[test]
@@ -233,6 +249,14 @@ fn a_server_over_http_that_is_slow_huge_malformed_or_lies_is_told_so_and_harms_n
         let result = call(&served, "mcp_s_t", &json!({}));
         let code = result.pointer("/reason/code").and_then(Value::as_str).unwrap_or_default();
         assert!(codes.contains(&code), "{mode}: {result}");
+        // However it ended: who held it, and what it has sent.
+        let run = run_of(&served, &result);
+        let sent =
+            run.pointer("/bytes_per_host").and_then(Value::as_object).and_then(|all| all.values().next());
+        assert!(sent.and_then(|bytes| bytes.get(0)?.as_u64()) > Some(0), "{mode}: {run}");
+        assert_eq!(run["backend"], "native", "{mode}: {run}");
+        assert!(run["enforced"].as_object().is_some_and(|walls| !walls.is_empty()), "{mode}: {run}");
+        assert!(run["cpu_micros"].as_u64() > Some(0), "{mode}: {run}");
         assert!(!result["content"].as_str().unwrap_or_default().contains("done"), "{mode}: {result}");
         liar.become_("honest");
         let read = call(&served, "fs.read", &json!({ "path": "README.md" }));

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::caller::{TokenBook, single};
-use super::chat::Refusals;
 use super::doors::{Doors, NoRandom};
 use super::elsewhere::Elsewhere;
 use super::events::Tidings;
@@ -22,6 +21,7 @@ use super::numbers::Readiness;
 use super::oauth::AccessTokens;
 use super::outside::Outside;
 use super::problem::Problem;
+use super::refusals::Refusals;
 use crate::mcp::Door;
 
 /// How many can follow events at once.
@@ -43,6 +43,8 @@ pub(super) struct Inner {
     pub(super) elsewhere: Arc<dyn Elsewhere>,
     pub(super) chats: Arc<Semaphore>,
     pub(super) refusals: Refusals,
+    /// Of tokens at the door of MCP.
+    pub(super) refused_tokens: Refusals,
     pub(super) readiness: Readiness,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
@@ -80,6 +82,7 @@ impl App {
             elsewhere,
             chats: Arc::new(Semaphore::new(MOST_CHATS)),
             refusals: Refusals::default(),
+            refused_tokens: Refusals::default(),
             readiness: Readiness::default(),
             doors: Doors::default(),
             address,

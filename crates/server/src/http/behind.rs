@@ -8,8 +8,8 @@ use contract::{
 };
 use engine::{
     AT_ONCE, AnswerRefused, Audience, Batch, Credential, Engine, Folded, Numbers, Past, PastError, Reach,
-    ReconcileRefused, RefusedMessage, Reply, Request, RevokeRefused, ShownBudget, Standing, StopRefused,
-    Waiting, WaitingPage,
+    ReconcileRefused, RefusedMessage, RefusedToken, Reply, Request, RevokeRefused, ShownBudget, Standing,
+    StopRefused, Waiting, WaitingPage,
 };
 use serde_json::{Value, json};
 use store::{
@@ -165,6 +165,10 @@ impl Gate for Engine {
 
     fn tell_refused<'a>(&'a self, refused: RefusedMessage<'a>) -> Pending<'a, Result<(), GateError>> {
         Box::pin(async move { self.tell_refused_message(refused).await.map_err(trouble) })
+    }
+
+    fn tell_refused_token<'a>(&'a self, refused: RefusedToken<'a>) -> Pending<'a, Result<(), GateError>> {
+        Box::pin(async move { Engine::tell_refused_token(self, refused).await.map_err(trouble) })
     }
 
     fn reconcile<'a>(

@@ -6,7 +6,6 @@
 //! - Whoever the configuration does not know as an operator decides nothing, and learns nothing of what waits.
 //! - What is not taken is in the ledger; a flood of it is counted there, not written.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Bytes, to_bytes};
@@ -312,39 +311,6 @@ async fn refuse(app: &App, way: ChatWay, why: &'static str, user: Option<&str>) 
     let _ = app.gate.tell_refused(refused).await;
 }
 
-/// How many refusals are recorded: anybody can have a message refused, and the ledger is forever.
-#[derive(Default)]
-pub(super) struct Refusals(Mutex<Bucket>);
-
-#[derive(Default)]
-struct Bucket {
-    used: i64,
-    since: i64,
-    unrecorded: u64,
-}
-
-/// So many at once, and one more in each of these.
-const MOST_RECORDED: i64 = 30;
-const ONE_MORE_EACH_MS: i64 = 2000;
-
-impl Refusals {
-    /// How many were passed over since the last one; nothing if this one is, too.
-    fn take(&self, now: i64) -> Option<u64> {
-        let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let regained = now.saturating_sub(bucket.since).max(0) / ONE_MORE_EACH_MS;
-        if regained > 0 {
-            bucket.used = bucket.used.saturating_sub(regained).max(0);
-            bucket.since = now;
-        }
-        if bucket.used >= MOST_RECORDED {
-            bucket.unrecorded += 1;
-            return None;
-        }
-        bucket.used += 1;
-        Some(std::mem::take(&mut bucket.unrecorded))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,15 +375,6 @@ mod tests {
         );
         assert_eq!(read("team_id=T1&user_id=U1&user_id=U2&command=%2Fapprove&text=0123abcd"), None);
         assert_eq!(read("user_id=U1&command=%2Fapprove&text=0123abcd"), None);
-    }
-
-    #[test]
-    fn a_flood_of_refusals_is_counted_and_not_recorded() {
-        let refusals = Refusals::default();
-        let recorded = (0..1000).filter(|_| refusals.take(5000).is_some()).count();
-        assert_eq!(recorded, 30);
-        assert_eq!(refusals.take(5000 + ONE_MORE_EACH_MS), Some(970));
-        assert_eq!(refusals.take(5000 + ONE_MORE_EACH_MS), None);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use contract::{
     AgentName, ApprovalId, CallId, CallResult, CallStatus, Contract, Digest, EgressClass, Found, Operands,
     OperatorName, SafetyClass, Scope, TaskName, ToolName,
 };
-use engine::{Audience, Batch, Credential, Numbers, Offer, RefusedMessage, Request, ShownBudget};
+use engine::{
+    Audience, Batch, Credential, Numbers, Offer, RefusedMessage, RefusedToken, Request, ShownBudget,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -111,6 +113,9 @@ pub trait Gate: Desk + Entrance {
 
     /// Says in the ledger that a message was not taken.
     fn tell_refused<'a>(&'a self, refused: RefusedMessage<'a>) -> Pending<'a, Result<(), GateError>>;
+
+    /// Says in the ledger that a token let nobody in.
+    fn tell_refused_token<'a>(&'a self, refused: RefusedToken<'a>) -> Pending<'a, Result<(), GateError>>;
 
     /// Takes an operator's word on a call whose outcome nobody knows. What it counts as now.
     fn reconcile<'a>(

@@ -38,18 +38,22 @@ pub enum Guard {
     Ages,
     /// A body is no larger than it may be.
     Bodies,
+    /// A session of MCP serves the credential that opened it.
+    Owners,
+    /// A message of MCP is what its headers say.
+    Agreement,
 }
 
 /// Which guards stand.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Guards {
+pub(crate) struct Guards {
     #[cfg(feature = "weaken")]
     without: Option<Guard>,
 }
 
 #[cfg(not(feature = "weaken"))]
 impl Guards {
-    pub(super) fn stands(self, _guard: Guard) -> bool {
+    pub(crate) fn stands(self, _guard: Guard) -> bool {
         true
     }
 
@@ -68,7 +72,7 @@ impl Guards {
         Guards { without: Some(guard) }
     }
 
-    pub(super) fn stands(self, guard: Guard) -> bool {
+    pub(crate) fn stands(self, guard: Guard) -> bool {
         self.without != Some(guard)
     }
 

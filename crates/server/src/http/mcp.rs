@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use engine::RefusedToken;
 use hyper::body::{Frame, SizeHint};
 
 use super::app::App;
@@ -69,8 +70,22 @@ pub(super) async fn metadata(State(app): State<App>) -> Response {
     body::json(StatusCode::OK, &about)
 }
 
-/// Who is at the door: whoever they are elsewhere, or an agent by a token of the issuer that is let in here.
+/// Who is at the door. A token that lets nobody in is on record, as long as there are not too many of them.
 pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let caller = who(app, headers).await;
+    if let (Err(problem), Some(_)) = (&caller, bearer(headers))
+        // ATTACK(flood-of-tokens): anybody can have a token refused, and the ledger is forever.
+        && let Some(unrecorded) = app.refused_tokens.take(app.gate.now())
+    {
+        let (code, why) = (problem.code(), problem.detail());
+        // It is refused whether or not that can be recorded.
+        let _ = app.gate.tell_refused_token(RefusedToken { door: "mcp", code, why, unrecorded }).await;
+    }
+    caller
+}
+
+/// Whoever they are elsewhere, or an agent by a token of the issuer that is let in here.
+async fn who(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     let read = Caller::read(app, headers).await;
     let (Err(_), Some(tokens), Some(token)) = (&read, &app.access_tokens, bearer(headers)) else {
         return read;

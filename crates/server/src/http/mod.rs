@@ -40,6 +40,7 @@ mod outside;
 mod page;
 mod policy;
 mod problem;
+mod refusals;
 mod room;
 mod routes;
 mod shapes;
@@ -75,6 +76,7 @@ pub use gate::{
     Pending, Person, Question, Questions, Simulate, SimulateError, Stands, Word, WordError,
 };
 pub use guards::Guard;
+pub(crate) use guards::Guards;
 pub use limits::Limits;
 pub use links::link_socket;
 pub use oauth::{AccessTokenSettings, AccessTokens, KeyReader};
@@ -86,7 +88,6 @@ pub use routes::ROUTES;
 
 use app::App;
 use events::Tidings;
-use guards::Guards;
 use links::LinkSocket;
 use outside::shake;
 use room::{Room, Seat};
@@ -156,7 +157,7 @@ pub async fn serve_http(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let door = Door::new(engine.clone(), options.shutdown.clone());
+    let door = Door::new(engine.clone(), options.shutdown.clone(), Guards::default());
     serve(Arc::new(engine), Some(door), Guards::default(), options, ready).await
 }
 
@@ -168,8 +169,9 @@ pub async fn serve_http_without(
     options: HttpOptions,
     ready: impl FnOnce(HttpReady),
 ) -> Result<(), HttpError> {
-    let door = Door::new(engine.clone(), options.shutdown.clone());
-    serve(Arc::new(engine), Some(door), Guards::without(guard), options, ready).await
+    let guards = Guards::without(guard);
+    let door = Door::new(engine.clone(), options.shutdown.clone(), guards);
+    serve(Arc::new(engine), Some(door), guards, options, ready).await
 }
 
 /// Serves a gate until it is told to stop, and ends what still runs for its clients then. MCP is the engine's alone.

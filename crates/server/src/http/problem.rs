@@ -81,6 +81,16 @@ impl Problem {
         Problem { status, code, detail: detail.into(), hint: None, retry_after: 1 }
     }
 
+    /// Its stable name.
+    pub(super) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// What happened.
+    pub(super) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(super) fn retry_after(self, seconds: u64) -> Problem {
         Problem { retry_after: seconds, ..self }
     }

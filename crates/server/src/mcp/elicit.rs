@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// The answer to this question, if the client was asked it and brings one.
-    // ATTACK(answer-to-another-question)
+    // ATTACK(answer-to-another-question), ATTACK(state-of-another)
     fn brought_vote(&self, id: &ApprovalId, brought: &Brought) -> Option<Vote> {
         let asked = codec()?.open_with(brought.state.as_deref()?, self.agent.as_str().as_bytes()).ok()?;
         let answer = brought.answers.as_ref()?.get(QUESTION)?;

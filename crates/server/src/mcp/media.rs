@@ -27,7 +27,7 @@ pub(super) enum Medium {
 }
 
 /// What bytes are, by how they begin. Kinds that can hold programs or lead elsewhere are not among them.
-// Whoever shows it would obey it otherwise.
+// ATTACK(page-as-a-picture): whoever shows it would obey it otherwise.
 pub(super) fn medium_of(bytes: &[u8]) -> Option<Medium> {
     let inner = bytes.get(8..12);
     match bytes {

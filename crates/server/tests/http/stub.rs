@@ -11,7 +11,7 @@ use contract::{
     AgentName, ApprovalId, ApprovalView, CallId, CallResult, CallStatus, Code, Contract, Definition, Digest,
     EgressClass, OperatorName, Reason, SafetyClass, Scope, ToolName,
 };
-use engine::{Audience, Batch, Credential, Numbers, RefusedMessage, Request, ShownBudget};
+use engine::{Audience, Batch, Credential, Numbers, RefusedMessage, RefusedToken, Request, ShownBudget};
 use serde_json::{Value, json};
 use server::{
     Answered, CallRecord, CallSummary, Cancelled, ChatKey, ChatWay, DecideError, Decision, Elsewhere, Event,
@@ -305,6 +305,11 @@ impl Gate for Stub {
     fn tell_refused<'a>(&'a self, refused: RefusedMessage<'a>) -> Pending<'a, Result<(), GateError>> {
         let RefusedMessage { way, why, user, .. } = refused;
         self.refused.lock().unwrap().push(format!("{way} {why} {}", user.unwrap_or("-")));
+        ready(Ok(()))
+    }
+
+    fn tell_refused_token<'a>(&'a self, refused: RefusedToken<'a>) -> Pending<'a, Result<(), GateError>> {
+        self.refused.lock().unwrap().push(format!("{} {}", refused.door, refused.code));
         ready(Ok(()))
     }
 

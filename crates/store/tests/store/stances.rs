@@ -3,7 +3,7 @@ use contract::{
     TrustLabel,
 };
 use serde_json::json;
-use store::{Pin, Role, StanceError, ToolRow, label_of};
+use store::{MOST_VERSIONS, Pin, Role, StanceError, ToolRow, label_of};
 
 use crate::gate::{Gate, NOW};
 
@@ -108,4 +108,30 @@ async fn what_is_switched_off_is_off_until_it_is_switched_on_and_what_writes_out
     gate.raw().await.run("UPDATE tools SET requires_approval = 0").await.unwrap();
     assert!(gate.store.tool(&tool()).await.unwrap().unwrap().requires_approval);
     gate.store.verify(None).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_a_strangers_tool_the_newest_versions_are_kept_and_the_pinned_one() {
+    let gate = Gate::open().await;
+    let admin = person(&gate, "admin", Role::Admin).await;
+    let first = offer(&gate, "Adds 0.").await;
+    gate.store.pin_tool(&tool(), &pin(first, &admin)).await.unwrap();
+    let mut offered = Vec::new();
+    for number in 1..60 {
+        let row = row(&format!("Adds {number}."));
+        let at = NOW + number;
+        gate.store.register_from(&source(), std::slice::from_ref(&row), at).await.unwrap();
+        offered.push(row.hash);
+    }
+    let newest = offered.split_off(offered.len() - MOST_VERSIONS);
+    let kept = gate.store.tool_versions(&tool()).await.unwrap();
+    let kept: Vec<Digest> = kept.into_iter().map(|(hash, ..)| hash).collect();
+    assert_eq!(kept, [vec![first], newest.clone()].concat());
+    gate.store.pin_tool(&tool(), &pin(first, &admin)).await.unwrap();
+    // The database keeps to it, too.
+    let mut raw = gate.raw().await;
+    assert!(raw.run("DELETE FROM tool_versions").await.is_err());
+    for hash in newest {
+        assert!(raw.run(&format!("DELETE FROM tool_versions WHERE hash = '{hash}'")).await.is_err());
+    }
 }

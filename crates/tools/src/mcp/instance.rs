@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 
 use super::guards::Guards;
+use super::known::Known;
 use super::offered::Offered;
 use super::session::{Manner, Session, Silence};
 use crate::facts::not_enforced;
@@ -69,6 +70,7 @@ impl Instance {
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
+        known: &Known,
     ) -> Result<Instance, Reason> {
         let plan = plan(settings, access, grant, at)?;
         let kept = at.launch(move |launcher| launcher.keep(&plan)).await;
@@ -76,6 +78,7 @@ impl Instance {
             .ok_or_else(|| Reason::internal("the gate is ending"))?
             .map_err(|refusal| not_enforced(&refusal))?;
         let (doors, enforcement) = (kept.take_doors(), kept.enforcement().clone());
+        known.held_by(&enforcement);
         let manner =
             Manner { server: server.to_owned(), passes: settings.passes.clone(), era: settings.era, guards };
         let session = converse(&kept, manner.clone())

@@ -8,6 +8,7 @@ mod caller;
 mod guards;
 mod import;
 mod instance;
+mod known;
 mod message;
 mod mirrored;
 mod offered;

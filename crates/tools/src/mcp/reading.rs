@@ -7,7 +7,6 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
 
 use clean::Findings;
 use contract::{
@@ -22,12 +21,12 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::mark;
+use super::known::Known;
 use super::offered::{is_address, is_type};
 use super::result::{aside, plain};
 use super::session::Ears;
-use super::tool::{asked_first, bring, facets_of, note_lacking, owner_of};
+use super::tool::{CutShort, asked_first, bring, facets_of, note_lacking, owner_of, unless_cut, within};
 use super::upstream::Upstream;
-use crate::facts::{facts_of, micros};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};
 
@@ -189,7 +188,8 @@ impl Reading {
         grant: &Grant,
         arguments: &Canonical,
         at: &Surroundings,
-    ) -> Result<Ran, (Reason, RunFacts)> {
+        cut: &CancellationToken,
+    ) -> Result<(Ran, RunFacts), (Reason, RunFacts)> {
         let bare = |reason| (reason, RunFacts::default());
         check_grant(grant, &self.contract, arguments, at).map_err(bare)?;
         let (upstream, method, mut params) = self.question(arguments.value()).map_err(bare)?;
@@ -198,23 +198,29 @@ impl Reading {
             return Err(bare(Reason::unknown_tool("that server is not for this agent")));
         }
         let access = upstream.access_to_look();
-        let hold = at.hold(grant.workspace(), access).await.map_err(bare)?;
-        let began = Instant::now();
-        let instance = upstream.instance(agent, access, grant, at).await.map_err(bare)?;
+        let hold = unless_cut(cut, at.hold(grant.workspace(), access)).await.map_err(bare)?;
+        let known = Known::nothing();
+        let instance = unless_cut(cut, upstream.instance(agent, access, grant, at, &known)).await;
+        let instance = instance.map_err(|reason| (reason, known.facts(None)))?;
         let ears = Ears::of(at.caller());
         if self.kind == Kind::Prompt {
             bring(upstream, &ears, &mut params);
         }
         // Nobody serves the doors of its network meanwhile.
         let _turn = match &instance.doors {
-            Some(_) => Some(instance.turn.lock().await),
+            Some(_) => {
+                let turn = unless_cut(cut, async { Ok(instance.turn.lock().await) }).await;
+                Some(turn.map_err(|reason| (reason, known.facts(None)))?)
+            }
             None => None,
         };
-        let answered = instance.session.ask_for(method, params, &ears).await;
+        let answered = tokio::select! {
+            answered = instance.session.ask_for(method, params, &ears) => answered,
+            () = cut.cancelled() => return Err((taken_back(), known.facts(None))),
+        };
         instance.touch();
         drop(hold);
-        let facts = facts_of(&instance.enforcement, None);
-        let facts = RunFacts { wall_micros: micros(began.elapsed()), ..facts };
+        let facts = known.facts(None);
         let answer = answered.map_err(|silence| {
             note_lacking(&ears, &silence);
             let why = super::instance::told(&silence);
@@ -225,16 +231,15 @@ impl Reading {
         })?;
         upstream.went_well(agent).await;
         if let Some(asked) = asked_first(upstream, &ears, &answer, &facts) {
-            return Ok(Ran {
-                output: Output { structured: json!({ "pieces": [] }), ..asked.output },
-                ..asked
-            });
+            let output = Output { structured: json!({ "pieces": [] }), ..asked.output };
+            return Ok((Ran { output, ..asked }, facts));
         }
         let output = self.output(upstream.name(), answer).map_err(|why| {
             (Reason::bad_output(format!("the server's answer is not one: {why}")), facts.clone())
         })?;
         let facts = RunFacts { output: Some(Digest::of(output.content.as_bytes())), ..facts };
-        Ok(Ran { output, findings: Findings::default(), facts, failure: None })
+        let ran = Ran { output, findings: Findings::default(), facts: facts.clone(), failure: None };
+        Ok((ran, facts))
     }
 
     fn output(&self, server: &str, answer: Value) -> Result<Output, &'static str> {
@@ -413,15 +418,18 @@ impl Tool for Reading {
         cancel: CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
-            let timeout = grant.authority().limits.timeout;
-            let asked = tokio::select! {
-                asked = self.ask(&grant, arguments, at) => asked,
-                () = cancel.cancelled() => Err((taken_back(), RunFacts::default())),
-                () = tokio::time::sleep(timeout) => {
-                    Err((Reason::timeout("the server did not answer in time"), RunFacts::default()))
+            let (timeout, cut) = (grant.authority().limits.timeout, CancellationToken::new());
+            let asked = match within(timeout, &cancel, &cut, self.ask(&grant, arguments, at, &cut)).await {
+                Ok(asked) => asked,
+                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
+                Err((CutShort::TooLate, facts)) => {
+                    Err((Reason::timeout("the server did not answer in time"), facts))
                 }
             };
-            asked.unwrap_or_else(|(reason, facts)| Ran::failed(reason, facts))
+            match asked {
+                Ok((ran, _)) => ran,
+                Err((reason, facts)) => Ran::failed(reason, facts),
+            }
         })
     }
 }

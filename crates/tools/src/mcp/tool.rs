@@ -1,8 +1,8 @@
 //! The tools of a server as tools of ours, and the one that asks a server what it offers.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clean::Findings;
 use contract::{
@@ -21,12 +21,12 @@ use super::caller;
 use super::guards::Guard;
 use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
+use super::known::{CUT_WITHIN, Known};
 use super::result::output_of;
 use super::session::{Ears, Silence};
 use super::upstream::Upstream;
 use super::web;
-use crate::facts::{facts_of, micros};
-use crate::reach::{Methods, Usage, WayOut, with_usage};
+use crate::reach::{Methods, WayOut};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};
 
@@ -72,41 +72,46 @@ impl UpstreamTool {
         Ok(UpstreamTool { contract, name: offer.name.clone(), digest, upstream: Arc::clone(upstream) })
     }
 
-    /// Sends the call to the instance of its agent, and hears its answer.
+    /// Sends the call to the instance of its agent, and hears its answer, unless it is cut short.
     async fn ask(
         &self,
         grant: &Grant,
         arguments: &Canonical,
         at: &Surroundings,
+        cut: &CancellationToken,
     ) -> Result<(Answered, RunFacts), (Reason, RunFacts)> {
         let bare = |reason| (reason, RunFacts::default());
         let agent = owner_of(at).map_err(bare)?;
         let access = self.upstream.settings().workspace;
         // Let go last: after the server, if that has to be ended.
-        let hold = at.hold(grant.workspace(), access).await.map_err(bare)?;
-        let began = Instant::now();
-        let instance = self.upstream.instance(agent, access, grant, at).await.map_err(bare)?;
-        let facts = |usage: Option<Usage>| {
-            let facts = facts_of(&instance.enforcement, None);
-            let facts = RunFacts { wall_micros: micros(began.elapsed()), ..facts };
-            usage.map_or(facts.clone(), |usage| with_usage(facts, usage))
-        };
+        let hold = unless_cut(cut, at.hold(grant.workspace(), access)).await.map_err(bare)?;
+        let known = Known::nothing();
+        let instance = unless_cut(cut, self.upstream.instance(agent, access, grant, at, &known)).await;
+        let instance = instance.map_err(|reason| (reason, known.facts(None)))?;
         // ATTACK(rug-pull): what runs is what was imported, and pinned if it was.
         let is_another = instance.digest_of(&self.name) != Some(self.digest);
         if is_another && self.upstream.guards().stands(Guard::Definitions) {
             self.upstream.note_change();
-            return Err((self.changed(), facts(None)));
+            return Err((self.changed(), known.facts(None)));
         }
         let _turn = match &instance.doors {
-            Some(_) => Some(instance.turn.lock().await),
+            Some(_) => {
+                let turn = unless_cut(cut, async { Ok(instance.turn.lock().await) }).await;
+                Some(turn.map_err(|reason| (reason, known.facts(None)))?)
+            }
             None => None,
         };
-        let open = open(grant, at, &instance).map_err(bare)?;
+        let open = open(grant, at, &instance).map_err(|reason| (reason, known.facts(None)))?;
         let ears = Ears::of(at.caller());
         let mut params = json!({ "name": self.name, "arguments": arguments.value() });
         bring(&self.upstream, &ears, &mut params);
-        let answered = instance.session.ask_for("tools/call", params, &ears).await;
+        let answered = tokio::select! {
+            answered = instance.session.ask_for("tools/call", params, &ears) => Some(answered),
+            // Dropped in the middle, the question is taken back.
+            () = cut.cancelled() => None,
+        };
         instance.touch();
+        // Whoever is cut short has sent what it has sent, and the receipt says so.
         let usage = match open {
             Some(open) => Some(open.close().await),
             None => None,
@@ -115,16 +120,45 @@ impl UpstreamTool {
             instance.end();
         }
         drop(hold);
-        let facts = facts(usage);
+        let facts = known.facts(usage);
         match answered {
-            Ok(answer) => {
+            Some(Ok(answer)) => {
                 self.upstream.went_well(agent).await;
                 Ok((Answered { answer, ears }, facts))
             }
-            Err(silence) => {
+            Some(Err(silence)) => {
                 note_lacking(&ears, &silence);
                 Err((self.no_answer(&silence), facts))
             }
+            None => Err((taken_back(), facts)),
+        }
+    }
+
+    async fn ask_over_http(
+        &self,
+        grant: &Grant,
+        arguments: &Canonical,
+        at: &Surroundings,
+        cut: &CancellationToken,
+    ) -> Result<(Answered, RunFacts), (Reason, RunFacts)> {
+        match web::call(&self.upstream, &self.name, self.digest, grant, arguments, at, cut).await {
+            (Ok(answer), facts) => Ok((Answered { answer, ears: Arc::default() }, facts)),
+            (Err(web::NoAnswer::Changed), facts) => {
+                self.upstream.note_change();
+                Err((self.changed(), facts))
+            }
+            (Err(web::NoAnswer::Silent(silence)), facts) => Err((self.no_answer(&silence), facts)),
+            (Err(web::NoAnswer::Refused(reason)), facts) => Err((reason, facts)),
+        }
+    }
+
+    fn too_late(&self, grant: &Grant) -> Reason {
+        let (timeout, egress) = (grant.authority().limits.timeout, grant.authority().egress);
+        let why = format!("the server `{}` did not answer in {} s", self.upstream.name(), timeout.as_secs());
+        // It had the question, and nobody knows what became of it.
+        match egress {
+            EgressClass::Write => Reason::outcome_unknown(why).with_hint("look before you try again"),
+            EgressClass::None | EgressClass::ReadOnly => Reason::timeout(why),
         }
     }
 
@@ -256,47 +290,17 @@ impl Tool for UpstreamTool {
             if cancel.is_cancelled() {
                 return Ran::failed(taken_back(), RunFacts::default());
             }
-            let (timeout, egress) = (grant.authority().limits.timeout, grant.authority().egress);
+            let cut = CancellationToken::new();
             let asked = async {
                 match &self.upstream.settings().way {
-                    UpstreamWay::Command(_) => self.ask(&grant, arguments, at).await,
-                    UpstreamWay::Url(_) => {
-                        let called = web::call(
-                            &self.upstream,
-                            &self.name,
-                            self.digest,
-                            &grant,
-                            arguments,
-                            at,
-                            &cancel,
-                        );
-                        match called.await {
-                            (Ok(answer), facts) => Ok((Answered { answer, ears: Arc::default() }, facts)),
-                            (Err(web::NoAnswer::Changed), facts) => {
-                                self.upstream.note_change();
-                                Err((self.changed(), facts))
-                            }
-                            (Err(web::NoAnswer::Silent(silence)), facts) => {
-                                Err((self.no_answer(&silence), facts))
-                            }
-                            (Err(web::NoAnswer::Refused(reason)), facts) => Err((reason, facts)),
-                        }
-                    }
+                    UpstreamWay::Command(_) => self.ask(&grant, arguments, at, &cut).await,
+                    UpstreamWay::Url(_) => self.ask_over_http(&grant, arguments, at, &cut).await,
                 }
             };
-            let answered = tokio::select! {
-                answered = asked => answered,
-                // Dropped in the middle, the question is taken back.
-                () = cancel.cancelled() => return Ran::failed(taken_back(), RunFacts::default()),
-                () = tokio::time::sleep(timeout) => {
-                    let why = format!("the server `{}` did not answer in {} s", self.upstream.name(), timeout.as_secs());
-                    // It had the question, and nobody knows what became of it.
-                    let reason = match egress {
-                        EgressClass::Write => Reason::outcome_unknown(why).with_hint("look before you try again"),
-                        EgressClass::None | EgressClass::ReadOnly => Reason::timeout(why),
-                    };
-                    return Ran::failed(reason, RunFacts::default());
-                }
+            let answered = match within(grant.authority().limits.timeout, &cancel, &cut, asked).await {
+                Ok(answered) => answered,
+                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
+                Err((CutShort::TooLate, facts)) => Err((self.too_late(&grant), facts)),
             };
             match answered {
                 Ok((Answered { answer, ears }, facts)) => {
@@ -308,6 +312,44 @@ impl Tool for UpstreamTool {
                 Err((reason, facts)) => Ran::failed(reason, facts),
             }
         })
+    }
+}
+
+/// Why somebody does not wait any longer.
+pub(super) enum CutShort {
+    TakenBack,
+    TooLate,
+}
+
+/// What comes of a run in its time. One that is taken back or takes too long is cut short, and says what was known of it.
+pub(super) async fn within<T>(
+    timeout: Duration,
+    cancel: &CancellationToken,
+    cut: &CancellationToken,
+    run: impl Future<Output = Result<(T, RunFacts), (Reason, RunFacts)>>,
+) -> Result<Result<(T, RunFacts), (Reason, RunFacts)>, (CutShort, RunFacts)> {
+    let mut run = pin!(run);
+    let why = tokio::select! {
+        ended = &mut run => return Ok(ended),
+        () = cancel.cancelled() => CutShort::TakenBack,
+        () = tokio::time::sleep(timeout) => CutShort::TooLate,
+    };
+    cut.cancel();
+    let facts = match tokio::time::timeout(CUT_WITHIN, run).await {
+        Ok(Ok((_, facts)) | Err((_, facts))) => facts,
+        Err(_) => RunFacts::default(),
+    };
+    Err((why, facts))
+}
+
+/// What comes of this, unless the run is cut short first.
+pub(super) async fn unless_cut<T>(
+    cut: &CancellationToken,
+    work: impl Future<Output = Result<T, Reason>>,
+) -> Result<T, Reason> {
+    tokio::select! {
+        done = work => done,
+        () = cut.cancelled() => Err(taken_back()),
     }
 }
 
@@ -431,7 +473,7 @@ impl Refresh {
         grant: &Grant,
         arguments: &Canonical,
         at: &Surroundings,
-        cancel: &CancellationToken,
+        cut: &CancellationToken,
     ) -> Result<(usize, RunFacts), (Reason, RunFacts)> {
         let bare = |reason| (reason, RunFacts::default());
         check_grant(grant, &self.contract, arguments, at).map_err(bare)?;
@@ -442,24 +484,17 @@ impl Refresh {
             return Err(bare(no_such_server()));
         }
         let (offers, facts) = match &upstream.settings().way {
-            UpstreamWay::Url(_) => match web::offers(upstream, grant, at, cancel).await {
+            UpstreamWay::Url(_) => match web::offers(upstream, grant, at, cut).await {
                 (Ok(offers), facts) => (offers, facts),
                 (Err(reason), facts) => return Err((reason, facts)),
             },
             UpstreamWay::Command(_) => {
-                let access = upstream.access_to_look();
-                let started = Instance::start(
-                    upstream.name(),
-                    upstream.settings(),
-                    upstream.guards(),
-                    access,
-                    grant,
-                    at,
-                )
-                .await;
-                let instance = started.map_err(bare)?;
+                let known = Known::nothing();
+                let started = upstream.start(upstream.access_to_look(), grant, at, &known);
+                let started = unless_cut(cut, started).await;
+                let instance = started.map_err(|reason| (reason, known.facts(None)))?;
                 upstream.heard_besides(instance.offered.clone());
-                (instance.offers.clone(), facts_of(&instance.enforcement, None))
+                (instance.offers.clone(), known.facts(None))
             }
         };
         let count = offers.len();
@@ -500,11 +535,13 @@ impl Tool for Refresh {
         cancel: CancellationToken,
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
-            let refreshed = tokio::select! {
-                refreshed = self.refresh(&grant, arguments, at, &cancel) => refreshed,
-                () = cancel.cancelled() => Err((taken_back(), RunFacts::default())),
-                () = tokio::time::sleep(AROUND) => {
-                    Err((Reason::timeout("the server did not say what it offers in time"), RunFacts::default()))
+            let cut = CancellationToken::new();
+            let refreshing = self.refresh(&grant, arguments, at, &cut);
+            let refreshed = match within(AROUND, &cancel, &cut, refreshing).await {
+                Ok(refreshed) => refreshed,
+                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
+                Err((CutShort::TooLate, facts)) => {
+                    Err((Reason::timeout("the server did not say what it offers in time"), facts))
                 }
             };
             match refreshed {

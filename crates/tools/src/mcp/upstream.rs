@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, watch};
 use super::guards::Guards;
 use super::import::source_of;
 use super::instance::Instance;
+use super::known::Known;
 use super::offered::Offered;
 use super::web::Spoken;
 use crate::surroundings::Surroundings;
@@ -197,9 +198,10 @@ impl Upstream {
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
+        known: &Known,
     ) -> Result<Arc<Instance>, Reason> {
         if access == WorkspaceAccess::Write {
-            return Ok(Arc::new(self.start(access, grant, at).await?));
+            return Ok(Arc::new(self.start(access, grant, at, known).await?));
         }
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,13 +211,14 @@ impl Upstream {
         if let Some(instance) = slot.instance.take() {
             if !instance.session.is_over() {
                 instance.touch();
+                known.held_by(&instance.enforcement);
                 slot.instance = Some(Arc::clone(&instance));
                 return Ok(instance);
             }
             slot.failed();
         }
         slot.check(&self.name)?;
-        match self.start(access, grant, at).await {
+        match self.start(access, grant, at, known).await {
             Ok(instance) => {
                 let instance = Arc::new(instance);
                 slot.instance = Some(Arc::clone(&instance));
@@ -229,14 +232,16 @@ impl Upstream {
         }
     }
 
-    async fn start(
-        self: &Arc<Self>,
+    /// Starts an instance.
+    pub(super) async fn start(
+        &self,
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
+        known: &Known,
     ) -> Result<Instance, Reason> {
         debug_assert!(matches!(self.settings.way, UpstreamWay::Command(_)));
-        Instance::start(&self.name, &self.settings, self.guards, access, grant, at).await
+        Instance::start(&self.name, &self.settings, self.guards, access, grant, at, known).await
     }
 
     /// An answer has come: whatever ended before was no habit.

@@ -20,9 +20,11 @@ use super::instance::{
 use super::message::{self, Garbled, Message, RpcError};
 use super::mirrored;
 use super::session::Silence;
+use super::tool::unless_cut;
 use super::upstream::Upstream;
 use crate::http::{Address, Got, Heard, Scheme, WebRequest};
 use crate::surroundings::Surroundings;
+use crate::tool::taken_back;
 
 /// As much of an answer as is read.
 const MOST_BYTES: u64 = 16 << 20;
@@ -233,7 +235,11 @@ impl<'a> Line<'a> {
 
     async fn introduce_and_list(&mut self) -> Result<Vec<Value>, Unlisted> {
         if let Some(sign_in) = &self.sign_in {
-            sign_in.make_ready().await;
+            let made_ready = async {
+                sign_in.make_ready().await;
+                Ok(())
+            };
+            unless_cut(self.cancel, made_ready).await.map_err(Trouble::Refused)?;
         }
         self.introduce().await?;
         let mut offers = Offers::default();
@@ -340,7 +346,12 @@ impl<'a> Line<'a> {
             let Some(after) = last.id.filter(|_| reply.is_stream && self.era == Spoken::Sessions) else {
                 break;
             };
-            tokio::time::sleep(Duration::from_millis(last.retry.unwrap_or(1000).min(MOST_PAUSE))).await;
+            let pause = Duration::from_millis(last.retry.unwrap_or(1000).min(MOST_PAUSE));
+            let paused = async {
+                tokio::time::sleep(pause).await;
+                Ok(())
+            };
+            unless_cut(self.cancel, paused).await.map_err(Trouble::Refused)?;
             reply = self.resume(id, &after).await?;
         }
         Err(Trouble::Silent(Silence::Over(None)))
@@ -357,7 +368,10 @@ impl<'a> Line<'a> {
         for attempt in 0.. {
             let (got, body) = self.send(sent).await?;
             if matches!(got.status, 401 | 403) {
-                self.turned_away(&got, attempt).await?;
+                tokio::select! {
+                    turned_away = self.turned_away(&got, attempt) => turned_away?,
+                    () = self.cancel.cancelled() => return Err(Trouble::Refused(taken_back())),
+                }
                 continue;
             }
             if !got.whole {

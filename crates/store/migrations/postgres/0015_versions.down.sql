@@ -1,0 +1,6 @@
+-- Keeps every version again. What was removed is gone.
+DROP TRIGGER tool_versions_are_not_removed ON tool_versions;
+DROP FUNCTION tool_versions_are_not_removed;
+
+CREATE TRIGGER tool_versions_are_not_removed BEFORE DELETE ON tool_versions
+FOR EACH ROW EXECUTE FUNCTION refuse('versions of a tool are never removed');
