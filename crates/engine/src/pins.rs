@@ -95,6 +95,12 @@ impl Engine {
         catalogue.all().map(shown).collect()
     }
 
+    /// The same, with what has been said of tools by other gates of this store since.
+    pub async fn all_tools_anew(&self) -> Result<Vec<ListedTool>, EngineError> {
+        self.believe(self.inner.store.stances().await?).await;
+        Ok(self.all_tools())
+    }
+
     /// Pins the definition of a tool whose hash begins like this, if it is what is offered now. Its calls are of these classes
     /// from then on; any other definition of it is suspended.
     pub async fn pin_tool(

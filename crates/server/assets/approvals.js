@@ -116,7 +116,7 @@ function add(questions) {
 function hasEnded(card) {
   at("trouble").hidden = true;
   const { element, question } = card;
-  if (element.contains(document.activeElement)) (nextOf(element) ?? previousOf(element) ?? element).focus();
+  if (element.contains(document.activeElement)) mark(nextOf(element) ?? previousOf(element) ?? element);
   quietUntil = performance.now() + QUIET_AFTER_MOVE;
   count();
   setTimeout(() => {
@@ -125,7 +125,10 @@ function hasEnded(card) {
     near.unobserve(element);
     element.remove();
     cards.delete(question.approval_id);
-    if (focused) (next ?? at("approvals-title")).focus();
+    if (focused && next) mark(next);
+    else if (focused) at("approvals-title").focus();
+    // What was answered stood above: its place is gone, and the one that is marked has moved.
+    else document.activeElement?.closest?.(".card")?.scrollIntoView({ block: "start" });
     quietUntil = performance.now() + QUIET_AFTER_MOVE;
     count();
   }, ENDED_STAYS);
@@ -166,9 +169,13 @@ const openCards = () => [...at("queue").children].filter((element) => !("ended" 
 
 function move(from, step) {
   const to = from ? step(from) : openCards()[0];
-  if (!to) return;
-  to.focus({ preventScroll: true });
-  to.scrollIntoView({ block: "start" });
+  if (to) mark(to);
+}
+
+/** The next key is for this one, so its head is in sight. */
+function mark(element) {
+  element.focus({ preventScroll: true });
+  element.scrollIntoView({ block: "start" });
 }
 
 function nextOf(element) {

@@ -57,6 +57,6 @@ function fill(told) {
     chart({ title: "How long they took, without people", times, form: "lines", clock: hour, told: millis, series: [series("half of them, at most", "low", "p50_ms"), series("95 of 100, at most", "middle", "p95_ms")] }),
     days.length
       ? chart({ title: `Spent by the day, in ${told.currency || "units"}`, times: days.map((each) => each.day), form: "bars", clock: day, told: (value) => String(Math.round(value * 100) / 100), series: [{ name: "spent", tone: "low", values: days.map((each) => each.millionths / 1e6) }] })
-      : el("section", { class: "panel" }, el("h2", {}, "Spent by the day"), el("p", { class: "none" }, "Nothing: no tool has a price. `prices` in the configuration sets some.")),
+      : el("section", { class: "panel" }, el("h2", {}, "Spent by the day"), el("p", { class: "none" }, "Nothing: no tool has a price. ", el("code", {}, "prices"), " in the configuration sets some.")),
   ].filter(Boolean));
 }

@@ -50,7 +50,7 @@ async function ask(method, path, body) {
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   const answer = response.status === 204 ? null : await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error((answer && answer.detail) || `the gate answered ${response.status}`);
+  if (!response.ok) throw new Error([answer?.detail ?? `the gate answered ${response.status}`, answer?.hint].filter(Boolean).join(": "));
   return answer;
 }
 

@@ -53,7 +53,8 @@ async function showOne(place, name, title) {
   const schema = (label, value) => el("details", { class: "more" }, el("summary", {}, label), shown("pre", pretty(value), { class: "output", tabindex: "0", role: "region", "aria-label": label }));
   place.replaceChildren(...[
     el("p", {}, link("tools", "All tools")),
-    tool.status === "suspended" && el("p", { class: "trouble", role: "alert" }, "Its definition has changed since an operator pinned it. It is not called before somebody has looked: ", el("code", {}, `toolgate tools diff ${tool.name}`)),
+    tool.status === "suspended" && el("p", { class: "trouble", role: "alert" }, "Its definition has changed since an operator pinned it. It is not called before somebody has looked: see its versions below, or ", el("code", {}, `toolgate tools diff ${tool.name}`)),
+    tool.status === "suspended" && tool.pinned === tool.hash && el("p", { class: "soft" }, "The change was offered to another gate of this store. What follows is the definition that this one was offered."),
     el("div", { class: "panel" }, facts([
       ["Class", badge(tool.safety, tone(tool.safety))],
       ["Leaves the machine", el("span", {}, badge(tool.egress, tool.egress === "write" ? "high" : "none"), ` ${EGRESS[tool.egress] ?? ""}`)],
@@ -61,12 +62,12 @@ async function showOne(place, name, title) {
       ["Hash", hash(tool.hash, 16)],
       ["Pinned", tool.pinned && el("span", {}, hash(tool.pinned, 16), tool.pinned === tool.hash ? " this one" : " another one")],
       ["From", tool.source ? shown("code", tool.source) : "built in"],
-      ["Always asked", tool.requires_approval ? "yes" : "no"],
+      ["Asked about", tool.requires_approval ? (tool.egress === "write" ? "whenever it would change something outside" : "always") : "as policy says"],
       ["Key for the same call", shown("span", tool.idempotency)],
       ["Time", `${tool.timeout_seconds} s at most`],
     ])),
     part("What its author says of it", shown("p", tool.description, { class: "words-of-others" }),
-      tool.findings.length ? el("ul", { class: "why" }, tool.findings.map((found) => shown("li", told(found)))) : el("p", { class: "soft" }, "Nothing suspicious was found in it.")),
+      tool.findings.length ? el("ul", { class: "why" }, tool.findings.map((found) => shown("li", told(found)))) : tool.status !== "suspended" && el("p", { class: "soft" }, "Nothing suspicious was found in it.")),
     part("Contract", schema("Arguments", tool.input), schema("Result", tool.output), schema("Examples", tool.examples), schema("Failures", tool.failure_modes)),
     part("Versions", versions(tool)),
   ].filter(Boolean));

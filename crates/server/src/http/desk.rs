@@ -31,7 +31,7 @@ pub trait Desk: Send + Sync {
     ) -> Pending<'a, Result<Value, ReadingError>>;
 
     /// Every tool that is listed, whoever may see it.
-    fn registry(&self) -> Vec<Value>;
+    fn registry(&self) -> Pending<'_, Result<Vec<Value>, GateError>>;
 
     /// One of them, with every version there was. Nothing if there is none of that name.
     fn registered<'a>(&'a self, name: &'a ToolName) -> Pending<'a, Result<Option<Value>, GateError>>;

@@ -64,8 +64,8 @@ pub(super) async fn reading(
     Ok(body::json(StatusCode::OK, &reading))
 }
 
-pub(super) async fn registry(State(app): State<App>) -> Response {
-    body::json(StatusCode::OK, &json!({ "tools": app.gate.registry() }))
+pub(super) async fn registry(State(app): State<App>) -> Result<Response, Problem> {
+    Ok(body::json(StatusCode::OK, &json!({ "tools": app.gate.registry().await? })))
 }
 
 pub(super) async fn registered(

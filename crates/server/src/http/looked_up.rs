@@ -79,15 +79,16 @@ impl Desk for Engine {
         })
     }
 
-    fn registry(&self) -> Vec<Value> {
-        self.all_tools().iter().map(listed).collect()
+    fn registry(&self) -> Pending<'_, Result<Vec<Value>, GateError>> {
+        Box::pin(
+            async move { Ok(self.all_tools_anew().await.map_err(trouble)?.iter().map(listed).collect()) },
+        )
     }
 
     fn registered<'a>(&'a self, name: &'a ToolName) -> Pending<'a, Result<Option<Value>, GateError>> {
         Box::pin(async move {
-            let Some(tool) = self.all_tools().into_iter().find(|tool| tool.facts.name == *name) else {
-                return Ok(None);
-            };
+            let all = self.all_tools_anew().await.map_err(trouble)?;
+            let Some(tool) = all.into_iter().find(|tool| tool.facts.name == *name) else { return Ok(None) };
             let versions = self.store().tool_versions(name).await.map_err(trouble)?;
             let told: Vec<Value> = versions
                 .iter()

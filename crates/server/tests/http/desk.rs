@@ -26,8 +26,8 @@ impl Desk for Stub {
         ready(if *id == call_id() { Ok(json!({ "call_id": id })) } else { Err(ReadingError::Unknown) })
     }
 
-    fn registry(&self) -> Vec<Value> {
-        vec![json!({ "name": "fs.read" })]
+    fn registry(&self) -> Pending<'_, Result<Vec<Value>, GateError>> {
+        ready(Ok(vec![json!({ "name": "fs.read" })]))
     }
 
     fn registered<'a>(&'a self, name: &'a ToolName) -> Pending<'a, Result<Option<Value>, GateError>> {

@@ -91,6 +91,7 @@ pub(super) async fn refresh(engine: &Engine, server: Option<&str>, json: bool) -
         match engine.refresh_upstream(&name).await {
             Ok(imported) => {
                 talk_of(&name, &imported, json);
+                talk_of_suspended(engine, &imported);
                 let refused = imported.refused.iter().map(|one| json!({ "name": one.name, "why": one.why }));
                 rows.push(json!({ "server": name, "listed": imported.listed, "refused": refused.collect::<Vec<_>>() }));
             }
@@ -133,6 +134,15 @@ fn talk_of(name: &str, imported: &engine::Imported, json: bool) {
     }
     for tool in &imported.listed {
         talk::data(tool.as_str());
+    }
+}
+
+fn talk_of_suspended(engine: &Engine, imported: &engine::Imported) {
+    let all = engine.all_tools();
+    for tool in all.iter().filter(|tool| tool.is_suspended() && imported.listed.contains(&tool.facts.name)) {
+        let name = &tool.facts.name;
+        talk::warning(&format!("`{name}` has changed since it was pinned, and is suspended"));
+        talk::hint(&format!("look at what has changed: toolgate tools diff {name}"));
     }
 }
 
