@@ -36,6 +36,18 @@ fn the_arrows_between_crates_are_those_of_the_architecture() {
 }
 
 #[test]
+fn every_path_named_in_the_architecture_is_there() {
+    let named: Vec<String> = backticked(&read("ARCHITECTURE.md"))
+        .iter()
+        .filter(|name| name.starts_with("crates/"))
+        .flat_map(|name| spelled_out(name))
+        .collect();
+    assert!(named.iter().any(|path| path == "crates/server/src/http/guards.rs"), "the search must find it");
+    let missing: Vec<&String> = named.iter().filter(|path| !repository().join(path).exists()).collect();
+    assert_eq!(missing, Vec::<&String>::new());
+}
+
+#[test]
 fn the_shipped_binary_cannot_leave_out_a_wall() {
     let features = |package: &str| {
         cargo(&["tree", "--package", package, "--edges", "normal,features", "--prefix", "none"])
@@ -354,6 +366,17 @@ fn cargo(arguments: &[&str]) -> String {
 /// The names in backticks.
 fn backticked(text: &str) -> BTreeSet<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Each of the paths that `a/{b,c}.rs` stands for.
+fn spelled_out(path: &str) -> Vec<String> {
+    let parts = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    match parts {
+        Some((before, (choices, after))) => {
+            choices.split(',').map(|choice| format!("{before}{choice}{after}")).collect()
+        }
+        None => vec![path.to_owned()],
+    }
 }
 
 /// The names in tags such as `DECISION(0001)`, and the file each stands in.

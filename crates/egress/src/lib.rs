@@ -1,4 +1,5 @@
 //! What a sandbox reaches of the outside: a DNS of its own, a proxy that checks what it dials, and a count of the bytes.
+//! And what the gate itself says to others (`own`, `fetch`, `oauth`, `smtp`), at addresses that are checked in the same way.
 //!
 //! A sandbox's network leads nowhere but to the sockets that the gate holds ([`Doors`]). This crate serves them as a
 //! [`Permit`] says. It obeys and decides nothing: which call gets which permit is not known here.

@@ -1,4 +1,5 @@
-//! The built-in tools: what each one promises, what a call of it would do, and how it is done behind walls.
+//! The built-in tools, those that files declare (`imported`) and those of other people's MCP servers ([`mcp`]): what each
+//! one promises, what a call of it would do, and how it is done behind walls.
 //!
 //! Decides nothing: it obeys a [`policy::Grant`], which it consumes. No file of the workspace is opened and no command
 //! is run in this process; a worker does that, which is our own binary inside a sandbox. The workspace itself is opened
