@@ -3,7 +3,8 @@
 //! All of it only looks, but for a reading of what a call keeps private, which the ledger has first.
 //!
 //! # Invariants
-//! - No look takes longer because the ledger is longer: each has a limit, and says what it left out.
+//! - No look takes longer because the ledger is longer: each has a limit, and says what it left out. To verify is no look:
+//!   it goes through all of it.
 
 use contract::{ApprovalId, CallId, ToolName};
 use engine::Credential;

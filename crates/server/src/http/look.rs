@@ -1,4 +1,5 @@
-//! The routes behind the console's pages. They look, and change nothing.
+//! The routes behind the console's pages. They look; but for a reading of what a call keeps private, which the ledger has
+//! first, and the verification of the whole ledger, which goes on by itself, they change nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,6 @@
 //! What answers look like. Handlers answer with these, and the OpenAPI document is made from them, so that neither can
-//! say something else than the other.
+//! say something else than the other. Of what the console looks over ([`Looked`]), of simulations and of proofs they say no
+//! more than that these are objects.
 
 use contract::{
     ApprovalId, CallId, CallResult, Category, CostTier, Digest, EgressClass, Example, Finding, Idempotency,

@@ -72,7 +72,7 @@ impl Server {
         })
     }
 
-    /// The bytes that a call has left behind, and what they are.
+    /// The bytes that a call has left behind, unless they are too many.
     pub(super) async fn bytes(&self, result: &CallResult, name: &str) -> Option<Vec<u8>> {
         let found = self.engine.raw_artifact_for(&self.agent, &result.call_id, name).await;
         found.ok().flatten().filter(|bytes| bytes.len() <= MOST_BYTES)
