@@ -14,7 +14,7 @@ use store::{Pin, Stance, Stances, ToolRow, label_of};
 use thiserror::Error;
 use tools::Tool;
 
-use crate::disclosure::Discovery;
+use crate::disclosure::{CALL_STATUS, DISCOVERY_NAMES, Discovery};
 
 /// Why a set of tools is not a catalogue, or a tool has no place in one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -172,13 +172,10 @@ fn names(text: &str, name: &str) -> bool {
     })
 }
 
-/// Names that the ways in have for themselves.
-const RESERVED: [&str; 6] =
-    ["call_status", "list_tools", "search_tools", "load_tool", "load_tool_resource", "call_tool"];
-
-/// Whether a name is none that a tool from somewhere could have.
+/// Whether a name is none that a tool from somewhere could have: the ways in have it for themselves.
 pub(crate) fn is_reserved(name: &ToolName) -> bool {
-    RESERVED.contains(&name.as_str())
+    let name = name.as_str();
+    name == CALL_STATUS || DISCOVERY_NAMES.contains(&name)
 }
 
 /// All tools, by name.

@@ -68,7 +68,9 @@ pub use clean::{
     clean_value, rules,
 };
 pub use clock::{Boot, Clock};
-pub use disclosure::{Context, DiscoveryTool, Shown, count_tokens, discovery_tools, wire_name};
+pub use disclosure::{
+    CALL_STATUS, Context, DISCOVERY_NAMES, DiscoveryTool, Shown, count_tokens, discovery_tools, wire_name,
+};
 pub use engine::{Engine, OpenError, Options};
 pub use error::EngineError;
 pub use explain::{Audience, Explanation};

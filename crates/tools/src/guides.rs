@@ -15,11 +15,14 @@ pub struct Guide {
 
 macro_rules! guides {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../guides/", $name, ".md")))),*]
+        /// The names of the built-in tools.
+        pub const NAMES: &[&str] = &[$($name),*];
+
+        const GUIDES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../guides/", $name, ".md")))),*];
     };
 }
 
-const GUIDES: &[(&str, &str)] = guides![
+guides![
     "fs.append",
     "fs.delete",
     "fs.edit",

@@ -41,7 +41,7 @@ mod guide;
 pub use command::{CommandLine, CommandOutput, CommandTool};
 #[cfg(feature = "crash")]
 pub use crash::watch_points;
-pub use guides::Guide;
+pub use guides::{Guide, NAMES};
 pub use imported::{DeclaredTools, ImportError, read_declared};
 pub use inside::WORKER;
 pub use lifecycle::{KeptFor, Lifecycle};

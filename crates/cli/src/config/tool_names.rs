@@ -1,46 +1,21 @@
 //! The names of built-in tools, so that a slip in a pattern is noticed: a rule about `shel` would guard nothing.
 
 use contract::ToolName;
+use engine::{CALL_STATUS, DISCOVERY_NAMES};
 use policy::ToolGlob;
 
 use super::at::{At, Place};
 use super::problem::Problem;
 
-/// Tools that tell of others, or call them. What is permitted is a matter of those others.
-const DISCOVERY: &[&str] = &["call_tool", "list_tools", "load_tool", "load_tool_resource", "search_tools"];
-
-/// Every built-in tool, and the one that the gate adds for MCP clients.
-const TOOLS: &[&str] = &[
-    "call_status",
-    "fs.append",
-    "fs.delete",
-    "fs.edit",
-    "fs.list",
-    "fs.mkdir",
-    "fs.move",
-    "fs.read",
-    "fs.search",
-    "fs.stat",
-    "fs.write",
-    "git.branch",
-    "git.checkout",
-    "git.clone",
-    "git.commit",
-    "git.diff",
-    "git.fetch",
-    "git.log",
-    "git.pr",
-    "git.push",
-    "git.show",
-    "git.status",
-    "http.request",
-    "mcp.refresh",
-    "shell",
-];
+/// Every tool that a rule can be about: the built-in ones, those of ours that ask servers of others, and the one that the
+/// gate adds for MCP clients.
+fn ours() -> impl Iterator<Item = &'static str> + Clone {
+    tools::NAMES.iter().chain(tools::mcp::NAMES).copied().chain([CALL_STATUS])
+}
 
 /// The built-in tools.
 pub(crate) fn built_in() -> Vec<ToolName> {
-    TOOLS.iter().filter_map(|name| ToolName::parse(name).ok()).collect()
+    ours().filter_map(|name| ToolName::parse(name).ok()).collect()
 }
 
 /// Those of later versions: rules about them may be written already.
@@ -88,6 +63,7 @@ const GROUPS: &[&str] = &[
     "git.*",
     "http",
     "http.*",
+    "mcp.*",
     "mcp_*",
     "memory.*",
     "metrics.*",
@@ -102,20 +78,21 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
         let message = format!("`{}` is not a pattern over tool names", super::problem::shown(&text.value));
         Problem::new(text.place, message)
     })?;
-    let means = |name: &&str| ToolName::parse(name).is_ok_and(|name| glob.matches(&name));
-    if TOOLS.iter().any(means) || text.value.starts_with("mcp_") {
+    let means = |name: &str| ToolName::parse(name).is_ok_and(|name| glob.matches(&name));
+    if ours().any(means) || text.value.starts_with("mcp_") {
         return Ok(glob);
     }
-    if DISCOVERY.iter().any(means) {
+    // What is permitted is a matter of the tools that these tell of, or call.
+    if DISCOVERY_NAMES.into_iter().any(means) {
         warnings.push(Problem::new(text.place, no_rule_about(&text.value)));
         return Ok(glob);
     }
-    if LATER.iter().any(means) {
+    if LATER.iter().copied().any(means) {
         let message = format!("`{}` is read, but this version has no such tool", text.value);
         warnings.push(Problem::new(text.place, message));
         return Ok(glob);
     }
-    let names = TOOLS.iter().chain(DISCOVERY).chain(LATER).chain(GROUPS).copied();
+    let names = ours().chain(DISCOVERY_NAMES).chain(LATER.iter().chain(GROUPS).copied());
     match contract::nearest(&text.value, names) {
         Some(near) => Err(Problem {
             nearest: Some(near.to_owned()),
@@ -131,10 +108,10 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
 
 /// Checks the name of one tool. There is no rule about a tool that there is not.
 pub(crate) fn check(name: &str, place: Place, warnings: &mut Vec<Problem>) -> Result<(), Problem> {
-    if TOOLS.contains(&name) || (name.starts_with("mcp_") && ToolName::parse(name).is_ok()) {
+    if ours().any(|known| known == name) || (name.starts_with("mcp_") && ToolName::parse(name).is_ok()) {
         return Ok(());
     }
-    if DISCOVERY.contains(&name) {
+    if DISCOVERY_NAMES.contains(&name) {
         warnings.push(Problem::new(place, no_rule_about(name)));
         return Ok(());
     }
@@ -142,7 +119,7 @@ pub(crate) fn check(name: &str, place: Place, warnings: &mut Vec<Problem>) -> Re
         warnings.push(Problem::new(place, format!("`{name}` is read, but this version has no such tool")));
         return Ok(());
     }
-    Err(Problem::unknown(place, "there is no tool", name, TOOLS.iter().copied()))
+    Err(Problem::unknown(place, "there is no tool", name, ours()))
 }
 
 fn no_rule_about(name: &str) -> String {
@@ -155,13 +132,24 @@ fn no_rule_about(name: &str) -> String {
 mod tests {
     use policy::Settings;
 
-    use super::TOOLS;
+    use super::*;
 
     #[test]
     fn every_tool_there_is_can_be_named_in_a_rule() {
         let tools = tools::built_in(&Settings::default()).unwrap();
         let names = tools.iter().map(|tool| tool.contract().name().as_str());
-        let missing: Vec<&str> = names.filter(|name| !TOOLS.contains(name)).collect();
+        let missing: Vec<&str> = names.filter(|name| !ours().any(|known| known == *name)).collect();
         assert_eq!(missing, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn the_tools_that_ask_servers_of_others_can_be_named_in_a_rule() {
+        for name in ["mcp.complete", "mcp.get_prompt", "mcp.read_resource", "mcp.refresh", "mcp.subscribe"] {
+            let mut warnings = Vec::new();
+            assert_eq!(check(name, Place::START, &mut warnings), Ok(()));
+            let text = At { value: name.to_owned(), place: Place::START };
+            assert_eq!(pattern(&text, &mut warnings).unwrap().as_str(), name);
+            assert_eq!(warnings, []);
+        }
     }
 }

@@ -31,6 +31,18 @@ pub struct DiscoveryTool {
     pub only_tells: bool,
 }
 
+/// The names of the discovery tools.
+pub const DISCOVERY_NAMES: [&str; 5] = [
+    Discovery::List.as_str(),
+    Discovery::Search.as_str(),
+    Discovery::Load.as_str(),
+    Discovery::Resource.as_str(),
+    Discovery::Call.as_str(),
+];
+
+/// The name of the tool by which MCP clients collect a call that was answered with `waiting`.
+pub const CALL_STATUS: &str = "call_status";
+
 /// The discovery tools.
 pub fn discovery_tools() -> Vec<DiscoveryTool> {
     Discovery::ALL.into_iter().map(Discovery::definition).collect()
@@ -83,7 +95,7 @@ impl Discovery {
     const ALL: [Discovery; 5] =
         [Discovery::List, Discovery::Search, Discovery::Load, Discovery::Resource, Discovery::Call];
 
-    pub(crate) fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Discovery::List => "list_tools",
             Discovery::Search => "search_tools",
@@ -99,8 +111,8 @@ impl Discovery {
 
     /// What no other tool may be called: those names are taken, and so is that of the tool by which calls are collected.
     pub(crate) fn takes(look: &str) -> Option<&'static str> {
-        let taken = Discovery::ALL.map(Discovery::as_str).into_iter().chain(["call_status"]);
-        taken.into_iter().find(|name| contract::ToolName::parse(name).is_ok_and(|name| name.look() == look))
+        let mut taken = DISCOVERY_NAMES.into_iter().chain([CALL_STATUS]);
+        taken.find(|name| contract::ToolName::parse(name).is_ok_and(|name| name.look() == look))
     }
 
     fn definition(self) -> DiscoveryTool {

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tools::Guide;
 
 pub(crate) use definitions::Discovery;
-pub use definitions::{DiscoveryTool, discovery_tools};
+pub use definitions::{CALL_STATUS, DISCOVERY_NAMES, DiscoveryTool, discovery_tools};
 pub use loaded::Context;
 pub use tokens::count as count_tokens;
 

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use contract::{AgentName, CallId, CallResult, Canonical, Key, OperatorName, TaskName};
-use engine::{Engine, Request};
+use engine::{CALL_STATUS, Engine, Request};
 use rmcp::ServiceExt;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -53,7 +53,7 @@ use line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 use lines::Lines;
 use logging::Log;
 use progress::Progress;
-use tools::{CALL_STATUS, shown_tool, true_name};
+use tools::{shown_tool, true_name};
 
 /// How long a call that waits blocks at most over HTTP, where clients give up after a while.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -4,12 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use contract::{Contract, Digest, EgressClass, Idempotency, SafetyClass};
-use engine::wire_name;
+use engine::{CALL_STATUS, wire_name};
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
-
-/// Collects a call that was answered with `waiting`.
-pub(super) const CALL_STATUS: &str = "call_status";
 
 /// A tool's name as clients see it.
 fn shown_name(contract: &Contract) -> String {

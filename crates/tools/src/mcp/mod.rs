@@ -30,3 +30,6 @@ pub use tool::{NotMade, REFRESH, Refresh, UpstreamTool};
 pub use upstream::Upstream;
 pub use web::place_of;
 pub(crate) use web::{StreamEvent, events_of};
+
+/// The names of our own tools that ask servers.
+pub const NAMES: &[&str] = &[COMPLETE, GET_PROMPT, READ_RESOURCE, REFRESH, SUBSCRIBE];
