@@ -55,6 +55,13 @@ words!(
     }
 );
 
+impl SafetyClass {
+    /// Whether money, or the guard itself, is at stake: such calls are approved one by one, by people who are there.
+    pub fn is_grave(self) -> bool {
+        self >= SafetyClass::Financial
+    }
+}
+
 words!(
     /// What leaves the machine.
     EgressClass {

@@ -4,7 +4,7 @@
 //! that nobody sits at. So a yes by this way is never enough where money or the guard itself is at stake
 //! ([decision 0034](../../../docs/decisions/0034-answers-from-elsewhere.md)); a no always counts.
 
-use contract::{ApprovalId, Digest, OperatorName, SafetyClass};
+use contract::{ApprovalId, Digest, OperatorName};
 use serde_json::json;
 use store::{ApprovalRow, EventError, Vote};
 
@@ -39,9 +39,8 @@ impl Engine {
         self.tend().await?;
         let row = self.inner.store.find_approval(id.as_str()).await?;
         // ATTACK(chat-approves-privileged): what is not known to be less counts as that.
-        let safety = row.about.as_ref().map(|about| about.safety);
-        let is_small = matches!(safety, Some(SafetyClass::Read | SafetyClass::Write | SafetyClass::Network));
-        if vote == Vote::Approve && !is_small {
+        let is_grave = row.about.as_ref().is_none_or(|about| about.safety.is_grave());
+        if vote == Vote::Approve && is_grave {
             return Err(AnswerRefused::NeedsPresence);
         }
         self.take_answer(row, Reply { vote, reason, reach: Reach::ONCE }, by.clone(), via).await

@@ -54,9 +54,8 @@ impl Engine {
     fn may_answer_in_client(&self, agent: &AgentName, asked: &Waiting) -> bool {
         let Some(by) = self.at_client_of(agent) else { return false };
         // ATTACK(client-answers-privileged): what is not known to be less counts as that.
-        let is_small =
-            matches!(asked.safety, Some(SafetyClass::Read | SafetyClass::Write | SafetyClass::Network));
-        is_small
+        let is_grave = asked.safety.is_none_or(SafetyClass::is_grave);
+        !is_grave
             && asked.approval.agent == *agent
             && asked.approval.state == ApprovalState::Pending
             && asked.approval.arguments_json.is_some()

@@ -10,9 +10,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use contract::{Digest, OperatorName};
+use contract::{ApprovalId, Digest, OperatorName};
 use serde_json::json;
-use store::{DoorEvent, OperatorRow, Passkey, PresenceError, TryError};
+use store::{DoorEvent, FindError, OperatorRow, Passkey, PresenceError, TryError};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
@@ -200,6 +200,19 @@ impl Engine {
     /// Forgets what somebody came in with, when its session has ended by itself.
     pub fn forget(&self, credential: &Credential) {
         self.vouched().remove(&credential.digest());
+    }
+
+    /// Whether a yes to a question takes a fresh proof that whoever gives it is there.
+    pub async fn takes_presence(&self, id: &ApprovalId) -> Result<bool, EngineError> {
+        let row = match self.inner.store.find_approval(id.as_str()).await {
+            Ok(row) => row,
+            Err(FindError::Store(error)) => return Err(error.into()),
+            // Nothing is decided of what there is not.
+            Err(_) => return Ok(false),
+        };
+        let call = self.inner.store.call(&row.call).await?;
+        // Of what nobody can tell, the worst is supposed.
+        Ok(call.is_none_or(|call| call.safety.is_grave()))
     }
 
     /// Gives somebody another password. Whoever came in by the old one has to come in again.

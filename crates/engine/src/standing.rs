@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, SafetyClass, Scope};
+use contract::{Action, AgentName, ApprovalId, Digest, OperatorName, Reason, Scope};
 use policy::{Admitted, Question, Ruling, Standing, Verdict, asks_to_exceed, decide};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -335,7 +335,7 @@ fn offer(row: &ApprovalRow, scope: Scope) -> Result<String, &'static str> {
         return Ok("this very call".to_owned());
     }
     let about = row.about.as_ref().ok_or("it was asked by an earlier version")?;
-    if about.safety >= SafetyClass::Financial {
+    if about.safety.is_grave() {
         return Err("it spends money, or can change what guards");
     }
     if row.quorum > 1 {

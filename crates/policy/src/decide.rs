@@ -371,7 +371,7 @@ impl<'a> Hearing<'a> {
     /// Who says that a default question need not be asked. Classes above `network` cannot be waived.
     fn waiver(&self, agent: &Agent) -> Option<(String, Option<&'a str>)> {
         let facets = &self.call.facets;
-        if facets.safety >= SafetyClass::Financial || self.call.tool.trust != TrustLabel::Internal {
+        if facets.safety.is_grave() || self.call.tool.trust != TrustLabel::Internal {
             return None;
         }
         if agent.auto_approve.contains(&facets.action) {

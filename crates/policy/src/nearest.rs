@@ -8,7 +8,7 @@
 //! - No change is named that opens what stays shut: special addresses, what a contract does not say, and the people that a class
 //!   of calls needs.
 
-use contract::{AgentName, Autonomy, Level, Reach, SafetyClass};
+use contract::{AgentName, Autonomy, Level, Reach};
 use serde::Serialize;
 
 use crate::decide::decide;
@@ -293,7 +293,7 @@ fn questions<'a>(
     found: &mut Vec<Candidate<'a>>,
 ) {
     let (name, action) = (&call.agent, &call.facets.action);
-    if call.facets.safety >= SafetyClass::Financial {
+    if call.facets.safety.is_grave() {
         return;
     }
     if agent.human_approval.contains(action) {

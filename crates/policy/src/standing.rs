@@ -5,7 +5,7 @@
 //! - It covers no call that is asked about for a reason its approver did not see.
 //! - Nothing that spends money or changes what guards is ever covered.
 
-use contract::{AgentName, ApprovalId, Digest, OperatorName, Profile, SafetyClass, Scope, TaskName};
+use contract::{AgentName, ApprovalId, Digest, OperatorName, Profile, Scope, TaskName};
 
 use crate::facts::{Admitted, Facts};
 
@@ -58,7 +58,7 @@ impl Standing {
             (facts.now < self.expires_at, "it has expired"),
             (self.agent == call.agent, "it is another agent's"),
             // ATTACK(standing-for-money)
-            (call.facets.safety < SafetyClass::Financial, "such calls are approved one by one"),
+            (!call.facets.safety.is_grave(), "such calls are approved one by one"),
             (self.by.len() >= quorum, "more people must approve"),
             // ATTACK(standing-outlives-its-tool)
             (self.contract == call.tool.hash, "the tool has changed since"),

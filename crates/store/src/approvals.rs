@@ -4,7 +4,7 @@
 //! - Only what is pending is answered, by people who may, each once; unanswered never means yes.
 //! - An approval is given when as many different people have approved as it asks for.
 
-use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, SafetyClass, Scope, TaskName, ToolName};
+use contract::{AgentName, ApprovalId, CallId, Digest, OperatorName, Scope, TaskName, ToolName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -530,7 +530,7 @@ async fn decide(
 fn can_stand(row: &ApprovalRow) -> Result<(), AnswerError> {
     let why = match &row.about {
         None => "it was asked by an earlier version",
-        Some(about) if about.safety >= SafetyClass::Financial => "it spends money, or can change what guards",
+        Some(about) if about.safety.is_grave() => "it spends money, or can change what guards",
         Some(_) if row.quorum > 1 => "it takes several people",
         Some(_) => return Ok(()),
     };

@@ -148,9 +148,8 @@ impl ToolRow {
             input_schema: definition.input.clone(),
             output_schema: definition.output.clone(),
             auth: "none".to_owned(),
-            requires_approval: definition.egress == EgressClass::Write
-                || definition.safety >= SafetyClass::Financial,
-            is_dangerous: definition.safety >= SafetyClass::Financial,
+            requires_approval: definition.egress == EgressClass::Write || definition.safety.is_grave(),
+            is_dangerous: definition.safety.is_grave(),
             status: ToolStatus::Active,
             egress: definition.egress,
             safety: definition.safety,

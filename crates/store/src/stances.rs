@@ -110,7 +110,7 @@ impl Stances {
 impl Pin {
     /// Whether people are asked about each call all the same.
     pub fn asks(&self) -> bool {
-        self.egress == EgressClass::Write || self.safety >= SafetyClass::Financial
+        self.egress == EgressClass::Write || self.safety.is_grave()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The engine as the gate that lets people in. It translates; it decides nothing.
 
-use contract::{AgentName, ApprovalId, OperatorName, SafetyClass};
+use contract::{AgentName, ApprovalId, OperatorName};
 use engine::{Credential, Engine, Password, PeopleError, ProofError, SignInRefused, SignedIn};
-use store::{FindError, OperatorRow, Passkey, Role, TokenError};
+use store::{OperatorRow, Passkey, Role, TokenError};
 
 use super::behind::trouble;
 use super::entrance::Entrance;
@@ -78,18 +78,7 @@ impl Entrance for Engine {
     }
 
     fn takes_presence<'a>(&'a self, id: &'a ApprovalId) -> Pending<'a, Result<bool, GateError>> {
-        Box::pin(async move {
-            let row = match self.store().find_approval(id.as_str()).await {
-                Ok(row) => row,
-                Err(FindError::Store(error)) => return Err(trouble(error)),
-                // Nothing is decided of what there is not.
-                Err(_) => return Ok(false),
-            };
-            let call = self.store().call(&row.call).await.map_err(trouble)?;
-            let takes = |safety| matches!(safety, SafetyClass::Financial | SafetyClass::Privileged);
-            // Of what nobody can tell, the worst is supposed.
-            Ok(call.is_none_or(|call| takes(call.safety)))
-        })
+        Box::pin(async move { Engine::takes_presence(self, id).await.map_err(trouble) })
     }
 
     fn rotate_token<'a>(
