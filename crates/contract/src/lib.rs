@@ -11,6 +11,7 @@
 mod action;
 mod amount;
 mod canonical;
+mod chain;
 mod class;
 mod cleaning;
 mod id;
@@ -29,6 +30,7 @@ mod tool;
 pub use action::{Action, ActionError, Actions};
 pub use amount::{Amount, AmountError, Cost, Measure, OfTask, Pot, Tally};
 pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
+pub use chain::chain;
 pub use class::{
     Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, Scope, ToolStatus,
     TrustLabel,

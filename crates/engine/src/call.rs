@@ -7,7 +7,7 @@ use std::time::Duration;
 use clean::Findings;
 use contract::{
     AgentName, CallId, CallResult, CallStatus, Code, Digest, Idempotency, Reason, RunFacts, SafetyClass,
-    TaskName, ToolName,
+    TaskName, ToolName, chain,
 };
 use policy::{Admitted, Grant, HookTime, Ruling, Settings, Verdict, may_see};
 use serde_json::json;
@@ -25,7 +25,7 @@ use crate::catalogue::{Catalogue, Listed};
 use crate::crash::{is_seeded, reach};
 use crate::disclosure::Discovery;
 use crate::engine::Engine;
-use crate::error::{EngineError, chain, written};
+use crate::error::{EngineError, written};
 use crate::rates::with_limit;
 use crate::request::Request;
 use crate::settle::{Case, End, not_recorded, still_running, waiting};

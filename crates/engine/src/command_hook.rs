@@ -10,14 +10,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{Output, ToolName};
+use contract::{Output, ToolName, chain};
 use policy::{HookSettings, HookTime, Settings};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tools::{OwnProgram, ProgramError, Spoken, Surroundings};
 
-use crate::error::chain;
 use crate::hooks::{Finished, Hearing, Hook, HookError, Objection, Proposed, Remark};
 
 /// As much of what a program complains as operators are told.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName};
+use contract::{AgentName, CallId, CanonicalError, Category, Contract, ToolName, chain};
 use policy::{Facts, Policy, Settings};
 use store::{AddOperatorError, Keys, RegisterError, Role, Settlement, Store, StoreError, ToolRow, Witness};
 use thiserror::Error;
@@ -18,7 +18,6 @@ use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators};
 use crate::clock::{Clock, Steady};
 use crate::command_hook::command_hooks;
 use crate::disclosure::Disclosure;
-use crate::error::chain;
 use crate::hooks::Hook;
 use crate::in_force::{Held, InForce, Snapshot};
 use crate::numbers::Tally;

@@ -37,12 +37,6 @@ pub enum EngineError {
     Missing,
 }
 
-/// An error with all its causes, for operators.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |cause| cause.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 /// A value as it is recorded.
 pub(crate) fn written(what: &'static str, value: &impl Serialize) -> Result<Value, EngineError> {
     serde_json::to_value(value).map_err(|source| EngineError::Unwritable { what, source })

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use contract::{CanonicalError, Digest, Reason};
+use contract::{CanonicalError, Digest, Reason, chain};
 use policy::{Policy, Settings};
 use serde_json::json;
 use store::{PolicyEvent, StoreError};
@@ -21,7 +21,6 @@ use thiserror::Error;
 use crate::catalogue::Catalogue;
 use crate::command_hook::command_hooks;
 use crate::engine::Engine;
-use crate::error::chain;
 use crate::hooks::Hook;
 use crate::standing::place_of;
 

@@ -10,13 +10,13 @@
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use contract::{CallId, CallStatus, GateId, Reason, SafetyClass};
+use contract::{CallId, CallStatus, GateId, Reason, SafetyClass, chain};
 use store::{CallRow, Fate, SettleError};
 
 use crate::call::case_of_row;
 use crate::crash::is_seeded;
 use crate::engine::Engine;
-use crate::error::{EngineError, chain};
+use crate::error::EngineError;
 use crate::settle::End;
 
 /// How often a gate that goes on living looks for those that do not.

@@ -2,15 +2,15 @@
 
 use contract::{
     ApprovalView, Approved, Approver, Artifact, CallId, CallResult, CallStatus, Code, Digest, Reason,
-    ReceiptBody, RunFacts, Scope, ToolName,
+    ReceiptBody, RunFacts, Scope, ToolName, chain,
 };
 use serde_json::{Value, json};
-use store::{AnswerRow, ApprovalRow, SettleError, Settlement, StoreError, Vote};
+use store::{AnswerRow, ApprovalRow, Receipt, SettleError, Settlement, StoreError, Vote};
 use tools::Ran;
 use tracing::{Instrument, debug_span};
 
 use crate::engine::Engine;
-use crate::error::{EngineError, chain, written};
+use crate::error::{EngineError, written};
 use crate::money::reported;
 use clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 
@@ -127,7 +127,7 @@ impl Engine {
             settled_at: now,
             reconciled: None,
         };
-        result.receipt = Some(format!("r-{}", case.id));
+        result.receipt = Some(Receipt::id_of(&case.id));
         result.cost = body.cost.clone().filter(|cost| !cost.currency.is_empty());
         let recorded = match written("result", &result) {
             Ok(recorded) => recorded,

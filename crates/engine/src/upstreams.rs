@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{AgentName, CallResult, CallStatus, Canonical, Reason, ToolName};
+use contract::{AgentName, CallResult, CallStatus, Canonical, Reason, ToolName, chain};
 use policy::NamePrefix;
 use serde_json::{Value, json};
 use store::StoreError;
@@ -21,7 +21,6 @@ use tools::Tool;
 use tools::mcp::{Caller, Offer, REFRESH, Upstream, UpstreamTool};
 
 use crate::engine::Engine;
-use crate::error::chain;
 use crate::request::Request;
 use crate::sources::{Imported, NotListed};
 

@@ -1,9 +1,8 @@
 //! What is reported of a run: who held it, and how far.
 
-use std::error::Error;
 use std::time::Duration;
 
-use contract::{Digest, Enforced, Reason, RunFacts};
+use contract::{Digest, Enforced, Reason, RunFacts, chain};
 use jail::{Change, ChangeKind, Changes, Counted, Enforcement, Memory, Report};
 use sandbox::Refusal;
 
@@ -61,12 +60,7 @@ pub(crate) fn not_enforced(refusal: &Refusal) -> Reason {
     if matches!(refusal, Refusal::SealedGone { .. }) {
         return Reason::changed(refusal.to_string()).with_hint("make the call again to ask anew");
     }
-    let mut why = refusal.to_string();
-    let mut cause = refusal.source();
-    while let Some(error) = cause {
-        why = format!("{why}: {error}");
-        cause = error.source();
-    }
+    let why = chain(refusal);
     let hint = match refusal.fix() {
         Some(fix) => format!("whoever runs this gate can change that: {fix}"),
         None => {

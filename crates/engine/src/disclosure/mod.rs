@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use contract::{
     AgentName, CallId, CallResult, CallStatus, Canonical, Digest, Reason, TaskName, ToolName, TrustLabel,
-    nearest, show_hidden,
+    chain, nearest, show_hidden,
 };
 use policy::DisclosureSettings;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub use tokens::count as count_tokens;
 use crate::call::{filed_under, random_bytes, refuse_longer};
 use crate::catalogue::Listed;
 use crate::engine::Engine;
-use crate::error::{EngineError, chain};
+use crate::error::EngineError;
 use crate::request::Request;
 use crate::settle::not_recorded;
 use card::Card;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use contract::{
     Action, Actions, Canonical, Category, Contract, CostTier, Definition, EgressClass, Idempotency, Origin,
-    Output, Profile, Reason, RunFacts, SafetyClass, SourceName, ToolName, TrustLabel,
+    Output, Profile, Reason, RunFacts, SafetyClass, SourceName, ToolName, TrustLabel, chain,
 };
 use policy::{Facets, Grant, Settings};
 use schemars::JsonSchema;
@@ -251,16 +251,6 @@ fn schema_of(arguments: &[Argument]) -> Result<Value, String> {
     Ok(
         json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false }),
     )
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(&format!(": {source}"));
-        next = source.source();
-    }
-    text
 }
 
 /// A tool that a file declares.

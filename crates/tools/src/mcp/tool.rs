@@ -7,7 +7,7 @@ use std::time::Duration;
 use clean::Findings;
 use contract::{
     Actions, AgentName, Canonical, Category, Contract, ContractError, Definition, Digest, EgressClass,
-    Output, Reason, RunFacts, SafetyClass, ToolName, TrustLabel,
+    Output, Reason, RunFacts, SafetyClass, ToolName, TrustLabel, chain,
 };
 use egress::OpenGrant;
 use policy::{Era, Facets, Grant, Passed, Settings, UpstreamWay, WorkspaceAccess};
@@ -42,13 +42,6 @@ pub enum NotMade {
     /// It is no contract.
     #[error("{}", chain(.0))]
     Contract(#[from] ContractError),
-}
-
-fn chain(error: &ContractError) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
 }
 
 /// A tool of a server.
