@@ -15,6 +15,7 @@ mod command;
 mod crash;
 mod facts;
 mod files;
+mod foreign_text;
 mod git;
 mod guides;
 mod http;

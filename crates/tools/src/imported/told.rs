@@ -2,14 +2,12 @@
 //!
 //! What is hashed and scanned is the file's own words; they stand in the origin of the definition.
 
-use contract::scan_description;
 use serde_json::{Map, Value};
 
-use crate::mcp::remark;
+use crate::foreign_text::{LONGEST_REMARK, beginning, is_plain, remark};
 
-/// The longest title, and the longest text beside an argument or a failure, in characters.
+/// The longest title, in characters.
 const LONGEST_TITLE: usize = 128;
-const LONGEST_REMARK: usize = 1024;
 
 pub(super) fn title(text: &str) -> String {
     remark(text, LONGEST_TITLE)
@@ -57,11 +55,8 @@ pub(super) fn schema(value: &Value) -> Result<Value, String> {
 
 /// Refuses a word that says more than it is.
 pub(super) fn word(text: &str) -> Result<(), String> {
-    match text.len() > LONGEST_REMARK || !scan_description(text).is_empty() {
-        true => {
-            let shown = contract::show_hidden(&text.chars().take(80).collect::<String>());
-            Err(format!("`{shown}` speaks to its reader, and cannot be left out"))
-        }
-        false => Ok(()),
+    match is_plain(text) {
+        true => Ok(()),
+        false => Err(format!("`{}` speaks to its reader, and cannot be left out", beginning(text))),
     }
 }

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 
 use contract::{
     Canonical, CanonicalError, Category, CostTier, Definition, EgressClass, Idempotency, MAX_DESCRIPTION,
-    Origin, SafetyClass, SourceName, ToolName, scan_description,
+    Origin, SafetyClass, SourceName, ToolName,
 };
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
 use super::guards::{Guard, Guards};
 use super::mirrored;
+use crate::foreign_text::{LONGEST_REMARK, beginning, is_plain, remark};
 
 /// The longest offer, in bytes of its canonical text.
 const MOST_BYTES: usize = 256 << 10;
@@ -26,8 +27,6 @@ const MOST_BYTES: usize = 256 << 10;
 const MOST_PARTS: usize = 10_000;
 /// How deep a schema is at most.
 const DEEPEST: usize = 32;
-/// The longest text beside a part of a schema that is shown.
-const LONGEST_REMARK: usize = 1024;
 /// The longest name of a property.
 const LONGEST_NAME: usize = 128;
 
@@ -169,18 +168,6 @@ fn description(server: &str, own: &str) -> String {
     format!("{prefix}{}", remark(own, room))
 }
 
-/// A text as it is shown. One that gives orders is not shown at all.
-pub(crate) fn remark(text: &str, most: usize) -> String {
-    // ATTACK(poisoned-description)
-    let found = scan_description(text);
-    let orders = found.iter().any(|finding| !matches!(finding, contract::Finding::HiddenCharacters { .. }));
-    if orders {
-        return "(left out: it speaks to its reader instead of saying what the tool does)".to_owned();
-    }
-    let cleaned = clean::clean_text(text, most.saturating_mul(4)).text;
-    cleaned.chars().take(most).collect()
-}
-
 /// The schema of what it gives. An empty answer fits whatever it is: one that failed has nothing to give.
 fn output(own: Option<&Value>) -> Result<Value, Unfit> {
     let mut open = json!({ "type": "object", "additionalProperties": true });
@@ -249,7 +236,7 @@ fn part(schema: &Value, depth: usize) -> Result<Value, Unfit> {
 
 /// One word of a schema, as it is kept; nothing if it says nothing that is checked or shown.
 fn member(key: &str, value: &Value, depth: usize) -> Result<Option<Value>, Unfit> {
-    let odd = || Unfit::Keyword(shown(key));
+    let odd = || Unfit::Keyword(beginning(key));
     Ok(Some(match key {
         "title" | "description" => Value::from(remark(value.as_str().ok_or_else(odd)?, LONGEST_REMARK)),
         "type" | "required" | "enum" | "const" | "dependentRequired" | "pattern" | "format" => {
@@ -264,7 +251,7 @@ fn member(key: &str, value: &Value, depth: usize) -> Result<Option<Value>, Unfit
             let mut tamed = Map::new();
             for (name, inner) in members {
                 if name.chars().count() > LONGEST_NAME {
-                    return Err(Unfit::Speaks(shown(name)));
+                    return Err(Unfit::Speaks(beginning(name)));
                 }
                 check_text(name)?;
                 tamed.insert(name.clone(), part(inner, depth + 1)?);
@@ -291,7 +278,7 @@ fn member(key: &str, value: &Value, depth: usize) -> Result<Option<Value>, Unfit
         "$schema" => {
             let dialect = value.as_str().ok_or_else(odd)?.trim_end_matches('#');
             if !DIALECTS.contains(&dialect) {
-                return Err(Unfit::Reference(shown(dialect)));
+                return Err(Unfit::Reference(beginning(dialect)));
             }
             value.clone()
         }
@@ -321,14 +308,10 @@ fn check_words(value: &Value) -> Result<(), Unfit> {
 }
 
 fn check_text(text: &str) -> Result<(), Unfit> {
-    match text.len() > LONGEST_REMARK || !scan_description(text).is_empty() {
-        true => Err(Unfit::Speaks(shown(text))),
-        false => Ok(()),
+    match is_plain(text) {
+        true => Ok(()),
+        false => Err(Unfit::Speaks(beginning(text))),
     }
-}
-
-fn shown(text: &str) -> String {
-    contract::show_hidden(&text.chars().take(80).collect::<String>())
 }
 
 /// Counts the parts of a schema, with each reference as what it refers to.
@@ -368,7 +351,7 @@ impl<'a> Parts<'a> {
     }
 
     fn referred(&mut self, reference: &'a str, on_the_way: &mut Vec<&'a str>) -> Result<usize, Unfit> {
-        let bad = || Unfit::Reference(shown(reference));
+        let bad = || Unfit::Reference(beginning(reference));
         if let Some(known) = self.known.get(reference) {
             return Ok(*known);
         }

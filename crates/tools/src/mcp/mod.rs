@@ -22,7 +22,6 @@ mod web;
 pub use caller::{Able, Brought, Caller, Said};
 pub use egress::{NotSignedIn, Pending, SignIn, SignInEvent, SignInKeeper};
 pub use guards::Guard;
-pub(crate) use import::remark;
 pub use import::{Offer, Unfit, source_of};
 pub use offered::{Offered, OfferedArgument, OfferedPrompt, OfferedResource};
 pub use reading::{COMPLETE, GET_PROMPT, READ_RESOURCE, Reading, SUBSCRIBE};

@@ -9,13 +9,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::caller::mark;
-use super::import::remark;
+use crate::foreign_text::{LONGEST_REMARK, remark};
 
 /// As many of each kind as are listed.
 const MOST: usize = 2000;
 const LONGEST_ADDRESS: usize = 2048;
 const LONGEST_NAME: usize = 64;
-const LONGEST_REMARK: usize = 1024;
 /// As many arguments as a prompt has.
 const MOST_ARGUMENTS: usize = 32;
 
