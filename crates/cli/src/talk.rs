@@ -68,6 +68,11 @@ pub(crate) fn say(text: &str) {
     }
 }
 
+/// Prints data where that is asked for, and otherwise a line of talk that says the same.
+pub(crate) fn data_or_say(json: bool, value: &serde_json::Value, text: &str) {
+    if json { data(&value.to_string()) } else { say(text) }
+}
+
 /// So many of something: `1 rule`, `2 rules`.
 pub(crate) fn counted(count: impl Display + PartialEq + From<u8>, what: &str) -> String {
     let plural = if count == 1.into() { "" } else { "s" };

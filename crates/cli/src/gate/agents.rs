@@ -81,7 +81,7 @@ pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
             take_over_tokens(&opened.engine, &opened.home).await?;
             if *revoke {
                 opened.engine.revoke_token(&name).await.map_err(explain)?;
-                told(
+                talk::data_or_say(
                     json,
                     &json!({ "agent": name, "revoked": true }),
                     &format!("revoked: the token of `{name}`"),
@@ -97,7 +97,7 @@ pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
                 Some(path) => {
                     token.save(path)?;
                     let text = format!("the token of `{name}` is in `{}`, and nowhere else", path.display());
-                    told(json, &json!({ "agent": name, "file": path }), &text);
+                    talk::data_or_say(json, &json!({ "agent": name, "file": path }), &text);
                 }
                 None if json => {
                     talk::data(&json!({ "agent": name, "token": token.reveal() }).to_string());
@@ -110,10 +110,6 @@ pub(crate) async fn agents(arguments: AgentsArguments) -> Result<i32, Trouble> {
         }
     }
     Ok(CODE_DONE)
-}
-
-fn told(json: bool, value: &serde_json::Value, text: &str) {
-    if json { talk::data(&value.to_string()) } else { talk::say(text) }
 }
 
 fn explain(error: TokenError) -> Trouble {

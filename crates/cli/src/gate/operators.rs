@@ -109,7 +109,11 @@ pub(crate) async fn operators(arguments: OperatorsArguments) -> Result<i32, Trou
             let name = OperatorName::parse(&name)?;
             let by = person.credential(&opened).await?;
             opened.engine.remove_operator(&name, &by).await.map_err(explain)?;
-            told(json, &json!({ "operator": name, "removed": true }), &format!("removed: `{name}`"));
+            talk::data_or_say(
+                json,
+                &json!({ "operator": name, "removed": true }),
+                &format!("removed: `{name}`"),
+            );
         }
         Command::Rotate { name, new, person } => {
             let name = OperatorName::parse(&name)?;
@@ -161,7 +165,7 @@ async fn recover(opened: &Opened, json: bool) -> Result<(), Trouble> {
     let (name, credential) = opened.engine.recover_local_operator().await.map_err(explain)?;
     credential.save(&path)?;
     let text = format!("recovered: `{name}` has a new credential in `{}`", path.display());
-    told(json, &json!({ "operator": name, "file": path }), &text);
+    talk::data_or_say(json, &json!({ "operator": name, "file": path }), &text);
     Ok(())
 }
 
@@ -189,13 +193,9 @@ impl NewCredential {
         };
         credential.save(path)?;
         let text = format!("`{name}`'s credential is in `{}`, and nowhere else", path.display());
-        told(json, &json!({ "operator": name, "file": path }), &text);
+        talk::data_or_say(json, &json!({ "operator": name, "file": path }), &text);
         Ok(())
     }
-}
-
-fn told(json: bool, value: &serde_json::Value, text: &str) {
-    if json { talk::data(&value.to_string()) } else { talk::say(text) }
 }
 
 fn explain(error: PeopleError) -> Trouble {
