@@ -104,28 +104,40 @@ pub(super) async fn answer(
 ) -> Result<Response, Problem> {
     let operator = caller.operator()?;
     let Text { text } = body::read(request).await?;
-    let said = Said::parse(&text).map_err(|error| Problem::bad_request(error.to_string()))?;
-    let (ids, vote, reason) = match said {
-        Said::Approve { ids } => (ids, Vote::Approve, None),
-        Said::Deny { id, reason } => (vec![id], Vote::Reject, read_reason(reason)?),
-    };
-    if ids.len() > MOST_AT_ONCE {
-        return Err(Problem::bad_request(format!("{MOST_AT_ONCE} questions at most")));
-    }
-    // All of them are found before one is answered.
-    let mut whole = Vec::new();
-    for id in &ids {
-        whole.push(app.gate.find_question(id).await.map_err(problem_of)?);
-    }
-    check_there(&app, operator, vote, whole.iter()).await?;
+    let Answer { ids, vote, reason } = understand(&app, &text, MOST_AT_ONCE).await?;
+    check_there(&app, operator, vote, ids.iter()).await?;
     let mut answered = Vec::new();
-    for id in whole {
+    for id in ids {
         let (reason, also) = (reason.clone(), Vec::new());
         let decision = Decision { vote, reason, scope: Scope::Once, until: None, also };
         let answer = app.gate.decide(&id, decision, &operator.credential, "chat").await;
         answered.push(answer.map_err(problem_of)?);
     }
     Ok(body::json(StatusCode::OK, &AllAnswered { answered }))
+}
+
+/// What somebody says to questions that wait.
+pub(super) struct Answer {
+    pub(super) ids: Vec<ApprovalId>,
+    pub(super) vote: Vote,
+    pub(super) reason: Option<String>,
+}
+
+/// An answer in the words of a chat, to so many questions at most. All of them are found before one is answered.
+pub(super) async fn understand(app: &App, text: &str, most: usize) -> Result<Answer, Problem> {
+    let said = Said::parse(text).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let (prefixes, vote, reason) = match said {
+        Said::Approve { ids } => (ids, Vote::Approve, None),
+        Said::Deny { id, reason } => (vec![id], Vote::Reject, read_reason(reason)?),
+    };
+    if prefixes.len() > most {
+        return Err(Problem::bad_request(format!("{most} questions at most")));
+    }
+    let mut ids = Vec::new();
+    for prefix in &prefixes {
+        ids.push(app.gate.find_question(prefix).await.map_err(problem_of)?);
+    }
+    Ok(Answer { ids, vote, reason })
 }
 
 /// An answer in the words of a chat.

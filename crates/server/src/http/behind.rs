@@ -13,8 +13,8 @@ use engine::{
 };
 use serde_json::{Value, json};
 use store::{
-    AnswerError, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent, ProofError, Receipt,
-    ReconcileError, RevokeError, Span, StopError, StoreError, Vote,
+    AnswerError, ApprovalRow, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent, ProofError,
+    Receipt, ReconcileError, RevokeError, Span, StopError, StoreError, Vote,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -141,7 +141,7 @@ impl Gate for Engine {
             let reach = Reach { scope: decision.scope, until: decision.until };
             let reply = Reply { vote: decision.vote, reason: decision.reason, reach };
             let row = self.reply(id.as_str(), reply, credential, via).await.map_err(refused)?;
-            Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
+            Ok(answered(row))
         })
     }
 
@@ -155,7 +155,7 @@ impl Gate for Engine {
     ) -> Pending<'a, Result<Answered, DecideError>> {
         Box::pin(async move {
             let row = self.answer_by_chat(id, vote, reason, by, via).await.map_err(refused)?;
-            Ok(Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() })
+            Ok(answered(row))
         })
     }
 
@@ -438,6 +438,10 @@ fn event(entry: &LedgerEntry) -> Event {
         call_id: text("call").or_else(|| text("call_id")).and_then(|id| CallId::parse(id).ok()),
         approval_id: text("approval").and_then(|id| ApprovalId::parse(id).ok()),
     }
+}
+
+fn answered(row: ApprovalRow) -> Answered {
+    Answered { approval_id: row.id, call_id: row.call, state: row.state.as_str().to_owned() }
 }
 
 fn refused(error: AnswerRefused) -> DecideError {

@@ -13,7 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::Response;
 use contract::{ApprovalId, Digest, OperatorName};
-use engine::{RefusedMessage, Said};
+use engine::RefusedMessage;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use sha2::Sha256;
 use store::Vote;
 
 use super::app::App;
-use super::approvals::{problem_of, read_reason};
+use super::approvals::{Answer, problem_of, understand};
 use super::body;
 use super::caller::single;
 use super::elsewhere::ChatWay;
@@ -61,7 +61,7 @@ pub(super) async fn slack(State(app): State<App>, request: Request) -> Result<Re
     let text = match said {
         Some(said) => match answer(&app, ChatWay::Slack, said).await {
             Ok(text) => text,
-            Err(refused) => refused.text,
+            Err(problem) => problem.detail().to_owned(),
         },
         None => {
             refuse(&app, ChatWay::Slack, why::FORM, None).await;
@@ -78,10 +78,8 @@ pub(super) async fn webhook(State(app): State<App>, request: Request) -> Result<
         refuse(&app, ChatWay::Webhook, why::FORM, None).await;
         return Err(Problem::bad_request("the message is `{\"user\": …, \"text\": …}`"));
     };
-    match answer(&app, ChatWay::Webhook, said).await {
-        Ok(text) => Ok(body::json(StatusCode::OK, &Told { response_type: None, text })),
-        Err(refused) => Err(*refused.problem),
-    }
+    let text = answer(&app, ChatWay::Webhook, said).await?;
+    Ok(body::json(StatusCode::OK, &Told { response_type: None, text }))
 }
 
 /// A message whose signature holds, and that was not taken before.
@@ -214,48 +212,18 @@ fn read_json(body: &[u8]) -> Option<Written> {
     Some(Written { team: String::new(), user, text })
 }
 
-/// What was not done, for people of the chat and for programs.
-struct Refused {
-    text: String,
-    problem: Box<Problem>,
-}
-
-impl Refused {
-    fn new(text: impl Into<String>, problem: impl FnOnce(String) -> Problem) -> Refused {
-        let text = text.into();
-        Refused { problem: Box::new(problem(text.clone())), text }
-    }
-}
-
-async fn answer(app: &App, way: ChatWay, written: Written) -> Result<String, Refused> {
+async fn answer(app: &App, way: ChatWay, written: Written) -> Result<String, Problem> {
     let Written { team, user, text } = written;
     // ATTACK(unmapped-chat-user): before anything is looked up, so that nobody learns what there is.
     let Some(by) = app.elsewhere.operator_of(way, &team, &user) else {
         refuse(app, way, why::UNMAPPED, Some(&user)).await;
-        let forbidden = |text| Problem::new(StatusCode::FORBIDDEN, "unmapped_user", text);
-        return Err(Refused::new("you are not an operator of this gate", forbidden));
+        let detail = "you are not an operator of this gate";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "unmapped_user", detail));
     };
-    let said = Said::parse(&text).map_err(|error| Refused::new(error.to_string(), Problem::bad_request))?;
-    let (ids, vote, reason) = match said {
-        Said::Approve { ids } => (ids, Vote::Approve, None),
-        Said::Deny { id, reason } => (vec![id], Vote::Reject, reason),
-    };
-    if ids.len() > MOST_AT_ONCE {
-        let text = format!("{MOST_AT_ONCE} questions at most");
-        return Err(Refused::new(text, Problem::bad_request));
-    }
-    let reason = read_reason(reason).map_err(|problem| Refused {
-        text: "the reason is too long".to_owned(),
-        problem: Box::new(problem),
-    })?;
-    // All of them are found before one is answered.
-    let mut whole = Vec::new();
-    for id in &ids {
-        whole.push(app.gate.find_question(id).await.map_err(not_taken)?);
-    }
+    let Answer { ids, vote, reason } = understand(app, &text, MOST_AT_ONCE).await?;
     let via = format!("{}:{}", way.as_str(), shown_user(&user));
     let mut told = Vec::new();
-    for id in whole {
+    for id in ids {
         told.push(answer_one(app, way, &id, vote, reason.clone(), &by, &via).await?);
     }
     Ok(told.join("\n"))
@@ -269,7 +237,7 @@ async fn answer_one(
     reason: Option<String>,
     by: &OperatorName,
     via: &str,
-) -> Result<String, Refused> {
+) -> Result<String, Problem> {
     match app.gate.decide_by_chat(id, vote, reason, by, via).await {
         Ok(answered) if answered.state == "pending" => {
             Ok(format!("{}: your yes is counted, and others have to agree", id.short()))
@@ -279,18 +247,9 @@ async fn answer_one(
             if matches!(error, DecideError::Forbidden { .. }) {
                 refuse(app, way, why::REFUSED, via.split_once(':').map(|(_, user)| user)).await;
             }
-            Err(not_taken(error))
+            Err(problem_of(error))
         }
     }
-}
-
-fn not_taken(error: DecideError) -> Refused {
-    // What the store says is for operators at the gate itself.
-    let text = match &error {
-        DecideError::Gate(_) => "the gate cannot use its store".to_owned(),
-        error => error.to_string(),
-    };
-    Refused { text, problem: Box::new(problem_of(error)) }
 }
 
 /// A name of the chat's, as far as it can be shown.

@@ -10,7 +10,6 @@ use contract::{ApprovalId, CallId, ToolName};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::Role;
 use tokio::sync::Semaphore;
 
 use super::app::App;
@@ -49,10 +48,7 @@ pub(super) async fn reading(
 ) -> Result<Response, Problem> {
     let operator = caller.operator()?;
     // ATTACK(reads-private)
-    if operator.person.role != Role::Admin {
-        let why = format!("`{}` is no admin", operator.person.name);
-        return Err(Problem::new(StatusCode::FORBIDDEN, "admin_needed", why));
-    }
+    operator.check_admin()?;
     let reading = app.gate.reading(&call(&id)?, &operator.credential).await.map_err(|error| {
         let told = error.to_string();
         match error {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::{ApprovalId, CallId, CallStatus, ReceiptBody, ToolName, show_hidden};
 use engine::{Credential, Engine, ListedTool, PrivateRefused, ReplayError};
 use serde_json::{Value, json};
-use store::{FindCallError, LedgerEntry, Pulse, RevealError, verify_receipt};
+use store::{FindCallError, LedgerEntry, Pulse, Receipt, RevealError, verify_receipt};
 
 use super::behind::trouble;
 use super::desk::{Desk, ReadingError};
@@ -98,15 +98,9 @@ impl Desk for Engine {
                     json!({ "hash": hash, "definition": definition, "seen_at": seen_at })
                 })
                 .collect();
-            let mut value = with(listed(&tool), json!(in_full(&tool.contract)));
-            if let Some(members) = value.as_object_mut() {
-                members.insert("versions".to_owned(), json!(told));
-                members.insert(
-                    "further_versions".to_owned(),
-                    json!(versions.len().saturating_sub(MOST_VERSIONS)),
-                );
-            }
-            Ok(Some(value))
+            let further = versions.len().saturating_sub(MOST_VERSIONS);
+            let tool = with(listed(&tool), json!(in_full(&tool.contract)));
+            Ok(Some(with(tool, json!({ "versions": told, "further_versions": further }))))
         })
     }
 
@@ -154,16 +148,11 @@ impl Desk for Engine {
                 .iter()
                 .map(|(day, spent)| json!({ "day": day * DAY_MS, "millionths": spent }))
                 .collect();
-            let mut told = counted(&pulses, first);
-            if let Some(members) = told.as_object_mut() {
-                members.insert("now".to_owned(), json!(now));
-                members.insert("spent".to_owned(), json!(spent));
-                members.insert("currency".to_owned(), json!(settings.prices.currency));
-                members.insert("suspended".to_owned(), json!(self.is_suspended()));
-                members.insert("agents".to_owned(), json!(settings.agents.len()));
-                members.insert("tools".to_owned(), json!(self.all_tools().len()));
-            }
-            Ok(told)
+            let own = json!({
+                "now": now, "spent": spent, "currency": settings.prices.currency, "suspended": self.is_suspended(),
+                "agents": settings.agents.len(), "tools": self.all_tools().len(),
+            });
+            Ok(with(counted(&pulses, first), own))
         })
     }
 
@@ -258,7 +247,7 @@ async fn receipt_of(engine: &Engine, id: &CallId) -> Result<Option<Value>, GateE
     // The entry has to say what was signed, or the two prove different things.
     let is_entry = signed.as_ref().is_ok_and(|body| json!(body) == proof.entry.body);
     Ok(Some(json!({
-        "receipt": format!("r-{id}"),
+        "receipt": Receipt::id_of(id),
         "envelope": serde_json::from_str::<Value>(&envelope).unwrap_or_default(),
         "body": signed.as_ref().ok(),
         "signature": { "holds": signed.is_ok(), "key": key.id(), "why": signed.as_ref().err().map(ToString::to_string) },
