@@ -2,15 +2,15 @@
 //! other line is answered with an error.
 #![no_main]
 
-#[path = "../../crates/server/src/mcp/lines.rs"]
+#[path = "../../crates/server/src/mcp/stdio.rs"]
 #[expect(dead_code, reason = "the server uses the rest")]
-mod lines;
+mod stdio;
 
 use std::path::Path;
 
 use contract::Canonical;
 use libfuzzer_sys::fuzz_target;
-use lines::Lines;
+use stdio::Lines;
 use tokio::io::AsyncReadExt;
 
 /// Lines of the protocol, and what is near them: where the fuzzer begins.

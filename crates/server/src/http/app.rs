@@ -11,17 +11,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::caller::{TokenBook, single};
-use super::doors::{Doors, NoRandom};
-use super::elsewhere::Elsewhere;
+use super::chats::Elsewhere;
+use super::desk_routes::Verification;
 use super::events::Tidings;
 use super::gate::Gate;
 use super::guards::Guards;
-use super::look::Verification;
 use super::numbers::Readiness;
 use super::oauth::AccessTokens;
 use super::outside::Outside;
 use super::problem::Problem;
 use super::refusals::Refusals;
+use super::sessions::{Doors, NoRandom};
 use crate::mcp::Door;
 
 /// How many can follow events at once.

@@ -13,10 +13,10 @@ use engine::Credential;
 use store::Role;
 
 use super::app::App;
-use super::doors::SessionKey;
 use super::gate::{GateError, Pending, Person};
 use super::problem::Problem;
 use super::room::Holder;
+use super::sessions::SessionKey;
 
 /// How long a proof that somebody is there is fresh, in milliseconds.
 const PRESENCE_LASTS: i64 = 5 * 60 * 1000;

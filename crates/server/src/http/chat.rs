@@ -24,7 +24,7 @@ use super::app::App;
 use super::approvals::{Answer, problem_of, understand};
 use super::body;
 use super::caller::single;
-use super::elsewhere::ChatWay;
+use super::chats::ChatWay;
 use super::gate::DecideError;
 use super::guards::Guard;
 use super::problem::Problem;

@@ -22,10 +22,10 @@ use tokio_util::io::ReaderStream;
 
 use super::app::App;
 use super::caller::{Caller, single};
-use super::doors::SessionKey;
 use super::gate::{Event, GateError};
 use super::problem::Problem;
 use super::room::Held;
+use super::sessions::SessionKey;
 
 /// How often the ledger is looked at: other processes write to it, too.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);

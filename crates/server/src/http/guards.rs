@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use engine::Credential;
 
-use super::doors::{Doors, SessionKey};
+use super::sessions::{Doors, SessionKey};
 
 /// A session, whose it is, and when they proved to be there.
 type Known = (SessionKey, Arc<Credential>, i64);

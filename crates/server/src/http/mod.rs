@@ -7,21 +7,21 @@
 //! - Every connection and every task has an owner: when the server is told to stop, nobody new is let in, calls that
 //!   run have a while to end, and then all of them end.
 
-mod agents_tokens;
+mod agent_tokens;
 mod app;
 mod approvals;
-mod behind;
-mod behind_entrance;
 mod body;
 mod budgets;
 mod caller;
 mod calls;
 mod chat;
+mod chats;
 mod desk;
-mod doors;
-mod elsewhere;
+mod desk_routes;
+mod engine_desk;
+mod engine_entrance;
+mod engine_gate;
 mod entrance;
-mod entry;
 mod events;
 mod gate;
 mod guard;
@@ -29,8 +29,6 @@ mod guards;
 mod ledger;
 mod limits;
 mod links;
-mod look;
-mod looked_up;
 mod mcp;
 mod numbers;
 mod oauth;
@@ -38,11 +36,13 @@ mod openapi;
 mod operators;
 mod outside;
 mod page;
+mod password_and_passkey;
 mod policy;
 mod problem;
 mod refusals;
 mod room;
 mod routes;
+mod sessions;
 mod shapes;
 mod sign_in;
 mod standing;
@@ -68,8 +68,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use caller::{TokenBook, Who};
+pub use chats::{ChatKey, ChatWay, Elsewhere, NobodyElsewhere};
 pub use desk::{Desk, ReadingError};
-pub use elsewhere::{ChatKey, ChatWay, Elsewhere, NobodyElsewhere};
 pub use entrance::Entrance;
 pub use gate::{
     Also, Answered, CallRecord, CallSummary, Cancelled, DecideError, Decision, Event, Gate, GateError,

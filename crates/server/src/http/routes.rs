@@ -14,9 +14,11 @@ use super::gate::{CallRecord, Decision, Simulate, Word};
 use super::guard::{admit, guard};
 use super::openapi::{Row, does};
 use super::problem::Problem;
+// Operations are called by these names in the OpenAPI document, and stay so.
+use super::{agent_tokens as agents_tokens, desk_routes as look, password_and_passkey as entry};
 use super::{
-    agents_tokens, approvals, budgets, calls, chat, entry, events, ledger, look, mcp, numbers, openapi,
-    operators, page, policy, shapes, sign_in, standing, tools,
+    approvals, budgets, calls, chat, events, ledger, mcp, numbers, openapi, operators, page, policy, shapes,
+    sign_in, standing, tools,
 };
 
 /// One table makes the list, the router and the OpenAPI document, so that none can have what the others lack, and no

@@ -10,16 +10,16 @@ mod door;
 mod elicit;
 #[cfg(feature = "fixtures")]
 mod fixtures;
-mod line;
-mod lines;
 mod logging;
 mod media;
 mod message;
-mod others;
 mod progress;
 mod resources;
+mod stdio;
 mod tasks;
 mod tools;
+mod upstream_content;
+mod upstream_line;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -49,11 +49,11 @@ use disclosure::{context_of, definitions, instructions};
 pub(crate) use door::{Door, Visitor};
 use elicit::{Brought, Told};
 use engine::upstream::Passed;
-use line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
-use lines::Lines;
 use logging::Log;
 use progress::Progress;
+use stdio::Lines;
 use tools::{shown_tool, true_name};
+use upstream_line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 
 /// How long a call that waits blocks at most over HTTP, where clients give up after a while.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

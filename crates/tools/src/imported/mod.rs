@@ -9,12 +9,12 @@
 //! - Nothing is read but the text itself: no reference leads to another file or host.
 //! - What a reader is shown of a file was cleaned, and gives no orders; what is hashed are its own words.
 
+mod cleaned;
 mod manifest;
 mod openapi;
 mod request;
 mod spec;
 mod template;
-mod told;
 mod tool_md;
 
 use std::sync::Arc;

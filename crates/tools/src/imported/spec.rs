@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::cleaned;
 use super::request::Request;
 use super::template::{Argument, Kind, Part, fill_words, is_argument_name};
-use super::told;
 use crate::guides::Guide;
 use crate::inside::Stage;
 use crate::operands::Sealed;
@@ -120,8 +120,8 @@ impl Spec {
         };
         let definition = Definition {
             name: self.name.clone(),
-            title: self.title.as_deref().map_or_else(|| self.name.clone(), told::title),
-            description: told::description(&self.description),
+            title: self.title.as_deref().map_or_else(|| self.name.clone(), cleaned::title),
+            description: cleaned::description(&self.description),
             category,
             action: action.clone(),
             safety,
@@ -131,7 +131,7 @@ impl Spec {
             input: schema_of(&self.arguments)?,
             output,
             examples: Vec::new(),
-            failure_modes: self.failure_modes.iter().map(|mode| told::about(mode)).collect(),
+            failure_modes: self.failure_modes.iter().map(|mode| cleaned::about(mode)).collect(),
             timeout_seconds: self.timeout_seconds,
             origin: Some(Origin { source: source.clone(), original: self.original.clone() }),
         };
@@ -230,15 +230,15 @@ fn schema_of(arguments: &[Argument]) -> Result<Value, String> {
             Kind::Integer => json!({ "type": "integer" }),
             Kind::Number => json!({ "type": "number" }),
             Kind::Boolean => json!({ "type": "boolean" }),
-            Kind::Json(schema) => told::schema(schema)?,
+            Kind::Json(schema) => cleaned::schema(schema)?,
         };
         if let Some(members) = schema.as_object_mut() {
             if !argument.choices.is_empty() {
-                argument.choices.iter().try_for_each(|choice| told::word(choice))?;
+                argument.choices.iter().try_for_each(|choice| cleaned::word(choice))?;
                 members.insert("enum".to_owned(), json!(argument.choices));
             }
             if !argument.description.is_empty() {
-                members.insert("description".to_owned(), json!(told::about(&argument.description)));
+                members.insert("description".to_owned(), json!(cleaned::about(&argument.description)));
             }
         }
         properties.insert(argument.name.clone(), schema);
@@ -271,7 +271,7 @@ impl Tool for Declared {
             name: Cow::Borrowed("guide"),
             text: Cow::Owned(format!(
                 "[from an imported file, whose author nobody here vouches for]\n\n{}",
-                told::guide(text)
+                cleaned::guide(text)
             )),
         };
         self.spec.guide.iter().map(guide).collect()

@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 
 use super::guards::Guards;
-use super::known::Known;
 use super::offered::Offered;
+use super::run_so_far::Known;
 use super::session::{Manner, Session, Silence};
 use crate::facts::not_enforced;
 use crate::surroundings::Surroundings;

@@ -21,9 +21,9 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::mark;
-use super::known::Known;
 use super::offered::{is_address, is_type};
 use super::result::{aside, plain};
+use super::run_so_far::Known;
 use super::session::Ears;
 use super::tool::{CutShort, asked_first, bring, facets_of, note_lacking, owner_of, unless_cut, within};
 use super::upstream::Upstream;

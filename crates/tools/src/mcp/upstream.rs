@@ -18,8 +18,8 @@ use tokio::sync::{broadcast, watch};
 use super::guards::Guards;
 use super::import::source_of;
 use super::instance::Instance;
-use super::known::Known;
 use super::offered::Offered;
+use super::run_so_far::Known;
 use super::web::Spoken;
 use crate::surroundings::Surroundings;
 

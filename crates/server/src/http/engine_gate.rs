@@ -13,8 +13,8 @@ use engine::{
 };
 use serde_json::{Value, json};
 use store::{
-    AnswerError, ApprovalRow, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent, ProofError,
-    Receipt, ReconcileError, RevokeError, Span, StopError, StoreError, Vote,
+    AnswerError, ApprovalRow, CallLine, CallRow, FindCallError, FindError, LedgerEntry, PolicyEvent,
+    ProofError, Receipt, ReconcileError, RevokeError, Span, StopError, StoreError, Vote,
 };
 use tokio_util::sync::CancellationToken;
 

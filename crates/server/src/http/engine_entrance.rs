@@ -4,7 +4,7 @@ use contract::{AgentName, ApprovalId, OperatorName};
 use engine::{Credential, Engine, Password, PeopleError, ProofError, SignInRefused, SignedIn};
 use store::{OperatorRow, Passkey, Role, TokenError};
 
-use super::behind::trouble;
+use super::engine_gate::trouble;
 use super::entrance::Entrance;
 use super::gate::{GateError, Pending};
 

@@ -19,9 +19,9 @@ use store::{Passkey, PresenceError, Role};
 use super::app::App;
 use super::body;
 use super::caller::{Caller, Operator, single};
-use super::doors::Purpose;
 use super::guards::Guard;
 use super::problem::Problem;
+use super::sessions::Purpose;
 use super::webauthn::{ALGORITHMS, NotProved, Site, check_answer, check_new_key};
 
 /// The longest name of a passkey, in characters.

@@ -26,10 +26,10 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
 use super::Server;
-use super::line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 use super::media::{Medium, medium_of};
 use super::progress::Told;
 use super::resources::{decoded, encoded};
+use super::upstream_line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 
 /// Addresses of servers of others.
 const SERVERS: &str = "toolgate://server/";

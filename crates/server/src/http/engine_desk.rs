@@ -7,8 +7,8 @@ use engine::{Credential, Engine, ListedTool, PrivateRefused, ReplayError};
 use serde_json::{Value, json};
 use store::{FindCallError, LedgerEntry, Pulse, Receipt, RevealError, verify_receipt};
 
-use super::behind::trouble;
 use super::desk::{Desk, ReadingError};
+use super::engine_gate::trouble;
 use super::gate::{GateError, Pending};
 use super::tools::{in_full, in_short};
 
