@@ -21,7 +21,7 @@ use super::oauth::AccessTokens;
 use super::outside::Outside;
 use super::problem::Problem;
 use super::refusals::Refusals;
-use super::sessions::{Doors, NoRandom};
+use super::sessions::{NoRandom, Sessions};
 use crate::mcp::Door;
 
 /// How many can follow events at once.
@@ -46,7 +46,7 @@ pub(super) struct Inner {
     /// Of tokens at the door of MCP.
     pub(super) refused_tokens: Refusals,
     pub(super) readiness: Readiness,
-    pub(super) doors: Doors,
+    pub(super) sessions: Sessions,
     pub(super) address: SocketAddr,
     pub(super) outside: Outside,
     pub(super) cookie_name: String,
@@ -84,7 +84,7 @@ impl App {
             refusals: Refusals::default(),
             refused_tokens: Refusals::default(),
             readiness: Readiness::default(),
-            doors: Doors::default(),
+            sessions: Sessions::default(),
             address,
             cookie_name: match &outside.tls {
                 // Browsers take it from us alone, by TLS, for this very host.
@@ -143,7 +143,7 @@ impl App {
 
     /// A new link by which a browser signs in, as the operator whose credential this is.
     pub(super) fn sign_in_url(&self, whose: Arc<Credential>) -> Result<String, NoRandom> {
-        let code = self.doors.new_link(whose, self.gate.now())?;
+        let code = self.sessions.new_link(whose, self.gate.now())?;
         Ok(format!("{}/sign-in?code={code}", self.base_url()))
     }
 }

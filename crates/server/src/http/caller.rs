@@ -141,7 +141,7 @@ impl Caller {
         let cookie = session_cookie(headers, &app.cookie_name).ok_or_else(not_signed_in)?;
         let now = app.gate.now();
         // ATTACK(forged-from-a-page): no page but ours has the token, and none can read it from elsewhere.
-        let opened = app.guards.session(&app.doors, cookie, single(headers, &PAGE), now);
+        let opened = app.guards.session(&app.sessions, cookie, single(headers, &PAGE), now);
         let (session, whose, proved_at) = opened.ok_or_else(not_signed_in)?;
         // A session ends with the authority of whoever opened it.
         let person = app.gate.operator(&whose).await?.ok_or_else(not_signed_in)?;

@@ -224,7 +224,8 @@ impl Follower {
     }
 
     fn check_session(&self) -> Result<(), Over> {
-        let ended = self.session.is_some_and(|session| !self.app.doors.goes_on(session, self.app.gate.now()));
+        let ended =
+            self.session.is_some_and(|session| !self.app.sessions.goes_on(session, self.app.gate.now()));
         if ended { Err(Over) } else { Ok(()) }
     }
 

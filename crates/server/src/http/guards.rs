@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use engine::Credential;
 
-use super::sessions::{Doors, SessionKey};
+use super::sessions::{SessionKey, Sessions};
 
 /// A session, whose it is, and when they proved to be there.
 type Known = (SessionKey, Arc<Credential>, i64);
@@ -58,8 +58,14 @@ impl Guards {
     }
 
     /// The session of a cookie and the page token that came with it.
-    pub(super) fn session(self, doors: &Doors, cookie: &str, page: Option<&str>, now: i64) -> Option<Known> {
-        doors.session(cookie, page?, now)
+    pub(super) fn session(
+        self,
+        sessions: &Sessions,
+        cookie: &str,
+        page: Option<&str>,
+        now: i64,
+    ) -> Option<Known> {
+        sessions.session(cookie, page?, now)
     }
 
     /// What a request says of who makes it stands in its headers.
@@ -76,10 +82,16 @@ impl Guards {
         self.without != Some(guard)
     }
 
-    pub(super) fn session(self, doors: &Doors, cookie: &str, page: Option<&str>, now: i64) -> Option<Known> {
+    pub(super) fn session(
+        self,
+        sessions: &Sessions,
+        cookie: &str,
+        page: Option<&str>,
+        now: i64,
+    ) -> Option<Known> {
         match self.stands(Guard::PageTokens) {
-            true => doors.session(cookie, page?, now),
-            false => doors.session_of_cookie(cookie, now),
+            true => sessions.session(cookie, page?, now),
+            false => sessions.session_of_cookie(cookie, now),
         }
     }
 

@@ -130,7 +130,7 @@ pub(super) async fn by_password(State(app): State<App>, request: Request) -> Res
 pub(super) async fn challenge(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let relying_party = relying_party(request.headers())?;
     let Nothing {} = body::read(request).await?;
-    let challenge = app.doors.new_challenge(Purpose::ComeIn, app.gate.now());
+    let challenge = app.sessions.new_challenge(Purpose::ComeIn, app.gate.now());
     let challenge = challenge.map_err(|_| Problem::no_random())?;
     let challenge = URL_SAFE_NO_PAD.encode(challenge);
     Ok(body::json(StatusCode::OK, &Challenge { challenge, relying_party }))
@@ -195,7 +195,7 @@ pub(super) async fn wish_passkey(
     let relying_party = relying_party(request.headers())?;
     let Nothing {} = body::read(request).await?;
     let known = app.gate.passkeys(&operator.credential).await.map_err(not_changed)?;
-    let challenge = app.doors.new_challenge(purpose(operator), app.gate.now());
+    let challenge = app.sessions.new_challenge(purpose(operator), app.gate.now());
     let challenge = URL_SAFE_NO_PAD.encode(challenge.map_err(|_| Problem::no_random())?);
     let name = &operator.person.name;
     let wish = KeyWish {
@@ -259,9 +259,10 @@ async fn come_in(app: &App, headers: &HeaderMap, signed_in: SignedIn) -> Result<
         && let Ok(Caller::Operator(Operator { session: Some(session), .. })) =
             Caller::read(app, headers).await
     {
-        app.doors.close(session);
+        app.sessions.close(session);
     }
-    let opened = app.doors.open_for(credential.into(), app.gate.now()).map_err(|_| Problem::no_random())?;
+    let opened =
+        app.sessions.open_for(credential.into(), app.gate.now()).map_err(|_| Problem::no_random())?;
     let cookie = HeaderValue::try_from(app.cookie(&opened.cookie)).map_err(|_| Problem::no_random())?;
     let came_in = CameIn { operator: operator.name, role: operator.role, page: opened.page };
     let mut response = body::json(StatusCode::OK, &came_in);
@@ -277,7 +278,7 @@ fn take_challenge(app: &App, client_data: &[u8], purpose: &Purpose) -> Result<Ve
     }
     let named: Named = serde_json::from_slice(client_data).map_err(|_| not_proved(NotProved::Garbled))?;
     let challenge = decode(&named.challenge)?;
-    let known = app.doors.take_challenge(&challenge, purpose, app.gate.now());
+    let known = app.sessions.take_challenge(&challenge, purpose, app.gate.now());
     if known { Ok(challenge) } else { Err(not_proved(NotProved::Challenge)) }
 }
 

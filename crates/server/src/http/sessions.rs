@@ -42,7 +42,7 @@ pub(super) struct Opened {
 pub(super) struct SessionKey(Digest);
 
 #[derive(Default)]
-pub(super) struct Doors {
+pub(super) struct Sessions {
     /// Unused links.
     links: Mutex<HashMap<Digest, Link>>,
     sessions: Mutex<HashMap<Digest, Session>>,
@@ -84,7 +84,7 @@ impl Session {
     }
 }
 
-impl Doors {
+impl Sessions {
     /// The code of a new link, for the operator whose credential it is.
     pub(super) fn new_link(&self, whose: Arc<Credential>, now: i64) -> Result<String, NoRandom> {
         let code = secret()?;
@@ -213,93 +213,93 @@ mod tests {
 
     #[test]
     fn a_session_is_of_whoever_asked_for_the_link() {
-        let doors = Doors::default();
+        let sessions = Sessions::default();
         let theirs = Arc::new(Credential::presented("theirs"));
-        let codes = [doors.new_link(me(), 0).unwrap(), doors.new_link(theirs, 0).unwrap()];
+        let codes = [sessions.new_link(me(), 0).unwrap(), sessions.new_link(theirs, 0).unwrap()];
         for (code, whose) in codes.iter().zip(["mine", "theirs"]) {
-            let (opened, _) = doors.open(code, 1).unwrap().unwrap();
-            let (_, credential, _) = doors.session(&opened.cookie, &opened.page, 2).unwrap();
+            let (opened, _) = sessions.open(code, 1).unwrap().unwrap();
+            let (_, credential, _) = sessions.session(&opened.cookie, &opened.page, 2).unwrap();
             assert_eq!(credential.digest(), Credential::presented(whose).digest());
         }
     }
 
     #[test]
     fn a_link_works_once() {
-        let doors = Doors::default();
-        let code = doors.new_link(me(), 0).unwrap();
-        assert!(doors.open(&code, 1).unwrap().is_some());
-        assert!(doors.open(&code, 2).unwrap().is_none());
+        let sessions = Sessions::default();
+        let code = sessions.new_link(me(), 0).unwrap();
+        assert!(sessions.open(&code, 1).unwrap().is_some());
+        assert!(sessions.open(&code, 2).unwrap().is_none());
     }
 
     #[test]
     fn a_link_that_is_too_old_does_not_work_and_neither_does_a_guess() {
-        let doors = Doors::default();
-        let code = doors.new_link(me(), 0).unwrap();
-        assert!(doors.open("", 1).unwrap().is_none());
-        assert!(doors.open(&"0".repeat(64), 1).unwrap().is_none());
-        assert!(doors.open(&code, LINK_LASTS).unwrap().is_none());
+        let sessions = Sessions::default();
+        let code = sessions.new_link(me(), 0).unwrap();
+        assert!(sessions.open("", 1).unwrap().is_none());
+        assert!(sessions.open(&"0".repeat(64), 1).unwrap().is_none());
+        assert!(sessions.open(&code, LINK_LASTS).unwrap().is_none());
     }
 
     #[test]
     fn a_session_needs_both_secrets_and_ends() {
-        let doors = Doors::default();
-        let code = doors.new_link(me(), 0).unwrap();
-        let first = doors.open(&code, 0).unwrap().unwrap().0;
-        let code = doors.new_link(me(), 0).unwrap();
-        let second = doors.open(&code, 0).unwrap().unwrap().0;
-        assert!(doors.session(&first.cookie, &first.page, 1).is_some());
-        assert!(doors.session(&first.cookie, &second.page, 1).is_none());
-        assert!(doors.session(&first.cookie, "", 1).is_none());
-        assert!(doors.session(&first.page, &first.page, 1).is_none());
-        assert!(doors.session(&first.cookie, &first.page, SESSION_LASTS).is_none());
+        let sessions = Sessions::default();
+        let code = sessions.new_link(me(), 0).unwrap();
+        let first = sessions.open(&code, 0).unwrap().unwrap().0;
+        let code = sessions.new_link(me(), 0).unwrap();
+        let second = sessions.open(&code, 0).unwrap().unwrap().0;
+        assert!(sessions.session(&first.cookie, &first.page, 1).is_some());
+        assert!(sessions.session(&first.cookie, &second.page, 1).is_none());
+        assert!(sessions.session(&first.cookie, "", 1).is_none());
+        assert!(sessions.session(&first.page, &first.page, 1).is_none());
+        assert!(sessions.session(&first.cookie, &first.page, SESSION_LASTS).is_none());
     }
 
     #[test]
     fn a_session_ends_when_nobody_asks_and_in_any_case() {
-        let doors = Doors::default();
-        let opened = doors.open_for(me(), 0).unwrap();
-        let look = |now| doors.session(&opened.cookie, &opened.page, now).is_some();
+        let sessions = Sessions::default();
+        let opened = sessions.open_for(me(), 0).unwrap();
+        let look = |now| sessions.session(&opened.cookie, &opened.page, now).is_some();
         let mut now = 0;
         while now + IDLE_LASTS - 1 < SESSION_LASTS {
             now += IDLE_LASTS - 1;
             assert!(look(now), "{now}");
         }
         assert!(!look(SESSION_LASTS));
-        let opened = doors.open_for(me(), 0).unwrap();
-        assert!(doors.session(&opened.cookie, &opened.page, IDLE_LASTS).is_none());
+        let opened = sessions.open_for(me(), 0).unwrap();
+        assert!(sessions.session(&opened.cookie, &opened.page, IDLE_LASTS).is_none());
     }
 
     #[test]
     fn a_challenge_is_answered_once_in_its_time_for_its_purpose() {
-        let doors = Doors::default();
+        let sessions = Sessions::default();
         let own = Purpose::AddKey(OperatorName::parse("me").unwrap());
-        let first = doors.new_challenge(Purpose::ComeIn, 0).unwrap();
-        assert!(doors.take_challenge(&first, &Purpose::ComeIn, 1));
-        assert!(!doors.take_challenge(&first, &Purpose::ComeIn, 1));
-        let second = doors.new_challenge(own.clone(), 0).unwrap();
-        assert!(!doors.take_challenge(&second, &Purpose::ComeIn, 1));
-        let third = doors.new_challenge(own.clone(), 0).unwrap();
-        assert!(!doors.take_challenge(&third, &own, CHALLENGE_LASTS));
+        let first = sessions.new_challenge(Purpose::ComeIn, 0).unwrap();
+        assert!(sessions.take_challenge(&first, &Purpose::ComeIn, 1));
+        assert!(!sessions.take_challenge(&first, &Purpose::ComeIn, 1));
+        let second = sessions.new_challenge(own.clone(), 0).unwrap();
+        assert!(!sessions.take_challenge(&second, &Purpose::ComeIn, 1));
+        let third = sessions.new_challenge(own.clone(), 0).unwrap();
+        assert!(!sessions.take_challenge(&third, &own, CHALLENGE_LASTS));
     }
 
     #[test]
     fn a_closed_session_is_over() {
-        let doors = Doors::default();
-        let code = doors.new_link(me(), 0).unwrap();
-        let (opened, _) = doors.open(&code, 0).unwrap().unwrap();
-        let (key, ..) = doors.session(&opened.cookie, &opened.page, 1).unwrap();
-        doors.close(key);
-        assert!(!doors.goes_on(key, 1));
-        assert!(doors.session(&opened.cookie, &opened.page, 1).is_none());
+        let sessions = Sessions::default();
+        let code = sessions.new_link(me(), 0).unwrap();
+        let (opened, _) = sessions.open(&code, 0).unwrap().unwrap();
+        let (key, ..) = sessions.session(&opened.cookie, &opened.page, 1).unwrap();
+        sessions.close(key);
+        assert!(!sessions.goes_on(key, 1));
+        assert!(sessions.session(&opened.cookie, &opened.page, 1).is_none());
     }
 
     #[test]
     fn old_ones_make_room_for_new_ones() {
-        let doors = Doors::default();
-        let oldest = doors.new_link(me(), 0).unwrap();
-        let codes: Vec<String> = (1..=64).map(|now| doors.new_link(me(), now).unwrap()).collect();
-        assert!(doors.open(&oldest, 65).unwrap().is_none());
-        assert!(doors.open(codes.last().unwrap(), 65).unwrap().is_some());
-        assert_eq!(hold(&doors.links).len(), 63);
+        let sessions = Sessions::default();
+        let oldest = sessions.new_link(me(), 0).unwrap();
+        let codes: Vec<String> = (1..=64).map(|now| sessions.new_link(me(), now).unwrap()).collect();
+        assert!(sessions.open(&oldest, 65).unwrap().is_none());
+        assert!(sessions.open(codes.last().unwrap(), 65).unwrap().is_some());
+        assert_eq!(hold(&sessions.links).len(), 63);
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn open(
     if method != Method::GET {
         return Err(Problem::of_status(StatusCode::METHOD_NOT_ALLOWED));
     }
-    let opened = app.doors.open(code, app.gate.now()).map_err(|_| Problem::no_random())?;
+    let opened = app.sessions.open(code, app.gate.now()).map_err(|_| Problem::no_random())?;
     let Some((opened, whose)) = opened else {
         return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/#link-used-up")]).into_response());
     };
@@ -69,7 +69,7 @@ pub(super) async fn close(
 ) -> Result<Response, Problem> {
     let operator = caller.operator()?;
     if let Some(session) = operator.session {
-        app.doors.close(session);
+        app.sessions.close(session);
         app.gate.sign_out(&operator.credential).await?;
     }
     let cookie = HeaderValue::try_from(app.no_cookie()).map_err(|_| Problem::no_random())?;

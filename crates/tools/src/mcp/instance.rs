@@ -20,7 +20,7 @@ use tokio::net::UnixStream;
 
 use super::guards::Guards;
 use super::offered::Offered;
-use super::run_so_far::Known;
+use super::run_so_far::RunSoFar;
 use super::session::{Manner, Session, Silence};
 use crate::facts::not_enforced;
 use crate::surroundings::Surroundings;
@@ -70,7 +70,7 @@ impl Instance {
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
-        known: &Known,
+        known: &RunSoFar,
     ) -> Result<Instance, Reason> {
         let plan = plan(settings, access, grant, at)?;
         let kept = at.launch(move |launcher| launcher.keep(&plan)).await;

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::caller::mark;
 use super::offered::{is_address, is_type};
 use super::result::{aside, plain};
-use super::run_so_far::Known;
+use super::run_so_far::RunSoFar;
 use super::session::Ears;
 use super::tool::{CutShort, asked_first, bring, facets_of, note_lacking, owner_of, unless_cut, within};
 use super::upstream::Upstream;
@@ -199,7 +199,7 @@ impl Reading {
         }
         let access = upstream.access_to_look();
         let hold = unless_cut(cut, at.hold(grant.workspace(), access)).await.map_err(bare)?;
-        let known = Known::nothing();
+        let known = RunSoFar::nothing();
         let instance = unless_cut(cut, upstream.instance(agent, access, grant, at, &known)).await;
         let instance = instance.map_err(|reason| (reason, known.facts(None)))?;
         let ears = Ears::of(at.caller());

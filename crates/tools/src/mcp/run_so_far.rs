@@ -14,15 +14,15 @@ pub(super) const CUT_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is known so far.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct RunSoFar {
     began: Instant,
     walls: OnceLock<RunFacts>,
 }
 
-impl Known {
+impl RunSoFar {
     /// Nothing, of a run that begins now.
-    pub(super) fn nothing() -> Known {
-        Known { began: Instant::now(), walls: OnceLock::new() }
+    pub(super) fn nothing() -> RunSoFar {
+        RunSoFar { began: Instant::now(), walls: OnceLock::new() }
     }
 
     /// These walls hold the server.

@@ -22,7 +22,7 @@ use super::guards::Guard;
 use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
 use super::result::output_of;
-use super::run_so_far::{CUT_WITHIN, Known};
+use super::run_so_far::{CUT_WITHIN, RunSoFar};
 use super::session::{Ears, Silence};
 use super::upstream::Upstream;
 use super::web;
@@ -78,7 +78,7 @@ impl UpstreamTool {
         let access = self.upstream.settings().workspace;
         // Let go last: after the server, if that has to be ended.
         let hold = unless_cut(cut, at.hold(grant.workspace(), access)).await.map_err(bare)?;
-        let known = Known::nothing();
+        let known = RunSoFar::nothing();
         let instance = unless_cut(cut, self.upstream.instance(agent, access, grant, at, &known)).await;
         let instance = instance.map_err(|reason| (reason, known.facts(None)))?;
         // ATTACK(rug-pull): what runs is what was imported, and pinned if it was.
@@ -482,7 +482,7 @@ impl Refresh {
                 (Err(reason), facts) => return Err((reason, facts)),
             },
             UpstreamWay::Command(_) => {
-                let known = Known::nothing();
+                let known = RunSoFar::nothing();
                 let started = upstream.start(upstream.access_to_look(), grant, at, &known);
                 let started = unless_cut(cut, started).await;
                 let instance = started.map_err(|reason| (reason, known.facts(None)))?;

@@ -19,7 +19,7 @@ use super::guards::Guards;
 use super::import::source_of;
 use super::instance::Instance;
 use super::offered::Offered;
-use super::run_so_far::Known;
+use super::run_so_far::RunSoFar;
 use super::web::Spoken;
 use crate::surroundings::Surroundings;
 
@@ -198,7 +198,7 @@ impl Upstream {
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
-        known: &Known,
+        known: &RunSoFar,
     ) -> Result<Arc<Instance>, Reason> {
         if access == WorkspaceAccess::Write {
             return Ok(Arc::new(self.start(access, grant, at, known).await?));
@@ -238,7 +238,7 @@ impl Upstream {
         access: WorkspaceAccess,
         grant: &Grant,
         at: &Surroundings,
-        known: &Known,
+        known: &RunSoFar,
     ) -> Result<Instance, Reason> {
         debug_assert!(matches!(self.settings.way, UpstreamWay::Command(_)));
         Instance::start(&self.name, &self.settings, self.guards, access, grant, at, known).await
