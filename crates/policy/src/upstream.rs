@@ -44,6 +44,30 @@ pub struct UpstreamSettings {
     pub era: Era,
 }
 
+impl UpstreamSettings {
+    /// How long one call may take where nobody says, in milliseconds.
+    pub const USUAL_TIMEOUT_MS: u64 = 30_000;
+
+    /// A server that gets nothing and has nothing passed on, as one is of which only this is said.
+    pub fn of(way: UpstreamWay) -> UpstreamSettings {
+        UpstreamSettings {
+            way,
+            allow: Vec::new(),
+            read: Vec::new(),
+            write: Vec::new(),
+            workspace: WorkspaceAccess::None,
+            variables: BTreeMap::new(),
+            enable: None,
+            disable: BTreeSet::new(),
+            timeout_ms: UpstreamSettings::USUAL_TIMEOUT_MS,
+            prefix: NamePrefix::default(),
+            agents: None,
+            passes: BTreeSet::new(),
+            era: Era::default(),
+        }
+    }
+}
+
 /// What of a server can be passed on to a client besides its tools. None of it is, unless somebody says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]

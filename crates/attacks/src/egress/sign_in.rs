@@ -9,8 +9,8 @@ use std::time::Duration;
 use contract::{Category, Level, Private, Reach, Target};
 use egress::Guard;
 use policy::{
-    Agent, Credential, CredentialForm, NamePrefix, Overrides, SecretSource, Settings, SignInGrant,
-    SignInSettings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
+    Agent, Credential, CredentialForm, Overrides, SecretSource, Settings, SignInGrant, SignInSettings,
+    UpstreamSettings, UpstreamWay, categories_of,
 };
 use serde_json::json;
 use tools::mcp::{NotSignedIn, Pending, Refresh, SignIn, Upstream};
@@ -463,21 +463,7 @@ impl Town {
 }
 
 fn upstream(url: String) -> UpstreamSettings {
-    UpstreamSettings {
-        way: UpstreamWay::Url(url),
-        allow: Vec::new(),
-        read: Vec::new(),
-        write: Vec::new(),
-        workspace: WorkspaceAccess::None,
-        variables: Default::default(),
-        enable: None,
-        disable: Default::default(),
-        timeout_ms: 20_000,
-        prefix: NamePrefix::Always,
-        agents: None,
-        passes: Default::default(),
-        era: Default::default(),
-    }
+    UpstreamSettings { timeout_ms: 20_000, ..UpstreamSettings::of(UpstreamWay::Url(url)) }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server that stands in for a stranger's")]

@@ -542,24 +542,15 @@ pub(super) fn opening_of(
     let (script, notes) = (script(stand)?, notes(stand)?);
     let folder = |path: &PathBuf| path.parent().map(PathBuf::from).ok_or("it is in no folder");
     let mut server = UpstreamSettings {
-        way: UpstreamWay::Command(vec![
+        read: vec![folder(&script)?],
+        write: vec![folder(&notes)?],
+        timeout_ms: 20_000,
+        ..UpstreamSettings::of(UpstreamWay::Command(vec![
             "python3".to_owned(),
             script.display().to_string(),
             mode.to_owned(),
             notes.display().to_string(),
-        ]),
-        allow: Vec::new(),
-        read: vec![folder(&script)?],
-        write: vec![folder(&notes)?],
-        workspace: WorkspaceAccess::None,
-        variables: Default::default(),
-        enable: None,
-        disable: Default::default(),
-        timeout_ms: 20_000,
-        prefix: NamePrefix::Always,
-        agents: None,
-        passes: Default::default(),
-        era: Default::default(),
+        ]))
     };
     otherwise(&mut server);
     let mut categories = categories_of(contract::Level::Standard);

@@ -8,8 +8,7 @@ use std::time::Duration;
 use contract::{AgentName, CallStatus, Canonical, Category, EgressClass, Level, SafetyClass};
 use engine::{Clock, Credential, Engine, Lowering, Options, Request};
 use policy::{
-    Agent, Era, NamePrefix, Overrides, Passed, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess,
-    categories_of,
+    Agent, Era, NamePrefix, Overrides, Passed, Settings, UpstreamSettings, UpstreamWay, categories_of,
 };
 use sandbox::{Host, Proofs};
 use serde_json::json;
@@ -113,19 +112,12 @@ async fn open(home: &Path, passes: &[Passed], era: Era) -> Engine {
     let binary = std::env::current_exe().unwrap();
     let folder = binary.parent().unwrap().to_owned();
     let server = UpstreamSettings {
-        way: UpstreamWay::Command(vec![binary.display().to_string(), SERVE.to_owned()]),
-        allow: Vec::new(),
         read: vec![folder],
-        write: Vec::new(),
-        workspace: WorkspaceAccess::None,
-        variables: BTreeMap::new(),
-        enable: None,
-        disable: Default::default(),
         timeout_ms: STARTS,
         prefix: NamePrefix::Auto,
-        agents: None,
         passes: passes.iter().copied().collect(),
         era,
+        ..UpstreamSettings::of(UpstreamWay::Command(vec![binary.display().to_string(), SERVE.to_owned()]))
     };
     let mut categories = categories_of(Level::Standard);
     categories.insert(Category::Mcp);

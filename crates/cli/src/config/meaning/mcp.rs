@@ -18,7 +18,6 @@ use crate::config::problem::{Problem, shown};
 const MOST_SERVERS: usize = 200;
 const LONGEST_NAME: usize = 32;
 const MOST_MILLISECONDS: u64 = 600_000;
-const USUAL_MILLISECONDS: u64 = 30_000;
 
 impl Reader {
     /// The servers, and the credentials that the way out gets for them.
@@ -105,7 +104,7 @@ impl Reader {
             disable: disable.unwrap_or_default(),
             timeout_ms: self
                 .amount("timeout_ms", &file.timeout_ms, MOST_MILLISECONDS)
-                .unwrap_or(USUAL_MILLISECONDS),
+                .unwrap_or(UpstreamSettings::USUAL_TIMEOUT_MS),
             prefix: file.prefix.get().map_or(NamePrefix::Always, |word| word.0),
             agents: self.agents_of(file, agents),
             passes: file.pass_on.get().into_iter().flatten().map(|word| word.0).collect(),
