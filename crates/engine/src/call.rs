@@ -659,7 +659,10 @@ pub(crate) fn understand(
         let why = format!("`{}` takes no key: each call of it is a new one", contract.name());
         return Err(Reason::bad_request(why));
     }
-    let facets = listed.lowered(caught(|| listed.tool.facets(request.arguments.value(), settings))??);
+    let arguments = request.arguments.value();
+    // Before anything is decided, so that nobody is asked about what is not there for the agent.
+    caught(|| listed.tool.check_for(&request.agent, arguments))??;
+    let facets = listed.lowered(caught(|| listed.tool.facets(arguments, settings))??);
     Ok(Admitted {
         call: id,
         agent: request.agent.clone(),

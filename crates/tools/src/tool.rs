@@ -49,6 +49,11 @@ pub trait Tool: Send + Sync {
         true
     }
 
+    /// Whether what the arguments name is there for this agent. What is for others is refused as what there is not is.
+    fn check_for(&self, _agent: &AgentName, _arguments: &Value) -> Result<(), Reason> {
+        Ok(())
+    }
+
     /// What a call would do, read from its arguments alone; or why it can never be done.
     fn facets(&self, arguments: &Value, settings: &Settings) -> Result<Facets, Reason>;
 

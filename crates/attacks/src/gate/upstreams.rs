@@ -11,7 +11,8 @@ use std::time::Duration;
 use contract::{AgentName, CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
 use engine::{CatalogueGuard, Imported, Lowering};
 use policy::{
-    Agent, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
+    Agent, NamePrefix, Overrides, Passed, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess,
+    categories_of,
 };
 use sandbox::Host;
 use serde_json::{Value, json};
@@ -48,7 +49,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new(
             "server-of-others-found",
-            "the tools of a server that is for others are neither found nor loaded, and nobody else has it started",
+            "a server that is for others is neither found, started nor read, and answered like one that there is not",
             |stand| {
                 let gate = open(stand, "honest")?;
                 let told = gate.send(gate.request("list_tools", json!({}))?)?.content;
@@ -573,7 +574,8 @@ fn find_what_is_for_others(stand: &Stand<'_>) -> Try<Effect> {
     let before = open(stand, "honest")?;
     runtime()?.block_on(before.engine.close());
     let others = |server: &mut UpstreamSettings| {
-        server.agents = AgentName::parse("other").ok().map(|other| [other].into())
+        server.agents = AgentName::parse("other").ok().map(|other| [other].into());
+        server.passes = [Passed::Resources].into();
     };
     let gate = open_guarded(stand, "honest", others, None, None)?;
     for (tool, arguments) in
@@ -585,8 +587,46 @@ fn find_what_is_for_others(stand: &Stand<'_>) -> Try<Effect> {
         }
     }
     gate.call("load_tool", json!({ "name": "mcp_s_echo" }), Ending::Refused("unknown_tool"))?;
-    let asked = gate.call("mcp.refresh", json!({ "server": NAME }), Ending::Refused("unknown_tool"))?;
-    Ok(Effect::through_if(asked.content.contains("offers"), "the server was asked"))
+    let read = json!({ "server": NAME, "uri": "demo://one" });
+    for (tool, arguments) in [("mcp.refresh", json!({ "server": NAME })), ("mcp.read_resource", read)] {
+        let asked = gate.call(tool, arguments, Ending::Refused("unknown_tool"))?;
+        if asked.content.contains("offers") || asked.content == "read" {
+            return Ok(Effect::Through(format!("`{tool}` asks the server")));
+        }
+    }
+    runtime()?.block_on(gate.engine.close());
+    tell_apart(stand, others)
+}
+
+/// Whether an agent that has a server can tell one that is for others from one that there is not.
+fn tell_apart(stand: &Stand<'_>, others: impl FnOnce(&mut UpstreamSettings)) -> Try<Effect> {
+    let (mut opening, theirs) = opening_of(stand, "honest", others, None)?;
+    let own = UpstreamSettings { agents: None, ..theirs.settings().clone() };
+    let own = Upstream::new("own", own).ok_or("the server has no name")?;
+    let both = [theirs, own];
+    opening.tools = Reading::all(&both)?;
+    opening.tools.push(Arc::new(Refresh::new(both.to_vec())?));
+    let gate = stand.open(opening)?;
+    runtime()?.block_on(gate.engine.set_upstreams(both.to_vec()))?;
+    gate.call("mcp.read_resource", json!({ "server": "own", "uri": "demo://one" }), Ending::Done)?;
+    for tool in ["mcp.read_resource", "mcp.refresh"] {
+        let loaded = gate.send(gate.request("load_tool", json!({ "name": tool }))?)?;
+        if loaded.content.contains(&format!("\"{NAME}\"")) {
+            return Ok(Effect::Through(format!("`{tool}` names it")));
+        }
+        let answer = |server: &str| {
+            let arguments = match tool {
+                "mcp.refresh" => json!({ "server": server }),
+                _ => json!({ "server": server, "uri": "demo://one" }),
+            };
+            gate.call(tool, arguments, Ending::Refused("bad_arguments"))
+        };
+        let (theirs, nobodys) = (answer(NAME)?, answer("nowhere")?);
+        if (theirs.status, &theirs.reason) != (nobodys.status, &nobodys.reason) {
+            return Ok(Effect::Through(format!("`{tool}` tells them apart: {}", theirs.content)));
+        }
+    }
+    Ok(Effect::Held("they are answered alike".to_owned()))
 }
 
 /// Asks the server what it offers, and lists that.

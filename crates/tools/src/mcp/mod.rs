@@ -14,6 +14,7 @@ mod offered;
 mod reading;
 mod result;
 mod run_so_far;
+mod servers;
 mod session;
 mod tool;
 mod upstream;

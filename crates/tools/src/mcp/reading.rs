@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use clean::Findings;
 use contract::{
-    Canonical, Category, Contract, ContractError, Definition, Digest, EgressClass, Example, Output, Reason,
-    RunFacts, SafetyClass,
+    AgentName, Canonical, Category, Contract, ContractError, Definition, Digest, EgressClass, Example,
+    Output, Reason, RunFacts, SafetyClass,
 };
 use policy::{Facets, Grant, Passed, Settings, UpstreamWay};
 use schemars::JsonSchema;
@@ -24,6 +24,7 @@ use super::caller::mark;
 use super::offered::{is_address, is_type};
 use super::result::{aside, plain};
 use super::run_so_far::RunSoFar;
+use super::servers::{EXAMPLE, Servers};
 use super::session::Ears;
 use super::tool::{CutShort, asked_first, bring, facets_of, note_lacking, owner_of, unless_cut, within};
 use super::upstream::Upstream;
@@ -114,7 +115,7 @@ enum Kind {
 pub struct Reading {
     contract: Contract,
     kind: Kind,
-    upstreams: Vec<Arc<Upstream>>,
+    servers: Servers,
 }
 
 impl Reading {
@@ -133,19 +134,12 @@ impl Reading {
             (Kind::Prompt, &prompts),
             (Kind::Completion, &either),
         ] {
-            if let Some(first) = upstreams.first() {
-                let contract = Contract::internal(kind.definition(first.name()))?;
-                tools.push(Arc::new(Reading { contract, kind, upstreams: upstreams.clone() }));
+            if !upstreams.is_empty() {
+                let contract = Contract::internal(kind.definition())?;
+                tools.push(Arc::new(Reading { contract, kind, servers: Servers::new(upstreams.clone()) }));
             }
         }
         Ok(tools)
-    }
-
-    fn find(&self, server: &str) -> Result<&Arc<Upstream>, Reason> {
-        let found = self.upstreams.iter().find(|upstream| upstream.name() == server);
-        found.ok_or_else(|| {
-            Reason::bad_arguments("there is no server of that name of which this is passed on")
-        })
     }
 
     /// Which server is asked what.
@@ -154,13 +148,13 @@ impl Reading {
             Kind::Resource => {
                 let ReadInput { server, uri } = read(arguments)?;
                 check_address(&uri)?;
-                Ok((self.find(&server)?, "resources/read", json!({ "uri": uri })))
+                Ok((self.servers.find(&server)?, "resources/read", json!({ "uri": uri })))
             }
             Kind::Subscription => {
                 let SubscribeInput { server, uri, on } = read(arguments)?;
                 check_address(&uri)?;
                 let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
-                Ok((self.find(&server)?, method, json!({ "uri": uri })))
+                Ok((self.servers.find(&server)?, method, json!({ "uri": uri })))
             }
             Kind::Prompt => {
                 let PromptInput { server, name, arguments } = read(arguments)?;
@@ -168,7 +162,7 @@ impl Reading {
                     return Err(Reason::bad_arguments("what is filled in has to be a text"));
                 }
                 let params = json!({ "name": name, "arguments": arguments });
-                Ok((self.find(&server)?, "prompts/get", params))
+                Ok((self.servers.find(&server)?, "prompts/get", params))
             }
             Kind::Completion => {
                 let CompleteInput { server, prompt, template, argument, value } = read(arguments)?;
@@ -178,7 +172,7 @@ impl Reading {
                     _ => return Err(Reason::bad_arguments("either `prompt` or `template` has to be named")),
                 };
                 let params = json!({ "ref": of, "argument": { "name": argument, "value": value } });
-                Ok((self.find(&server)?, "completion/complete", params))
+                Ok((self.servers.find(&server)?, "completion/complete", params))
             }
         }
     }
@@ -192,11 +186,9 @@ impl Reading {
     ) -> Result<(Ran, RunFacts), (Reason, RunFacts)> {
         let bare = |reason| (reason, RunFacts::default());
         check_grant(grant, &self.contract, arguments, at).map_err(bare)?;
-        let (upstream, method, mut params) = self.question(arguments.value()).map_err(bare)?;
         let agent = owner_of(at).map_err(bare)?;
-        if !upstream.is_for(agent) {
-            return Err(bare(Reason::unknown_tool("that server is not for this agent")));
-        }
+        self.servers.check(agent, arguments.value()).map_err(bare)?;
+        let (upstream, method, mut params) = self.question(arguments.value()).map_err(bare)?;
         let access = upstream.access_to_look();
         let hold = unless_cut(cut, at.hold(grant.workspace(), access)).await.map_err(bare)?;
         let known = RunSoFar::nothing();
@@ -351,7 +343,7 @@ impl Pieces<'_> {
 }
 
 impl Kind {
-    fn definition(self, server: &str) -> Definition {
+    fn definition(self) -> Definition {
         let examples = |arguments: Value| vec![Example::of("one server", arguments)];
         let common = Definition {
             category: Category::Mcp,
@@ -373,24 +365,24 @@ impl Kind {
             Kind::Resource => (
                 "Read what an MCP server has",
                 "Reads what is at an address of one of the configured MCP servers. What it says is a stranger's.",
-                examples(json!({ "server": server, "uri": "demo://guide" })),
+                examples(json!({ "server": EXAMPLE, "uri": "demo://guide" })),
             ),
             Kind::Prompt => (
                 "Get a prompt of an MCP server",
                 "Gets what one of the configured MCP servers would have people say to their model. It is a stranger's.",
-                examples(json!({ "server": server, "name": "review" })),
+                examples(json!({ "server": EXAMPLE, "name": "review" })),
             ),
             Kind::Completion => (
                 "Ask an MCP server how a word goes on",
                 "Asks one of the configured MCP servers which values an argument of its prompts or addresses may have.",
                 examples(
-                    json!({ "server": server, "prompt": "review", "argument": "language", "value": "py" }),
+                    json!({ "server": EXAMPLE, "prompt": "review", "argument": "language", "value": "py" }),
                 ),
             ),
             Kind::Subscription => (
                 "Have an MCP server say when something changes",
                 "Has one of the configured MCP servers say, or no longer say, when what is at an address becomes another.",
-                examples(json!({ "server": server, "uri": "demo://guide", "on": true })),
+                examples(json!({ "server": EXAMPLE, "uri": "demo://guide", "on": true })),
             ),
         };
         Definition { title: title.to_owned(), description: description.to_owned(), examples, ..common }
@@ -400,6 +392,14 @@ impl Kind {
 impl Tool for Reading {
     fn contract(&self) -> &Contract {
         &self.contract
+    }
+
+    fn is_for(&self, agent: &AgentName) -> bool {
+        self.servers.is_for(agent)
+    }
+
+    fn check_for(&self, agent: &AgentName, arguments: &Value) -> Result<(), Reason> {
+        self.servers.check(agent, arguments)
     }
 
     fn facets(&self, arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {

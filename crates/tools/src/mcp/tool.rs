@@ -23,6 +23,7 @@ use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
 use super::result::output_of;
 use super::run_so_far::{CUT_WITHIN, RunSoFar};
+use super::servers::{EXAMPLE, Servers};
 use super::session::{Ears, Silence};
 use super::upstream::Upstream;
 use super::web;
@@ -428,13 +429,12 @@ pub const REFRESH: &str = "mcp.refresh";
 /// Asks a server what it offers. What becomes of the answer is up to whoever holds the catalogue.
 pub struct Refresh {
     contract: Contract,
-    upstreams: Vec<Arc<Upstream>>,
+    servers: Servers,
 }
 
 impl Refresh {
     /// For these servers.
     pub fn new(upstreams: Vec<Arc<Upstream>>) -> Result<Refresh, ContractError> {
-        let example = upstreams.first().map_or("files", |upstream| upstream.name()).to_owned();
         let definition = Definition {
             title: "Ask an MCP server what it offers".to_owned(),
             description: "Asks one of the configured MCP servers which tools it offers, and takes them in. What has changed \
@@ -444,21 +444,20 @@ impl Refresh {
             action: "mcp:call".to_owned(),
             safety: SafetyClass::Read,
             egress: EgressClass::ReadOnly,
-            examples: vec![contract::Example::of("one server", json!({ "server": example }))],
+            examples: vec![contract::Example::of("one server", json!({ "server": EXAMPLE }))],
             failure_modes: vec![
                 "tool_failed: the server does not start, or does not speak MCP; the reason says how it ended".to_owned(),
             ],
             timeout_seconds: 60,
             ..Definition::of::<RefreshInput, RefreshOutput>(REFRESH)
         };
-        Ok(Refresh { contract: Contract::internal(definition)?, upstreams })
+        Ok(Refresh { contract: Contract::internal(definition)?, servers: Servers::new(upstreams) })
     }
 
     fn find(&self, arguments: &Value) -> Result<&Arc<Upstream>, Reason> {
         let input =
             RefreshInput::deserialize(arguments).map_err(|error| Reason::bad_arguments(error.to_string()))?;
-        let found = self.upstreams.iter().find(|upstream| upstream.name() == input.server);
-        found.ok_or_else(no_such_server)
+        self.servers.find(&input.server)
     }
 
     async fn refresh(
@@ -470,12 +469,8 @@ impl Refresh {
     ) -> Result<(usize, RunFacts), (Reason, RunFacts)> {
         let bare = |reason| (reason, RunFacts::default());
         check_grant(grant, &self.contract, arguments, at).map_err(bare)?;
+        self.servers.check(owner_of(at).map_err(bare)?, arguments.value()).map_err(bare)?;
         let upstream = self.find(arguments.value()).map_err(bare)?;
-        // ATTACK(server-of-others-found): a server is started for those alone whom it is for.
-        let agent = owner_of(at).map_err(bare)?;
-        if !upstream.is_for(agent) {
-            return Err(bare(no_such_server()));
-        }
         let (offers, facts) = match &upstream.settings().way {
             UpstreamWay::Url(_) => match web::offers(upstream, grant, at, cut).await {
                 (Ok(offers), facts) => (offers, facts),
@@ -496,19 +491,17 @@ impl Refresh {
     }
 }
 
-/// Which servers there are is not told: not every one is for whoever asks.
-fn no_such_server() -> Reason {
-    Reason::bad_arguments("you have no such server")
-        .with_hint("whoever runs this gate has it in `mcp.servers`")
-}
-
 impl Tool for Refresh {
     fn contract(&self) -> &Contract {
         &self.contract
     }
 
     fn is_for(&self, agent: &AgentName) -> bool {
-        self.upstreams.is_empty() || self.upstreams.iter().any(|upstream| upstream.is_for(agent))
+        self.servers.is_for(agent)
+    }
+
+    fn check_for(&self, agent: &AgentName, arguments: &Value) -> Result<(), Reason> {
+        self.servers.check(agent, arguments)
     }
 
     fn facets(&self, arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {
