@@ -56,6 +56,17 @@ fn problem_of(error: TokenError) -> Problem {
         TokenError::Taken { .. } | TokenError::Known => {
             Problem::new(StatusCode::CONFLICT, "token_taken", told)
         }
-        TokenError::Store(_) | TokenError::Random => Problem::of_store(),
+        TokenError::Random => Problem::no_random(),
+        TokenError::Store(error) => Problem::of_store(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_random_bytes_is_not_blamed_on_the_store() {
+        assert_eq!(problem_of(TokenError::Random).detail(), "the system gives no random bytes");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use contract::{ApprovalId, CallId, ToolName};
+use contract::{ApprovalId, CallId, ToolName, chain};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -127,8 +127,10 @@ pub(super) async fn verify(
             () = stop.cancelled() => return,
             found = owner.gate.verify() => found,
         };
-        let mut found =
-            found.unwrap_or_else(|_| json!({ "state": "failed", "why": "the store did not answer" }));
+        let mut found = found.unwrap_or_else(|error| {
+            tracing::error!(error = chain(&error), "the ledger was not verified");
+            json!({ "state": "failed", "why": "the store did not answer" })
+        });
         if let Some(members) = found.as_object_mut() {
             members.insert("ended_at".to_owned(), json!(owner.gate.now()));
         }

@@ -225,7 +225,7 @@ impl Gate for Engine {
     fn explain<'a>(&'a self, request: &'a Request, to: Audience) -> Pending<'a, Result<Value, GateError>> {
         Box::pin(async move {
             let explanation = Engine::explain(self, request, to).await.map_err(trouble)?;
-            serde_json::to_value(explanation).map_err(trouble)
+            serde_json::to_value(explanation).map_err(internal)
         })
     }
 
@@ -244,7 +244,7 @@ impl Gate for Engine {
             // Beside the calls: a long configuration takes a while to be understood.
             let engine = self.clone();
             let candidate = tokio::task::spawn_blocking(move || engine.read_candidate(&policy)).await;
-            let candidate = candidate.map_err(trouble)?.map_err(not_so)?;
+            let candidate = candidate.map_err(internal)?.map_err(not_so)?;
             let past = Past {
                 span: Span { since, until, agent },
                 tool: tool.as_deref().map(Past::tools).transpose().map_err(not_so)?,
@@ -262,7 +262,7 @@ impl Gate for Engine {
                 PastError::Settings(_) | PastError::Catalogue(_) => not_so(error.to_string()),
                 PastError::Store(_) | PastError::Broken => SimulateError::Gate(trouble(error)),
             })?;
-            Ok(serde_json::to_value(simulated).map_err(trouble)?)
+            Ok(serde_json::to_value(simulated).map_err(internal)?)
         })
     }
 
@@ -274,7 +274,7 @@ impl Gate for Engine {
         Box::pin(async move {
             let Ok(seq) = i64::try_from(seq) else { return Ok(None) };
             match self.store().prove(seq).await {
-                Ok(proof) => serde_json::to_value(proof).map(Some).map_err(trouble),
+                Ok(proof) => serde_json::to_value(proof).map(Some).map_err(internal),
                 Err(ProofError::OutOfRange { .. }) => Ok(None),
                 Err(error) => Err(trouble(error)),
             }
@@ -510,8 +510,14 @@ fn not_revoked(error: RevokeRefused) -> DecideError {
     }
 }
 
+/// The store failed, or the engine because of it.
 pub(super) fn trouble(error: impl Error + Send + Sync + 'static) -> GateError {
     GateError::Store(Box::new(error))
+}
+
+/// The gate failed by itself.
+fn internal(error: impl Error + Send + Sync + 'static) -> GateError {
+    GateError::Internal(Box::new(error))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use contract::chain;
 use engine::Credential;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::broadcast::error::RecvError;
@@ -194,7 +195,13 @@ impl Follower {
     async fn catch_up(&mut self) -> Result<(), Over> {
         self.check().await?;
         loop {
-            let events = self.app.gate.events(self.next, AT_ONCE).await.map_err(|_: GateError| Over)?;
+            let events = self.app.gate.events(self.next, AT_ONCE).await.map_err(|error: GateError| {
+                tracing::warn!(
+                    error = chain(&error),
+                    "events could not be read for somebody who follows them"
+                );
+                Over
+            })?;
             if events.is_empty() {
                 return Ok(());
             }

@@ -183,6 +183,9 @@ pub enum GateError {
     /// The store failed.
     #[error("cannot use the store")]
     Store(#[source] Box<dyn Error + Send + Sync>),
+    /// The gate itself failed.
+    #[error("the gate failed")]
+    Internal(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// Why an answer was not taken.

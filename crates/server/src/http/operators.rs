@@ -118,8 +118,8 @@ fn problem_of(error: PeopleError) -> Problem {
             Problem::new(StatusCode::CONFLICT, "last_admin", told)
         }
         PeopleError::Credential(_) => Problem::no_random(),
-        PeopleError::Add(AddOperatorError::Store(_))
-        | PeopleError::Change(ChangeOperatorError::Store(_))
-        | PeopleError::Engine(_) => Problem::of_store(),
+        PeopleError::Add(AddOperatorError::Store(error))
+        | PeopleError::Change(ChangeOperatorError::Store(error)) => Problem::of_store(&error),
+        PeopleError::Engine(error) => Problem::of_store(&error),
     }
 }

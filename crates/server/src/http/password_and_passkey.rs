@@ -323,7 +323,7 @@ fn not_in(refused: SignInRefused) -> Problem {
                 .with_hint("whoever has the credential gets in by a link at once")
                 .retry_after(seconds)
         }
-        SignInRefused::Engine(_) => Problem::of_store(),
+        SignInRefused::Engine(error) => Problem::of_store(&error),
     }
 }
 
@@ -332,7 +332,8 @@ fn not_changed(error: ProofError) -> Problem {
         ProofError::NotAnOperator => not_them(),
         ProofError::Password(error) => Problem::bad_request(error.to_string()),
         ProofError::Presence(PresenceError::NoPasskey) => Problem::not_found("passkey"),
-        ProofError::Presence(PresenceError::Store(_)) | ProofError::Engine(_) => Problem::of_store(),
+        ProofError::Presence(PresenceError::Store(error)) => Problem::of_store(&error),
+        ProofError::Engine(error) => Problem::of_store(&error),
         ProofError::Presence(error) => Problem::new(StatusCode::CONFLICT, "passkey_taken", error.to_string()),
     }
 }

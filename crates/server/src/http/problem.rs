@@ -1,7 +1,10 @@
 //! Errors of the protocol, as RFC 9457 writes them. A refused call is no problem: it has an answer of its own.
 
+use std::error::Error;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use contract::chain;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
@@ -107,12 +110,25 @@ impl Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_request", why)
     }
 
+    /// The system gives no random bytes.
     pub(super) fn no_random() -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", "the system gives no random bytes")
     }
 
-    pub(super) fn of_store() -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", "the gate cannot use its store")
+    /// The store failed. Why is for operators at the gate itself, not for whoever is at the other end.
+    pub(super) fn of_store(error: &(dyn Error + 'static)) -> Problem {
+        tracing::error!(error = chain(error), "a request was not answered: the store failed");
+        Problem::failed("the gate cannot use its store")
+    }
+
+    /// The gate itself failed. Why is for operators, too.
+    fn internal(error: &(dyn Error + 'static)) -> Problem {
+        tracing::error!(error = chain(error), "a request was not answered: the gate failed");
+        Problem::failed("the gate failed")
+    }
+
+    fn failed(detail: &str) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "internal", detail)
             .with_hint("whoever runs the gate can look at its own messages")
     }
 
@@ -129,9 +145,11 @@ impl Problem {
 }
 
 impl From<GateError> for Problem {
-    fn from(_: GateError) -> Problem {
-        // What the store says is for operators at the gate itself, not for whoever is at the other end.
-        Problem::of_store()
+    fn from(error: GateError) -> Problem {
+        match error {
+            GateError::Store(error) => Problem::of_store(&*error),
+            GateError::Internal(error) => Problem::internal(&*error),
+        }
     }
 }
 
@@ -184,10 +202,47 @@ impl IntoResponse for Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
     use std::fs;
+    use std::io;
     use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    use tracing::Subscriber;
+    use tracing::field::{Field, Visit};
+    use tracing_subscriber::Layer;
+    use tracing_subscriber::layer::{Context, SubscriberExt as _};
 
     use super::*;
+
+    /// What operators are told.
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<String>>);
+
+    impl<S: Subscriber> Layer<S> for Heard {
+        fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
+            event.record(&mut self.clone());
+        }
+    }
+
+    impl Visit for Heard {
+        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+            self.0.lock().unwrap().push_str(&format!("{}={value:?} ", field.name()));
+        }
+    }
+
+    #[test]
+    fn why_the_gate_failed_is_told_to_operators_and_not_to_whoever_asks() {
+        let failed = || io::Error::other("disk I/O error in toolgate.db");
+        for error in [GateError::Store(failed().into()), GateError::Internal(failed().into())] {
+            let heard = Heard::default();
+            let layers = tracing_subscriber::registry().with(heard.clone());
+            let problem = tracing::subscriber::with_default(layers, || Problem::from(error));
+            assert!(heard.0.lock().unwrap().contains("disk I/O error in toolgate.db"));
+            assert_eq!((problem.status, problem.code), (StatusCode::SERVICE_UNAVAILABLE, "internal"));
+            assert!(!format!("{problem:?}").contains("disk"), "{problem:?}");
+        }
+    }
 
     /// Names of functions whose first text is the code of a problem.
     const MAKERS: [&str; 3] = ["Problem::new(", "forbidden(", "conflict("];

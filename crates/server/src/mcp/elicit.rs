@@ -22,7 +22,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use store::Vote;
 
-use super::Server;
+use super::{Server, no_store};
 
 /// Under which name the newest revision has the question and its answer.
 const QUESTION: &str = "approval";
@@ -181,10 +181,6 @@ pub(super) fn codec() -> Option<&'static RequestStateCodec> {
         RequestStateCodec::try_new(key).ok()
     });
     made.as_ref()
-}
-
-fn no_store(_: engine::EngineError) -> ErrorData {
-    ErrorData::internal_error("the store cannot be read", None)
 }
 
 #[cfg(test)]

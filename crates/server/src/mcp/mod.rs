@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use contract::{AgentName, CallId, CallResult, Canonical, Key, OperatorName, TaskName};
+use contract::{AgentName, CallId, CallResult, Canonical, Key, OperatorName, TaskName, chain};
 use engine::{CALL_STATUS, Engine, Request};
 use rmcp::ServiceExt;
 use rmcp::handler::server::ServerHandler;
@@ -434,9 +434,15 @@ impl Server {
         match found {
             Ok(Some(result)) => Ok(result),
             Ok(None) => Err(invalid(format!("there is no call `{id}` of this agent"))),
-            Err(_) => Err(ErrorData::internal_error("the store cannot be read", None)),
+            Err(error) => Err(no_store(error)),
         }
     }
+}
+
+/// What a client is told where the store failed. Why is for operators.
+fn no_store(error: impl std::error::Error + 'static) -> ErrorData {
+    tracing::error!(error = chain(&error), "a client was not answered: the store failed");
+    ErrorData::internal_error("the store cannot be read", None)
 }
 
 /// A name in the request's metadata, if there is one.

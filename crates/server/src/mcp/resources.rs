@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use super::Server;
+use super::{Server, no_store};
 
 const TOOLS: &str = "toolgate://tool/";
 const ARTIFACTS: &str = "toolgate://artifact/";
@@ -53,7 +53,7 @@ impl Server {
             let call = CallId::parse(call).map_err(|_| unknown())?;
             let found =
                 self.engine.artifact_for(&self.agent, &call, &decoded(name).ok_or_else(unknown)?).await;
-            let shown = found.map_err(|_| ErrorData::internal_error("the store cannot be read", None))?;
+            let shown = found.map_err(no_store)?;
             match shown.ok_or_else(unknown)? {
                 ShownArtifact::Text(text) => ResourceContents::text(text, uri),
                 ShownArtifact::NotText => {

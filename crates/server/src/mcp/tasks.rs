@@ -15,7 +15,7 @@ use serde_json::Value;
 use store::CallRow;
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, told};
+use super::{Server, no_store, told};
 
 /// After how long a call that is not over is answered as a task.
 pub(super) const AS_A_TASK_AFTER: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ impl Server {
         // Not ended when the client stops waiting for this answer: the call is the task's, not the request's.
         let looking = self.engine.collect(&self.agent, &row.id, Duration::ZERO, CancellationToken::new());
         let result = match tokio::time::timeout(LOOK, Box::pin(looking)).await {
-            Ok(found) => found.map_err(|_| no_store())?,
+            Ok(found) => found.map_err(no_store)?,
             Err(_) => None,
         };
         let payload = match &result {
@@ -83,7 +83,7 @@ impl Server {
     }
 
     async fn own_call(&self, id: &CallId) -> Result<Option<CallRow>, ErrorData> {
-        let row = self.engine.store().call(id).await.map_err(|_| no_store())?;
+        let row = self.engine.store().call(id).await.map_err(no_store)?;
         Ok(row.filter(|row| row.agent == self.agent))
     }
 }
@@ -101,10 +101,6 @@ fn task_of(row: &CallRow, result: Option<&CallResult>) -> Task {
 fn written(time: i64) -> String {
     let time = DateTime::from_timestamp_millis(time).unwrap_or_default();
     time.to_rfc3339_opts(SecondsFormat::Millis, true)
-}
-
-fn no_store() -> ErrorData {
-    ErrorData::internal_error("the store cannot be read", None)
 }
 
 #[cfg(test)]
