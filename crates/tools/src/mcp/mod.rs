@@ -5,6 +5,7 @@
 //! ([`web`]). Which of its tools are listed, and who may call them, is not known here.
 
 mod caller;
+mod cut;
 mod guards;
 mod import;
 mod instance;
@@ -12,6 +13,7 @@ mod message;
 mod mirrored;
 mod offered;
 mod reading;
+mod refresh;
 mod result;
 mod run_so_far;
 mod servers;
@@ -26,7 +28,8 @@ pub use guards::Guard;
 pub use import::{Offer, Unfit, source_of};
 pub use offered::{Offered, OfferedArgument, OfferedPrompt, OfferedResource};
 pub use reading::{COMPLETE, GET_PROMPT, READ_RESOURCE, Reading, SUBSCRIBE};
-pub use tool::{NotMade, REFRESH, Refresh, UpstreamTool};
+pub use refresh::{REFRESH, Refresh};
+pub use tool::{NotMade, UpstreamTool};
 pub use upstream::Upstream;
 pub use web::place_of;
 pub(crate) use web::{StreamEvent, events_of};

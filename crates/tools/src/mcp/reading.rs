@@ -21,12 +21,13 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::mark;
+use super::cut::{CutShort, unless_cut, within};
 use super::offered::{is_address, is_type};
 use super::result::{aside, plain};
 use super::run_so_far::RunSoFar;
 use super::servers::{EXAMPLE, Servers};
 use super::session::Ears;
-use super::tool::{CutShort, asked_first, bring, facets_of, note_lacking, owner_of, unless_cut, within};
+use super::tool::{asked_first, bring, facets_of, note_lacking, owner_of};
 use super::upstream::Upstream;
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};

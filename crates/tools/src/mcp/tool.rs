@@ -1,38 +1,33 @@
-//! The tools of a server as tools of ours, and the one that asks a server what it offers.
+//! The tools of a server as tools of ours.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clean::Findings;
 use contract::{
-    Actions, AgentName, Canonical, Category, Contract, ContractError, Definition, Digest, EgressClass,
-    Output, Reason, RunFacts, SafetyClass, ToolName, TrustLabel, chain,
+    Actions, AgentName, Canonical, Contract, ContractError, Digest, EgressClass, Output, Reason, RunFacts,
+    SafetyClass, ToolName, TrustLabel, chain,
 };
 use egress::OpenGrant;
 use policy::{Era, Facets, Grant, Passed, Settings, UpstreamWay, WorkspaceAccess};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::caller;
+use super::cut::{CutShort, unless_cut, within};
 use super::guards::Guard;
 use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
 use super::result::output_of;
-use super::run_so_far::{CUT_WITHIN, RunSoFar};
-use super::servers::{EXAMPLE, Servers};
+use super::run_so_far::RunSoFar;
 use super::session::{Ears, Silence};
 use super::upstream::Upstream;
 use super::web;
 use crate::reach::{Methods, WayOut};
 use crate::surroundings::Surroundings;
 use crate::tool::{Ran, Tool, check_grant, taken_back};
-
-/// For what is around a call itself.
-const AROUND: Duration = Duration::from_secs(35);
 
 /// Why no tool of ours is made of what a server offers.
 #[derive(Debug, Error)]
@@ -309,44 +304,6 @@ impl Tool for UpstreamTool {
     }
 }
 
-/// Why somebody does not wait any longer.
-pub(super) enum CutShort {
-    TakenBack,
-    TooLate,
-}
-
-/// What comes of a run in its time. One that is taken back or takes too long is cut short, and says what was known of it.
-pub(super) async fn within<T>(
-    timeout: Duration,
-    cancel: &CancellationToken,
-    cut: &CancellationToken,
-    run: impl Future<Output = Result<(T, RunFacts), (Reason, RunFacts)>>,
-) -> Result<Result<(T, RunFacts), (Reason, RunFacts)>, (CutShort, RunFacts)> {
-    let mut run = pin!(run);
-    let why = tokio::select! {
-        ended = &mut run => return Ok(ended),
-        () = cancel.cancelled() => CutShort::TakenBack,
-        () = tokio::time::sleep(timeout) => CutShort::TooLate,
-    };
-    cut.cancel();
-    let facts = match tokio::time::timeout(CUT_WITHIN, run).await {
-        Ok(Ok((_, facts)) | Err((_, facts))) => facts,
-        Err(_) => RunFacts::default(),
-    };
-    Err((why, facts))
-}
-
-/// What comes of this, unless the run is cut short first.
-pub(super) async fn unless_cut<T>(
-    cut: &CancellationToken,
-    work: impl Future<Output = Result<T, Reason>>,
-) -> Result<T, Reason> {
-    tokio::select! {
-        done = work => done,
-        () = cut.cancelled() => Err(taken_back()),
-    }
-}
-
 fn ran(upstream: &Upstream, answer: Value, ears: &Ears, facts: RunFacts) -> Ran {
     match output_of(answer, upstream.passes(Passed::Media)) {
         Ok(mut output) => {
@@ -403,144 +360,5 @@ fn refuse_case_variants(value: &Value) -> Result<(), Reason> {
         }
         Value::Array(items) => items.iter().try_for_each(refuse_case_variants),
         _ => Ok(()),
-    }
-}
-
-/// Which server to ask.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct RefreshInput {
-    /// The server, as it is called in the configuration.
-    server: String,
-}
-
-/// What came of it.
-#[derive(Debug, Serialize, JsonSchema)]
-struct RefreshOutput {
-    /// The server.
-    server: String,
-    /// How many tools it offers.
-    offers: usize,
-}
-
-/// The name of the tool that asks a server what it offers.
-pub const REFRESH: &str = "mcp.refresh";
-
-/// Asks a server what it offers. What becomes of the answer is up to whoever holds the catalogue.
-pub struct Refresh {
-    contract: Contract,
-    servers: Servers,
-}
-
-impl Refresh {
-    /// For these servers.
-    pub fn new(upstreams: Vec<Arc<Upstream>>) -> Result<Refresh, ContractError> {
-        let definition = Definition {
-            title: "Ask an MCP server what it offers".to_owned(),
-            description: "Asks one of the configured MCP servers which tools it offers, and takes them in. What has changed \
-                since is shown as changed; a tool that was pinned is suspended then."
-                .to_owned(),
-            category: Category::Mcp,
-            action: "mcp:call".to_owned(),
-            safety: SafetyClass::Read,
-            egress: EgressClass::ReadOnly,
-            examples: vec![contract::Example::of("one server", json!({ "server": EXAMPLE }))],
-            failure_modes: vec![
-                "tool_failed: the server does not start, or does not speak MCP; the reason says how it ended".to_owned(),
-            ],
-            timeout_seconds: 60,
-            ..Definition::of::<RefreshInput, RefreshOutput>(REFRESH)
-        };
-        Ok(Refresh { contract: Contract::internal(definition)?, servers: Servers::new(upstreams) })
-    }
-
-    fn find(&self, arguments: &Value) -> Result<&Arc<Upstream>, Reason> {
-        let input =
-            RefreshInput::deserialize(arguments).map_err(|error| Reason::bad_arguments(error.to_string()))?;
-        self.servers.find(&input.server)
-    }
-
-    async fn refresh(
-        &self,
-        grant: &Grant,
-        arguments: &Canonical,
-        at: &Surroundings,
-        cut: &CancellationToken,
-    ) -> Result<(usize, RunFacts), (Reason, RunFacts)> {
-        let bare = |reason| (reason, RunFacts::default());
-        check_grant(grant, &self.contract, arguments, at).map_err(bare)?;
-        self.servers.check(owner_of(at).map_err(bare)?, arguments.value()).map_err(bare)?;
-        let upstream = self.find(arguments.value()).map_err(bare)?;
-        let (offers, facts) = match &upstream.settings().way {
-            UpstreamWay::Url(_) => match web::offers(upstream, grant, at, cut).await {
-                (Ok(offers), facts) => (offers, facts),
-                (Err(reason), facts) => return Err((reason, facts)),
-            },
-            UpstreamWay::Command(_) => {
-                let known = RunSoFar::nothing();
-                let started = upstream.start(upstream.access_to_look(), grant, at, &known);
-                let started = unless_cut(cut, started).await;
-                let instance = started.map_err(|reason| (reason, known.facts(None)))?;
-                upstream.heard_besides(instance.offered.clone());
-                (instance.offers.clone(), known.facts(None))
-            }
-        };
-        let count = offers.len();
-        upstream.heard(offers);
-        Ok((count, facts))
-    }
-}
-
-impl Tool for Refresh {
-    fn contract(&self) -> &Contract {
-        &self.contract
-    }
-
-    fn is_for(&self, agent: &AgentName) -> bool {
-        self.servers.is_for(agent)
-    }
-
-    fn check_for(&self, agent: &AgentName, arguments: &Value) -> Result<(), Reason> {
-        self.servers.check(agent, arguments)
-    }
-
-    fn facets(&self, arguments: &Value, _settings: &Settings) -> Result<Facets, Reason> {
-        let upstream = self.find(arguments)?;
-        let egress = match upstream.settings().way {
-            UpstreamWay::Command(_) => EgressClass::None,
-            UpstreamWay::Url(_) => EgressClass::ReadOnly,
-        };
-        facets_of(upstream, SafetyClass::Read, egress, upstream.access_to_look())
-    }
-
-    fn run<'a>(
-        &'a self,
-        grant: Grant,
-        arguments: &'a Canonical,
-        at: &'a Surroundings,
-        cancel: CancellationToken,
-    ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
-        Box::pin(async move {
-            let cut = CancellationToken::new();
-            let refreshing = self.refresh(&grant, arguments, at, &cut);
-            let refreshed = match within(AROUND, &cancel, &cut, refreshing).await {
-                Ok(refreshed) => refreshed,
-                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
-                Err((CutShort::TooLate, facts)) => {
-                    Err((Reason::timeout("the server did not say what it offers in time"), facts))
-                }
-            };
-            match refreshed {
-                Ok((offers, facts)) => {
-                    let server = arguments.value().get("server").cloned().unwrap_or_default();
-                    let server = server.as_str().unwrap_or_default().to_owned();
-                    let content = format!("`{server}` offers {offers} tools");
-                    let structured = json!(RefreshOutput { server, offers });
-                    let output = Output { content, structured, ..Output::default() };
-                    Ran { output, findings: Findings::default(), facts, failure: None }
-                }
-                Err((reason, facts)) => Ran::failed(reason, facts),
-            }
-        })
     }
 }

@@ -14,13 +14,13 @@ use policy::{Grant, UpstreamWay};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::cut::unless_cut;
 use super::instance::{
     NotIntroduced, Offers, check_introduction, introduction, named_digest, not_introduced,
 };
 use super::message::{self, Garbled, Message, RpcError};
 use super::mirrored;
 use super::session::Silence;
-use super::tool::unless_cut;
 use super::upstream::Upstream;
 use crate::http::{Address, Got, Heard, Scheme, WebRequest};
 use crate::surroundings::Surroundings;
