@@ -9,24 +9,19 @@ use tokio_util::sync::CancellationToken;
 use super::run_so_far::CUT_WITHIN;
 use crate::tool::taken_back;
 
-/// Why somebody does not wait any longer.
-pub(super) enum CutShort {
-    TakenBack,
-    TooLate,
-}
-
 /// What comes of a run in its time. One that is taken back or takes too long is cut short, and says what was known of it.
 pub(super) async fn within<T>(
     timeout: Duration,
     cancel: &CancellationToken,
     cut: &CancellationToken,
+    too_late: impl FnOnce() -> Reason,
     run: impl Future<Output = Result<(T, RunFacts), (Reason, RunFacts)>>,
-) -> Result<Result<(T, RunFacts), (Reason, RunFacts)>, (CutShort, RunFacts)> {
+) -> Result<(T, RunFacts), (Reason, RunFacts)> {
     let mut run = pin!(run);
     let why = tokio::select! {
-        ended = &mut run => return Ok(ended),
-        () = cancel.cancelled() => CutShort::TakenBack,
-        () = tokio::time::sleep(timeout) => CutShort::TooLate,
+        ended = &mut run => return ended,
+        () = cancel.cancelled() => taken_back(),
+        () = tokio::time::sleep(timeout) => too_late(),
     };
     cut.cancel();
     let facts = match tokio::time::timeout(CUT_WITHIN, run).await {

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::mark;
-use super::cut::{CutShort, unless_cut, within};
+use super::cut::{unless_cut, within};
 use super::offered::{is_address, is_type};
 use super::result::{aside, plain};
 use super::run_so_far::RunSoFar;
@@ -420,14 +420,8 @@ impl Tool for Reading {
     ) -> Pin<Box<dyn Future<Output = Ran> + Send + 'a>> {
         Box::pin(async move {
             let (timeout, cut) = (grant.authority().limits.timeout, CancellationToken::new());
-            let asked = match within(timeout, &cancel, &cut, self.ask(&grant, arguments, at, &cut)).await {
-                Ok(asked) => asked,
-                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
-                Err((CutShort::TooLate, facts)) => {
-                    Err((Reason::timeout("the server did not answer in time"), facts))
-                }
-            };
-            match asked {
+            let too_late = || Reason::timeout("the server did not answer in time");
+            match within(timeout, &cancel, &cut, too_late, self.ask(&grant, arguments, at, &cut)).await {
                 Ok((ran, _)) => ran,
                 Err((reason, facts)) => Ran::failed(reason, facts),
             }

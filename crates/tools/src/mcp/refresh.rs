@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::cut::{CutShort, unless_cut, within};
+use super::cut::{unless_cut, within};
 use super::run_so_far::RunSoFar;
 use super::servers::{EXAMPLE, Servers};
 use super::tool::{facets_of, owner_of};
 use super::upstream::Upstream;
 use super::web;
 use crate::surroundings::Surroundings;
-use crate::tool::{Ran, Tool, check_grant, taken_back};
+use crate::tool::{Ran, Tool, check_grant};
 
 /// For what is around a call itself.
 const AROUND: Duration = Duration::from_secs(35);
@@ -144,14 +144,8 @@ impl Tool for Refresh {
         Box::pin(async move {
             let cut = CancellationToken::new();
             let refreshing = self.refresh(&grant, arguments, at, &cut);
-            let refreshed = match within(AROUND, &cancel, &cut, refreshing).await {
-                Ok(refreshed) => refreshed,
-                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
-                Err((CutShort::TooLate, facts)) => {
-                    Err((Reason::timeout("the server did not say what it offers in time"), facts))
-                }
-            };
-            match refreshed {
+            let too_late = || Reason::timeout("the server did not say what it offers in time");
+            match within(AROUND, &cancel, &cut, too_late, refreshing).await {
                 Ok((offers, facts)) => {
                     let server = arguments.value().get("server").cloned().unwrap_or_default();
                     let server = server.as_str().unwrap_or_default().to_owned();

@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::caller;
-use super::cut::{CutShort, unless_cut, within};
+use super::cut::{unless_cut, within};
 use super::guards::Guard;
 use super::import::{Offer, Unfit};
 use super::instance::{Instance, told};
@@ -286,12 +286,8 @@ impl Tool for UpstreamTool {
                     UpstreamWay::Url(_) => self.ask_over_http(&grant, arguments, at, &cut).await,
                 }
             };
-            let answered = match within(grant.authority().limits.timeout, &cancel, &cut, asked).await {
-                Ok(answered) => answered,
-                Err((CutShort::TakenBack, facts)) => Err((taken_back(), facts)),
-                Err((CutShort::TooLate, facts)) => Err((self.too_late(&grant), facts)),
-            };
-            match answered {
+            let (timeout, too_late) = (grant.authority().limits.timeout, || self.too_late(&grant));
+            match within(timeout, &cancel, &cut, too_late, asked).await {
                 Ok((Answered { answer, ears }, facts)) => {
                     match asked_first(&self.upstream, &ears, &answer, &facts) {
                         Some(asked) => asked,
