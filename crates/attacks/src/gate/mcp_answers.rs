@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use store::Vote;
 
 use super::approvals::remove as remove_file;
-use super::mcp_client::{Client, NEWEST, at_once, message_in, status_in};
+use super::mcp_client::{Client, NEWEST, at_once, message_in, open, status_in};
 use super::payment::Payment;
 use crate::Try;
 use crate::case::Effect;
@@ -21,7 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "a client brings no answer where the configuration names nobody who sits there",
             |stand| brings(stand, asked_in_client(), &json!({ "approve": true }), "accept"),
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let client = able(&door);
                 let first = client.call("shell", &remove("precious"))?;
                 if status_in(&first)? != "waiting" {

@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use crate::Try;
 use crate::gate::doors::{Door, Response, bearer};
-use crate::gate::stand::{Opening, standard};
+use crate::gate::stand::{Opening, Stand, standard};
 
 /// The revision without sessions.
 pub(super) const NEWEST: &str = "2026-07-28";
+/// The newest with sessions.
+pub(super) const NEWEST_WITH_SESSIONS: &str = "2025-11-25";
 /// Those with sessions that are spoken over HTTP.
-pub(super) const WITH_SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+pub(super) const WITH_SESSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST_WITH_SESSIONS];
 
 pub(super) const ACCEPT: &str = "Accept: application/json, text/event-stream";
 
@@ -104,6 +106,11 @@ pub(super) fn status_in(answer: &Response) -> Try<String> {
     let message = message_in(answer)?;
     let status = message.pointer("/result/structuredContent/status").and_then(Value::as_str);
     Ok(status.map(str::to_owned).unwrap_or_else(|| message.to_string()))
+}
+
+/// A door by which nobody waits.
+pub(super) fn open<'a>(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+    Door::open_with(at_once(), stand)
 }
 
 /// Settings by which nobody waits.

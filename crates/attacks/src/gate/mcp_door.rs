@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 use server::Guard;
 
 use super::approvals::remove as remove_file;
-use super::mcp_client::{ACCEPT, Client, NEWEST, WITH_SESSIONS, at_once, message_in, status_in};
+use super::mcp_client::{
+    ACCEPT, Client, NEWEST, NEWEST_WITH_SESSIONS, WITH_SESSIONS, at_once, message_in, open, status_in,
+};
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::doors::{Door, OTHER, Response, TESTER, bearer, opened};
-use crate::gate::stand::Ending;
+use crate::gate::stand::{Ending, Stand};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -17,14 +19,14 @@ pub(crate) fn cases() -> Vec<Case> {
             "session-of-another",
             "a session is of the token that opened it, and to any other it is not there",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                let client = Client::greet(&door, TESTER, "2025-11-25")?;
+                let door = open(stand)?;
+                let client = Client::greet(&door, TESTER, NEWEST_WITH_SESSIONS)?;
                 Ok(opened(client.request("tools/list", json!({}), &[])?))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                let own = Client::greet(&door, TESTER, "2025-11-25")?;
-                let mut thief = Client::new(&door, OTHER, "2025-11-25");
+                let door = open(stand)?;
+                let own = Client::greet(&door, TESTER, NEWEST_WITH_SESSIONS)?;
+                let mut thief = Client::new(&door, OTHER, NEWEST_WITH_SESSIONS);
                 thief.session.clone_from(&own.session);
                 let mut tried = vec![
                     thief.request("tools/list", json!({}), &[])?,
@@ -36,7 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 // With the owner's name, and both sessions at once.
                 tried.push(thief.send("POST", LIST, &["X-Toolgate-Agent: tester"])?);
                 let two = format!("Mcp-Session-Id: {}", own.session.clone().unwrap_or_default());
-                tried.push(Client::greet(&door, OTHER, "2025-11-25")?.send("POST", LIST, &[&two])?);
+                tried.push(Client::greet(&door, OTHER, NEWEST_WITH_SESSIONS)?.send("POST", LIST, &[&two])?);
                 let still = own.request("tools/list", json!({}), &[])?;
                 if still.status != 200 {
                     return Err(format!("the session has ended: {}", still.status).into());
@@ -46,8 +48,8 @@ pub(crate) fn cases() -> Vec<Case> {
         )
         .without("the sessions of each", |stand| {
             let door = Door::open_without(at_once(), stand, Guard::Owners)?;
-            let own = Client::greet(&door, TESTER, "2025-11-25")?;
-            let mut thief = Client::new(&door, OTHER, "2025-11-25");
+            let own = Client::greet(&door, TESTER, NEWEST_WITH_SESSIONS)?;
+            let mut thief = Client::new(&door, OTHER, NEWEST_WITH_SESSIONS);
             thief.session.clone_from(&own.session);
             Ok(opened(thief.request("tools/list", json!({}), &[])?))
         }),
@@ -61,11 +63,9 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(passes && body.contains("tools/call"), "the call goes by as a list"))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                let mut tried = Vec::new();
-                for client in every_client(&door)? {
-                    let call =
-                        client.message("tools/call", json!({ "name": "shell", "arguments": remove() }));
+                each_revision(stand, |client, tried| {
+                    let deed = json!({ "name": "shell", "arguments": remove() });
+                    let call = client.message("tools/call", deed.clone());
                     for headers in [
                         vec!["Mcp-Method: tools/list"],
                         vec!["Mcp-Method: tools/call", "Mcp-Name: fs_read"],
@@ -78,15 +78,13 @@ pub(crate) fn cases() -> Vec<Case> {
                     let twice =
                         ["Mcp-Method: tools/call", "Mcp-Name: shell", "MCP-Protocol-Version: 2025-03-26"];
                     tried.push(client.post(&call.to_string(), &twice)?);
-                }
-                // The header of one revision, and the message of another.
-                let new = Client::new(&door, TESTER, NEWEST);
-                let message = new.message("tools/call", json!({ "name": "shell", "arguments": remove() }));
-                let old = Client::new(&door, TESTER, "2025-06-18");
-                tried.push(old.post(&message.to_string(), &[])?);
-                tried.push(new.post(CALL, &["Mcp-Method: tools/call", "Mcp-Name: shell"])?);
-                no_call_but_the_first(&door)?;
-                door.finish(tried)
+                    // The header of one revision, and the message of another.
+                    let new = Client::new(client.door, TESTER, NEWEST);
+                    let old = Client::new(client.door, TESTER, "2025-06-18");
+                    tried.push(old.post(&new.message("tools/call", deed).to_string(), &[])?);
+                    tried.push(new.post(CALL, &["Mcp-Method: tools/call", "Mcp-Name: shell"])?);
+                    Ok(())
+                })
             },
         )
         .without("the comparison with headers", |stand| {
@@ -98,14 +96,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "batch-of-messages",
             "messages come one by one, whatever the revision",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let client = Client::greet(&door, TESTER, "2025-03-26")?;
                 Ok(opened(client.post(LIST, &[])?))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                let mut tried = Vec::new();
-                for client in every_client(&door)? {
+                each_revision(stand, |client, tried| {
                     for batch in [
                         format!("[{LIST},{CALL}]"),
                         format!("[{CALL}]"),
@@ -115,9 +111,8 @@ pub(crate) fn cases() -> Vec<Case> {
                         tried.push(client.post(&batch, &[])?);
                     }
                     tried.push(client.post(&format!("{LIST}\n{CALL}"), &[])?);
-                }
-                no_call_but_the_first(&door)?;
-                door.finish(tried)
+                    Ok(())
+                })
             },
         ),
         Case::new(
@@ -131,7 +126,6 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(members.len() == 2 && read.is_some(), "either of them is read"))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
                 let remove = remove();
                 let texts = [
                     r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","Method":"tools/call","params":{}}"#
@@ -146,14 +140,12 @@ pub(crate) fn cases() -> Vec<Case> {
                         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"fs_read","argument\u017f":{remove},"arguments":{remove}}}}}"#
                     ),
                 ];
-                let mut tried = Vec::new();
-                for client in every_client(&door)? {
+                each_revision(stand, |client, tried| {
                     for text in &texts {
                         tried.push(client.post(text, &[])?);
                     }
-                }
-                no_call_but_the_first(&door)?;
-                door.finish(tried)
+                    Ok(())
+                })
             },
         ),
         Case::new(
@@ -164,8 +156,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(deep.len() == 4000, "it is small enough to be sent"))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                let client = Client::greet(&door, TESTER, "2025-11-25")?;
+                let door = open(stand)?;
+                let client = Client::greet(&door, TESTER, NEWEST_WITH_SESSIONS)?;
                 let deep = format!("{}1{}", r#"{"a":"#.repeat(20_000), "}".repeat(20_000));
                 let arguments = format!(
                     r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"shell","arguments":{deep}}}}}"#
@@ -188,7 +180,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(!stand.workspace.join("precious").exists(), "where nobody is asked"))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let mut tried = Vec::new();
                 // The oldest has no way here, by its header or by its greeting.
                 let oldest = Client::new(&door, TESTER, "2024-11-05");
@@ -213,14 +205,12 @@ pub(crate) fn cases() -> Vec<Case> {
             "page-at-mcp",
             "no page of another name or origin talks to MCP, nor listens",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                Ok(opened(Client::greet(&door, TESTER, "2025-11-25")?.post(LIST, &[])?))
+                let door = open(stand)?;
+                Ok(opened(Client::greet(&door, TESTER, NEWEST_WITH_SESSIONS)?.post(LIST, &[])?))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                let mut tried = Vec::new();
-                let port = door.address.port();
-                for client in every_client(&door)? {
+                each_revision(stand, |client, tried| {
+                    let port = client.door.address.port();
                     for origin in [
                         "http://evil.example",
                         "null",
@@ -242,26 +232,25 @@ pub(crate) fn cases() -> Vec<Case> {
                     ];
                     let headers = headers.each_ref().map(String::as_str);
                     for host in ["evil.example", "localhost.evil.example", "127.0.0.1"] {
-                        tried.push(door.send("POST", "/mcp", host, &headers, CALL)?);
-                        tried.push(door.send("GET", "/mcp", host, &headers, "")?);
+                        tried.push(client.door.send("POST", "/mcp", host, &headers, CALL)?);
+                        tried.push(client.door.send("GET", "/mcp", host, &headers, "")?);
                     }
-                }
-                no_call_but_the_first(&door)?;
-                door.finish(tried)
+                    Ok(())
+                })
             },
         ),
         Case::new(
             "task-of-another",
             "a call that is followed as a task is followed and ended by its own agent alone",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let task = json!({ "taskId": waiting_task(&door)? });
                 let answer = follower(&door, TESTER).request("tasks/get", task, &[])?;
                 let status = message_in(&answer)?.pointer("/result/status").cloned();
                 Ok(Effect::through_if(status == Some(json!("working")), answer.body))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let task = waiting_task(&door)?;
                 for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
                     let params = json!({ "taskId": task, "inputResponses": {} });
@@ -277,11 +266,11 @@ pub(crate) fn cases() -> Vec<Case> {
             "no-token-at-mcp",
             "nobody is let in without a token of their own, from this machine neither",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
-                Ok(opened(Client::greet(&door, TESTER, "2025-11-25")?.post(LIST, &[])?))
+                let door = open(stand)?;
+                Ok(opened(Client::greet(&door, TESTER, NEWEST_WITH_SESSIONS)?.post(LIST, &[])?))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let mut tried = Vec::new();
                 let basic = "Authorization: Basic dGVzdGVyOnRlc3Rlcg==".to_owned();
                 let named = ["", "x", "default", "tester", "null", "undefined", "Bearer"].map(bearer);
@@ -307,7 +296,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(whole.starts_with(cut), "what has come so far is a message"))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let (token, length) = (bearer(TESTER), CALL.len() + 10);
                 // It says that more comes, and hangs up; or says two lengths, or one and that it comes in pieces.
                 for lengths in [
@@ -329,7 +318,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "artifact-of-another",
             "what a call left behind is read by the agent that made it, and by no other",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let (_, uri) = left_behind(&door)?;
                 Ok(opened(Client::new(&door, TESTER, NEWEST).request(
                     "resources/read",
@@ -338,7 +327,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 )?))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let (call, uri) = left_behind(&door)?;
                 let digest = uri.replace(&call, "00000000000000000000000000000000");
                 for (token, uri) in [(OTHER, &uri), (TESTER, &digest), (OTHER, &format!("{uri}/../x"))] {
@@ -363,6 +352,20 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"n
 
 fn remove() -> Value {
     remove_file("precious")
+}
+
+/// What comes of an attempt by a client of each revision, of which none may become a call.
+fn each_revision(
+    stand: &Stand<'_>,
+    attempt: impl Fn(&Client<'_>, &mut Vec<Response>) -> Try<()>,
+) -> Try<Effect> {
+    let door = open(stand)?;
+    let mut tried = Vec::new();
+    for client in every_client(&door)? {
+        attempt(&client, &mut tried)?;
+    }
+    no_call_but_the_first(&door)?;
+    door.finish(tried)
 }
 
 /// One of each revision.

@@ -13,7 +13,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as 
 use serde_json::{Value, json};
 use server::{AccessTokenSettings, AccessTokens, KeyReader};
 
-use super::mcp_client::{Client, NEWEST, at_once};
+use super::mcp_client::{Client, NEWEST, at_once, open};
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
@@ -96,7 +96,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "flood-of-tokens",
             "refused tokens are on record, and whoever brings many of them does not fill the ledger",
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 for number in 0..5 {
                     Client::new(&door, &format!("made.up.{number}"), NEWEST).request(
                         "tools/list",
@@ -107,7 +107,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 Ok(Effect::through_if(refused_on_record(&door)? == 5, "each is another entry"))
             },
             |stand| {
-                let door = Door::open_with(at_once(), stand)?;
+                let door = open(stand)?;
                 let mut tried = Vec::new();
                 for number in 0..300 {
                     let token = format!("made.up.{number}");
