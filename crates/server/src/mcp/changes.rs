@@ -43,15 +43,24 @@ impl Followed {
         lock(&self.told).replace(tools) != Some(tools)
     }
 
-    pub(super) fn set(&self, server: &str, own: &str, shown: &str, on: bool) {
+    pub(super) fn set(&self, server: &str, own: &str, shown: &str, following: Following) {
         let mut addresses = lock(&self.addresses);
         let key = (server.to_owned(), own.to_owned());
-        match on {
-            true if addresses.len() < MOST_FOLLOWED => drop(addresses.insert(key, shown.to_owned())),
-            true => {}
-            false => drop(addresses.remove(&key)),
+        match following {
+            Following::Begins if addresses.len() < MOST_FOLLOWED => {
+                drop(addresses.insert(key, shown.to_owned()));
+            }
+            Following::Begins => {}
+            Following::Ends => drop(addresses.remove(&key)),
         }
     }
+}
+
+/// Whether a client begins to follow what is at an address, or ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Following {
+    Begins,
+    Ends,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -34,7 +34,7 @@ const MOST_SHOWN: usize = 4000;
 const ASKED_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// What became of a call.
-pub(super) enum Told {
+pub(super) enum CallEnd {
     Result(Box<CallResult>),
     /// The client is asked first.
     Ask(InputRequiredResult),
@@ -42,7 +42,7 @@ pub(super) enum Told {
 
 /// What a client brings along that makes a call again.
 #[derive(Clone, Default)]
-pub(super) struct Brought {
+pub(super) struct ClientBrought {
     pub(super) answers: Option<InputResponses>,
     pub(super) state: Option<String>,
 }
@@ -53,10 +53,10 @@ impl Server {
         &self,
         engine: &Engine,
         request: Request,
-        brought: Brought,
+        brought: ClientBrought,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Told, ErrorData> {
-        let result = |result| Ok(Told::Result(Box::new(result)));
+    ) -> Result<CallEnd, ErrorData> {
+        let result = |result| Ok(CallEnd::Result(Box::new(result)));
         if !self.engine.asks_client_of(&self.agent) || !can_be_asked(context) {
             return result(engine.call(request, self.patience(context), context.ct.clone()).await);
         }
@@ -102,19 +102,19 @@ impl Server {
         let _ = self.engine.answer_from_client(&self.agent, id, vote).await;
     }
 
-    fn ask_first(&self, id: &ApprovalId, form: ElicitRequestParams) -> Result<Told, ErrorData> {
+    fn ask_first(&self, id: &ApprovalId, form: ElicitRequestParams) -> Result<CallEnd, ErrorData> {
         let codec =
             codec().ok_or_else(|| ErrorData::internal_error("the system gives no random bytes", None))?;
         let sealing = SealOptions::new().associated_data(self.agent.as_str().as_bytes()).ttl(ASKED_FOR);
         let state = codec.seal_with(id.as_str().as_bytes(), &sealing);
         let question = InputRequest::Elicitation(ElicitRequest::new(form));
         let questions = BTreeMap::from([(QUESTION.to_owned(), question)]);
-        Ok(Told::Ask(InputRequiredResult::new(Some(questions), Some(state))))
+        Ok(CallEnd::Ask(InputRequiredResult::new(Some(questions), Some(state))))
     }
 
     /// The answer to this question, if the client was asked it and brings one.
     // ATTACK(answer-to-another-question), ATTACK(state-of-another)
-    fn brought_vote(&self, id: &ApprovalId, brought: &Brought) -> Option<Vote> {
+    fn brought_vote(&self, id: &ApprovalId, brought: &ClientBrought) -> Option<Vote> {
         let asked = codec()?.open_with(brought.state.as_deref()?, self.agent.as_str().as_bytes()).ok()?;
         let answer = brought.answers.as_ref()?.get(QUESTION)?;
         let answer: ElicitResult = serde_json::from_value(answer.clone()).ok()?;

@@ -44,10 +44,10 @@ use thiserror::Error;
 
 use crate::http::Gate;
 
-use changes::Followed;
+use changes::{Followed, Following};
 use disclosure::{context_of, definitions, instructions};
 pub(crate) use door::{Door, Visitor};
-use elicit::{Brought, Told};
+use elicit::{CallEnd, ClientBrought};
 use engine::upstream::Passed;
 use logging::Log;
 use progress::Progress;
@@ -208,7 +208,7 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        Box::pin(self.subscribe_to(&request.uri, true, &context)).await
+        Box::pin(self.subscribe_to(&request.uri, Following::Begins, &context)).await
     }
 
     async fn unsubscribe(
@@ -216,7 +216,7 @@ impl ServerHandler for Server {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        Box::pin(self.subscribe_to(&request.uri, false, &context)).await
+        Box::pin(self.subscribe_to(&request.uri, Following::Ends, &context)).await
     }
 
     async fn list_prompts(
@@ -316,12 +316,12 @@ impl ServerHandler for Server {
             if let Some(full) = context_of(&context.meta)? {
                 self.engine.note_context(&self.agent, asked.task.as_ref(), full);
             }
-            let brought = Brought { answers: input_responses, state: request_state };
+            let brought = ClientBrought { answers: input_responses, state: request_state };
             let told = progress.told();
             let calling = self.call_in_rounds(asked, brought, &context, told);
             match progress.beside(Box::pin(calling)).await? {
-                Told::Result(result) => *result,
-                Told::Ask(question) => return Ok(CallToolResponse::InputRequired(question)),
+                CallEnd::Result(result) => *result,
+                CallEnd::Ask(question) => return Ok(CallToolResponse::InputRequired(question)),
             }
         };
         self.log.tell(&result, &context).await;
@@ -365,10 +365,10 @@ impl Server {
     async fn call_in_rounds(
         &self,
         request: Request,
-        brought: Brought,
+        brought: ClientBrought,
         context: &RequestContext<RoleServer>,
-        told: Arc<Mutex<progress::Told>>,
-    ) -> Result<Told, ErrorData> {
+        told: Arc<Mutex<progress::Furthest>>,
+    ) -> Result<CallEnd, ErrorData> {
         let tool = request.tool.clone();
         let asked = Asked::of(self, &tool, &request.arguments);
         let mut for_server = self.brought(&asked, brought.answers.as_ref(), brought.state.as_deref())?;
@@ -381,7 +381,7 @@ impl Server {
             }
             let Some((questions, state)) = left.needs else { return called };
             if is_stateless(context) {
-                return Ok(Told::Ask(self.questions(&asked, questions, state)?));
+                return Ok(CallEnd::Ask(self.questions(&asked, questions, state)?));
             }
             let said = Box::pin(answers(context, questions)).await;
             for_server = engine::upstream::Brought { answers: said, state };

@@ -13,18 +13,18 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// Tells the client that a call still goes on, if it asked to be told.
 pub(super) struct Progress {
     context: Option<(Peer<RoleServer>, ProgressToken)>,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<Furthest>>,
 }
 
 /// How far a client was told that a call is. It never goes back.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Furthest {
     latest: Option<f64>,
     /// The server of somebody else says so itself, in its own numbers.
     by_the_server: bool,
 }
 
-impl Told {
+impl Furthest {
     /// Whether what a server says is further than what was told. From now on it speaks for itself.
     pub(super) fn by_the_server(&mut self, progress: f64) -> bool {
         self.by_the_server = true;
@@ -47,7 +47,7 @@ impl Progress {
     }
 
     /// What was told so far.
-    pub(super) fn told(&self) -> Arc<Mutex<Told>> {
+    pub(super) fn told(&self) -> Arc<Mutex<Furthest>> {
         Arc::clone(&self.told)
     }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn how_far_a_call_is_never_goes_back() {
-        let mut told = Told::default();
+        let mut told = Furthest::default();
         assert!(told.is_further(2.0));
         assert!(!told.by_the_server(0.0), "behind what was told");
         assert!(told.by_the_server(50.0) && !told.by_the_server(50.0));

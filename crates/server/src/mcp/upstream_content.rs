@@ -26,8 +26,9 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
 use super::Server;
+use super::changes::Following;
 use super::media::{Medium, medium_of};
-use super::progress::Told;
+use super::progress::Furthest;
 use super::resources::{decoded, encoded};
 use super::upstream_line::{Asked, MOST_ROUNDS, answers, is_stateless, lacking};
 
@@ -162,14 +163,15 @@ impl Server {
     pub(super) async fn subscribe_to(
         &self,
         uri: &str,
-        on: bool,
+        following: Following,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let unknown = || ErrorData::invalid_params("there is no such resource", Some(json!({ "uri": uri })));
         let (upstream, own) = self.whose(uri).ok_or_else(unknown)?;
-        let arguments = json!({ "server": upstream.name(), "uri": own, "on": on });
+        let arguments =
+            json!({ "server": upstream.name(), "uri": own, "on": following == Following::Begins });
         self.fetch(SUBSCRIBE, arguments, context).await?;
-        self.followed.set(upstream.name(), &own, uri, on);
+        self.followed.set(upstream.name(), &own, uri, following);
         Ok(())
     }
 
@@ -327,7 +329,7 @@ impl Server {
     ) -> Result<CallResult, ErrorData> {
         let arguments =
             Canonical::of(arguments).map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        let told: Arc<Mutex<Told>> = Arc::default();
+        let told: Arc<Mutex<Furthest>> = Arc::default();
         let (engine, line) = self.line(context, Default::default(), told);
         let call = engine.call(self.request(tool, arguments), self.patience(context), context.ct.clone());
         let (result, left) = line.beside(call).await;

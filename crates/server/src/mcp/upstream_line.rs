@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Server;
 use super::elicit::codec;
 use super::logging::{level_of, named};
-use super::progress::Told;
+use super::progress::Furthest;
 
 /// As often as a server's questions are answered in one request.
 pub(super) const MOST_ROUNDS: usize = 8;
@@ -51,7 +51,7 @@ pub(super) struct Line<'a> {
     server: &'a Server,
     context: &'a RequestContext<RoleServer>,
     heard: mpsc::Receiver<Said>,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<Furthest>>,
 }
 
 impl Server {
@@ -60,7 +60,7 @@ impl Server {
         &'a self,
         context: &'a RequestContext<RoleServer>,
         brought: Brought,
-        told: Arc<Mutex<Told>>,
+        told: Arc<Mutex<Furthest>>,
     ) -> (Engine, Line<'a>) {
         let (caller, heard) = Caller::new(able(context), brought, named(self.log.wanted(context)));
         (self.engine.with_caller(caller), Line { server: self, context, heard, told })

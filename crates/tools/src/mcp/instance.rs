@@ -163,14 +163,14 @@ impl From<Silence> for NotIntroduced {
 pub(super) fn not_introduced(server: &str, why: &NotIntroduced) -> Reason {
     let why = match why {
         NotIntroduced::Odd(why) => (*why).to_owned(),
-        NotIntroduced::Silent(silence) => told(silence),
+        NotIntroduced::Silent(silence) => describe(silence),
     };
     Reason::tool_failed(format!("the server `{server}` cannot be used: {why}"))
         .with_hint("whoever runs this gate can try it: `toolgate tools refresh` says what comes of it")
 }
 
 /// Why there was no answer, in words. What the server itself says is cut, and cleaned like all that it says.
-pub(super) fn told(silence: &Silence) -> String {
+pub(super) fn describe(silence: &Silence) -> String {
     match silence {
         Silence::NotAsked => "it has ended".to_owned(),
         Silence::Over(None) => "it ended without an answer".to_owned(),

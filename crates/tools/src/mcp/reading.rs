@@ -216,7 +216,7 @@ impl Reading {
         let facts = known.facts(None);
         let answer = answered.map_err(|silence| {
             note_lacking(&ears, &silence);
-            let why = super::instance::told(&silence);
+            let why = super::instance::describe(&silence);
             (
                 Reason::tool_failed(format!("the server `{}` gave no answer: {why}", upstream.name())),
                 facts.clone(),

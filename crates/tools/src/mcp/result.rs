@@ -12,9 +12,20 @@ use serde_json::{Map, Value};
 /// As many pieces as an answer has at most.
 const MOST_PIECES: usize = 1000;
 
-/// Reads an answer; says what is wrong with it, if it is none. With `apart` texts of resources stand beside it as well: a
-/// client gets them as what they are.
-pub(super) fn output_of(mut answer: Value, apart: bool) -> Result<Output, &'static str> {
+/// Where the texts of resources in an answer stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResourceTexts {
+    /// In the text of the answer.
+    Within,
+    /// Beside it: a client gets them as what they are.
+    Beside,
+}
+
+/// Reads an answer; says what is wrong with it, if it is none.
+pub(super) fn output_of(
+    mut answer: Value,
+    texts_of_resources: ResourceTexts,
+) -> Result<Output, &'static str> {
     let Some(Value::Array(pieces)) = answer.get_mut("content").map(Value::take) else {
         return Err("it has no content");
     };
@@ -33,7 +44,7 @@ pub(super) fn output_of(mut answer: Value, apart: bool) -> Result<Output, &'stat
     };
     let (mut texts, mut artifacts) = (Vec::new(), Vec::new());
     for (place, piece) in pieces.into_iter().enumerate() {
-        texts.push(text_of(place + 1, &piece, apart, &mut artifacts)?);
+        texts.push(text_of(place + 1, &piece, texts_of_resources, &mut artifacts)?);
     }
     Ok(Output { content: texts.join("\n"), is_error, structured, artifacts })
 }
@@ -41,7 +52,7 @@ pub(super) fn output_of(mut answer: Value, apart: bool) -> Result<Output, &'stat
 fn text_of(
     number: usize,
     piece: &Value,
-    apart: bool,
+    texts_of_resources: ResourceTexts,
     artifacts: &mut Vec<(String, Vec<u8>)>,
 ) -> Result<String, &'static str> {
     let text = |key: &str| piece.get(key).and_then(Value::as_str);
@@ -57,7 +68,7 @@ fn text_of(
             let text = |key: &str| resource.get(key).and_then(Value::as_str);
             let uri = plain(text("uri").unwrap_or_default());
             match (text("text"), text("blob")) {
-                (Some(own), _) if apart => {
+                (Some(own), _) if texts_of_resources == ResourceTexts::Beside => {
                     artifacts.push((format!("resource-{number}"), own.as_bytes().to_vec()));
                     Ok(format!("[resource {number}: {uri}, {} bytes]", own.len()))
                 }
@@ -104,7 +115,7 @@ mod tests {
             { "type": "resource", "resource": { "uri": "demo://x", "text": "two" } },
             { "type": "audio", "data": "AA==", "mimeType": "audio/wav" },
         ], "structuredContent": { "n": 1 } });
-        let output = output_of(answer, false).unwrap();
+        let output = output_of(answer, ResourceTexts::Within).unwrap();
         assert_eq!(
             output.content,
             "one\n[image 2: image/png, 3 bytes]\n[resource: demo://x]\ntwo\n[audio 4: audio/wav, 1 bytes]"
@@ -115,8 +126,10 @@ mod tests {
 
     #[test]
     fn that_it_failed_is_said_on() {
-        let failed =
-            output_of(json!({ "content": [{ "type": "text", "text": "no" }], "isError": true }), false);
+        let failed = output_of(
+            json!({ "content": [{ "type": "text", "text": "no" }], "isError": true }),
+            ResourceTexts::Within,
+        );
         assert_eq!(failed.map(|output| (output.is_error, output.structured)), Ok((true, json!({}))));
     }
 
@@ -130,7 +143,7 @@ mod tests {
             json!({ "content": [], "structuredContent": [1] }),
             json!({ "content": [{ "type": "image", "data": "%%%" }] }),
         ] {
-            assert!(output_of(answer.clone(), false).is_err(), "{answer}");
+            assert!(output_of(answer.clone(), ResourceTexts::Within).is_err(), "{answer}");
         }
     }
 }

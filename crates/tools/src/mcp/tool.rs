@@ -19,8 +19,8 @@ use super::caller;
 use super::cut::{unless_cut, within};
 use super::guards::Guard;
 use super::import::{Offer, Unfit};
-use super::instance::{Instance, told};
-use super::result::output_of;
+use super::instance::{Instance, describe};
+use super::result::{ResourceTexts, output_of};
 use super::run_so_far::RunSoFar;
 use super::session::{Ears, Silence};
 use super::upstream::Upstream;
@@ -160,7 +160,7 @@ impl UpstreamTool {
     }
 
     fn no_answer(&self, silence: &Silence) -> Reason {
-        let why = format!("the server `{}` gave no answer: {}", self.upstream.name(), told(silence));
+        let why = format!("the server `{}` gave no answer: {}", self.upstream.name(), describe(silence));
         match silence {
             Silence::NotAsked => Reason::tool_failed(why).with_hint("try again"),
             Silence::Error(_) => Reason::tool_failed(why),
@@ -301,7 +301,11 @@ impl Tool for UpstreamTool {
 }
 
 fn ran(upstream: &Upstream, answer: Value, ears: &Ears, facts: RunFacts) -> Ran {
-    match output_of(answer, upstream.passes(Passed::Media)) {
+    let texts_of_resources = match upstream.passes(Passed::Media) {
+        true => ResourceTexts::Beside,
+        false => ResourceTexts::Within,
+    };
+    match output_of(answer, texts_of_resources) {
         Ok(mut output) => {
             for note in ears.notes() {
                 output.content.push_str(&format!("\n[{note}]"));

@@ -77,11 +77,11 @@ pub(super) async fn offers(
     at: &Surroundings,
     cancel: &CancellationToken,
 ) -> (Result<Vec<Value>, Reason>, RunFacts) {
-    let mut line = match Line::of(upstream, grant, at, cancel) {
-        Ok(line) => line,
+    let mut conversation = match HttpConversation::of(upstream, grant, at, cancel) {
+        Ok(conversation) => conversation,
         Err(reason) => return (Err(reason), RunFacts::default()),
     };
-    let listed = line.introduce_and_list().await;
+    let listed = conversation.introduce_and_list().await;
     let listed = listed.map_err(|why| match why {
         Unlisted::Odd(why) => not_introduced(upstream.name(), &NotIntroduced::Odd(why)),
         Unlisted::Trouble(Trouble::Silent(silence)) => {
@@ -90,7 +90,7 @@ pub(super) async fn offers(
         Unlisted::Trouble(Trouble::Refused(reason)) => reason,
         Unlisted::Trouble(Trouble::Status(status)) => by_status(status),
     });
-    (listed, line.facts)
+    (listed, conversation.facts)
 }
 
 /// Makes a call.
@@ -103,36 +103,36 @@ pub(super) async fn call(
     at: &Surroundings,
     cancel: &CancellationToken,
 ) -> (Result<Value, NoAnswer>, RunFacts) {
-    let mut line = match Line::of(upstream, grant, at, cancel) {
-        Ok(line) => line,
+    let mut conversation = match HttpConversation::of(upstream, grant, at, cancel) {
+        Ok(conversation) => conversation,
         Err(reason) => return (Err(NoAnswer::Refused(reason)), RunFacts::default()),
     };
-    let offers = match line.introduce_and_list().await {
+    let offers = match conversation.introduce_and_list().await {
         Ok(offers) => offers,
         Err(Unlisted::Trouble(Trouble::Refused(reason))) => {
-            return (Err(NoAnswer::Refused(reason)), line.facts);
+            return (Err(NoAnswer::Refused(reason)), conversation.facts);
         }
         Err(Unlisted::Trouble(Trouble::Status(status))) => {
-            return (Err(NoAnswer::Refused(by_status(status))), line.facts);
+            return (Err(NoAnswer::Refused(by_status(status))), conversation.facts);
         }
         Err(Unlisted::Trouble(Trouble::Silent(silence))) => {
             let reason = not_introduced(upstream.name(), &NotIntroduced::Silent(silence));
-            return (Err(NoAnswer::Refused(reason)), line.facts);
+            return (Err(NoAnswer::Refused(reason)), conversation.facts);
         }
         Err(Unlisted::Odd(why)) => {
             let reason = not_introduced(upstream.name(), &NotIntroduced::Odd(why));
-            return (Err(NoAnswer::Refused(reason)), line.facts);
+            return (Err(NoAnswer::Refused(reason)), conversation.facts);
         }
     };
     // ATTACK(rug-pull)
     let now = offers.iter().filter_map(named_digest).find(|(name, _)| name == tool);
     if now.map(|(_, digest)| digest) != Some(digest) {
-        return (Err(NoAnswer::Changed), line.facts);
+        return (Err(NoAnswer::Changed), conversation.facts);
     }
     let offer = offers.iter().find(|offer| offer.get("name").and_then(Value::as_str) == Some(tool));
     let schema = offer.and_then(|offer| offer.get("inputSchema")).unwrap_or(&Value::Null);
-    let answered = line.call(tool, schema, arguments.value()).await.map_err(NoAnswer::from);
-    (answered, line.facts)
+    let answered = conversation.call(tool, schema, arguments.value()).await.map_err(NoAnswer::from);
+    (answered, conversation.facts)
 }
 
 /// Why there is no list.
@@ -177,8 +177,8 @@ pub(super) enum Spoken {
     Stateless,
 }
 
-/// The line to a server, for one call.
-struct Line<'a> {
+/// What is said to a server and heard from it over HTTP, for one call.
+struct HttpConversation<'a> {
     upstream: &'a Upstream,
     address: Address,
     grant: &'a Grant,
@@ -207,18 +207,18 @@ struct Reply {
     text: String,
 }
 
-impl<'a> Line<'a> {
+impl<'a> HttpConversation<'a> {
     fn of(
         upstream: &'a Upstream,
         grant: &'a Grant,
         at: &'a Surroundings,
         cancel: &'a CancellationToken,
-    ) -> Result<Line<'a>, Reason> {
+    ) -> Result<HttpConversation<'a>, Reason> {
         let UpstreamWay::Url(url) = &upstream.settings().way else {
             return Err(Reason::internal("the server is not somewhere else"));
         };
         let address = address_of(url)?;
-        Ok(Line {
+        Ok(HttpConversation {
             upstream,
             address,
             grant,
