@@ -1,9 +1,11 @@
 //! What servers of others say besides answers: questions to the client, progress, texts and prompts.
 
+use std::time::{Duration, Instant};
+
 use contract::{Autonomy, CallResult};
 use engine::upstream::{Able, Brought, Caller, Passed, Said};
 use engine::{Cause, PolicySource};
-use policy::{Agent, UpstreamSettings};
+use policy::{Agent, NamePrefix, UpstreamSettings};
 use serde_json::{Value, json};
 use tools::mcp::Guard;
 
@@ -11,7 +13,7 @@ use crate::Try;
 use crate::bench::Need;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, Response, TESTER};
+use crate::gate::doors::{Door, OTHER, Response, TESTER};
 use crate::gate::mcp_client::{Client, NEWEST, message_in};
 use crate::gate::stand::{Ending, Gate, Stand, runtime, settings_of};
 use crate::gate::upstreams::{NAME, bare, call_pinned, open_as, open_without, opening_of, pin, refresh};
@@ -84,6 +86,45 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "template-that-fits-for-ever",
+            "whatever template a server has and whatever address is read, others are answered meanwhile",
+            |_| {
+                // A reader that tries each place where a part of the template could stand.
+                let address = format!("repo://x{}", "/refs/heads/".repeat(150));
+                let tries = tries("repo://{a}/{b}/refs/heads/{c}/refs/heads/{d}/contents{e}", &address);
+                Ok(Effect::through_if(tries > 100_000, format!("{tries} tries")))
+            },
+            |stand| {
+                let door = with_templates(stand)?;
+                let reader = Client::greet(&door, TESTER, "2025-11-25")?;
+                let started = Instant::now();
+                let mut tried = Vec::new();
+                for count in [160, 5000, 5000] {
+                    for own in [
+                        format!("repo://x{}", "/refs/heads/".repeat(count)),
+                        format!("bad://{}", "xb".repeat(count)),
+                    ] {
+                        tried.push(reader.request("resources/read", json!({ "uri": own }), &[])?);
+                    }
+                }
+                for list in ["resources/list", "resources/templates/list"] {
+                    reader.request(list, json!({}), &[])?;
+                }
+                let other =
+                    Client::greet(&door, OTHER, "2025-11-25")?.request("tools/list", json!({}), &[])?;
+                let took = started.elapsed();
+                for answer in &tried {
+                    if message_in(answer)?.get("error").is_none() {
+                        return Ok(Effect::Through(answer.body.clone()));
+                    }
+                }
+                if other.status != 200 || took > Duration::from_secs(15) {
+                    return Ok(Effect::Through(format!("{} after {took:?}", other.status)));
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
             "prompt-of-a-stranger",
             "what a server would have people say is told as a stranger's",
             |stand| {
@@ -134,6 +175,34 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
     ];
     cases.into_iter().map(|case| case.needs(Need::Program("python3"))).collect()
+}
+
+/// How often a reader compares that tries each place where a part of a template could stand.
+fn tries(template: &str, address: &str) -> usize {
+    let Some((before, rest)) = template.split_once('{') else { return 1 };
+    let (Some((_, after)), Some(left)) = (rest.split_once('}'), address.strip_prefix(before)) else {
+        return 1;
+    };
+    let next = after.split('{').next().unwrap_or_default();
+    if next.is_empty() {
+        return 1;
+    }
+    let places = left.match_indices(next).filter_map(|(at, _)| left.get(at..));
+    places.map(|left| tries(after, left)).sum::<usize>() + 1
+}
+
+/// A door with a server that has templates of all kinds, under its own names.
+fn with_templates<'a>(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+    let settings = |server: &mut UpstreamSettings| {
+        server.passes = [Passed::Resources].into();
+        server.prefix = NamePrefix::Auto;
+    };
+    let (mut opening, upstream) = opening_of(stand, "templates", settings, None)?;
+    opening.settings.asking.wait_for = 0;
+    let door = Door::open_with(opening, stand)?;
+    runtime()?.block_on(door.gate.engine.set_upstreams(vec![upstream]))?;
+    refresh(&door.gate)?;
+    Ok(door)
 }
 
 /// What a client of MCP gets of a server that gives a picture, or what it says that is one.

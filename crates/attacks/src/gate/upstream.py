@@ -59,6 +59,14 @@ def tools():
     return [echo]
 
 
+def templates():
+    if MODE != "templates":
+        return []
+    made = ["repo://{owner}/{repo}/refs/heads/{branch}/contents{/path*}", "bad://" + "{x}b" * 16 + "c"]
+    made += ["bad://" + "{x}b" * 300 + "c"] + ["repo://" + "{x}/refs/heads/" * 16 + "%d" % n for n in range(1990)]
+    return [{"uriTemplate": template, "name": "t"} for template in made]
+
+
 def act(arguments):
     """What a call does, by the mode."""
     text = arguments.get("text", "")
@@ -196,11 +204,13 @@ def main():
             say({"jsonrpc": "2.0", "id": number, "result": result})
         elif method == "resources/list":
             resources = [{"uri": "demo://one", "name": "one"}]
+            if MODE == "templates":
+                resources += [{"uri": "repo://x" + "/refs/heads/" * 100 + "%d" % n, "name": "x"} for n in range(1990)]
             if MODE == "ours":
                 resources += [{"uri": uri, "name": "x"} for uri in ("toolgate://tool/shell", "TOOLGATE://artifact/x/y")]
             say({"jsonrpc": "2.0", "id": number, "result": {"resources": resources}})
         elif method == "resources/templates/list":
-            say({"jsonrpc": "2.0", "id": number, "result": {"resourceTemplates": []}})
+            say({"jsonrpc": "2.0", "id": number, "result": {"resourceTemplates": templates()}})
         elif method == "resources/read":
             contents = [{"uri": message["params"]["uri"], "text": "read"}]
             say({"jsonrpc": "2.0", "id": number, "result": {"contents": contents}})

@@ -6,6 +6,7 @@
 //! - An agent sees what is for it, of servers of which somebody has said that it is passed on.
 //! - An address or a name means one server's: what two of them have is had under longer names alone.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -50,8 +51,9 @@ impl Server {
     pub(super) fn resources_of_others(&self) -> Vec<Resource> {
         let servers = self.passing(Passed::Resources);
         let listed = |upstream: &Arc<Upstream>| {
+            let shared = upstream.shared_with(&servers);
             let of = |resource: &OfferedResource| {
-                let uri = shown_address(upstream, &resource.uri, &servers);
+                let uri = shown_address(upstream, &resource.uri, &shared);
                 let shown =
                     Resource::new(uri, resource.name.clone()).with_description(resource.description.clone());
                 match &resource.mime_type {
@@ -68,8 +70,9 @@ impl Server {
     pub(super) fn templates_of_others(&self) -> Vec<ResourceTemplate> {
         let servers = self.passing(Passed::Resources);
         let listed = |upstream: &Arc<Upstream>| {
+            let shared = upstream.shared_with(&servers);
             let of = |template: &OfferedResource| {
-                let uri = shown_address(upstream, &template.uri, &servers);
+                let uri = shown_address(upstream, &template.uri, &shared);
                 let shown = ResourceTemplate::new(uri, template.name.clone());
                 let shown = shown.with_description(template.description.clone());
                 match &template.mime_type {
@@ -301,7 +304,8 @@ impl Server {
         servers.iter().find_map(|upstream| {
             let templates = upstream.offered().templates.clone().into_iter();
             let mut own = templates.map(|template| template.uri);
-            let own = own.find(|own| shown_address(upstream, own, &servers) == uri)?;
+            let shared = upstream.shared_with(&servers);
+            let own = own.find(|own| shown_address(upstream, own, &shared) == uri)?;
             Some((Arc::clone(upstream), own))
         })
     }
@@ -354,12 +358,8 @@ fn pieces(result: &CallResult) -> &[Value] {
 }
 
 /// An address as clients have it.
-fn shown_address(upstream: &Upstream, own: &str, servers: &[Arc<Upstream>]) -> String {
-    let has = |other: &&Arc<Upstream>| {
-        let offered = other.offered();
-        offered.has(own) || offered.templates.iter().any(|template| template.uri == own)
-    };
-    match upstream.settings().prefix == NamePrefix::Auto && servers.iter().filter(has).count() == 1 {
+fn shown_address(upstream: &Upstream, own: &str, shared: &HashSet<String>) -> String {
+    match upstream.settings().prefix == NamePrefix::Auto && !shared.contains(own) {
         true => own.to_owned(),
         // What stands for something in a template goes on doing so.
         false => {
