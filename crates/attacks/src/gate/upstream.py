@@ -96,14 +96,18 @@ def act(arguments):
         except OSError as error:
             return "cannot: %s" % error
     if MODE == "forks":
-        started = 0
-        for _ in range(5000):
+        started, (count, length) = 0, text.split()
+        for _ in range(int(count)):
             try:
-                subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                subprocess.Popen(["sleep", length], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
                 started += 1
             except OSError:
                 break
         return "started %d" % started
+    if MODE == "counts":
+        with open(NOTE, "a+") as file:
+            file.write("x")
+            return str(file.tell())
     if MODE == "case":
         return json.dumps(arguments)
     return text

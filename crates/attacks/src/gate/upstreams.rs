@@ -292,30 +292,6 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
-            "endless-names",
-            "of a server that has other names each time so many are taken, and the ledger tells once that no more are",
-            |stand| {
-                let gate = open(stand, "fresh")?;
-                let before = listed_names(&gate)?;
-                name_anew(stand, &gate, 1)?;
-                Ok(Effect::through_if(listed_names(&gate)? != before, "each list has other names"))
-            },
-            |stand| {
-                let gate = open(stand, "fresh")?;
-                name_anew(stand, &gate, 3)?;
-                let rows = runtime()?.block_on(gate.engine.store().tools_from(&source()?, usize::MAX))?;
-                let told = ledger_counts(&gate, "\"tool.refused\"")?;
-                if !listed_names(&gate)?.iter().any(|name| name == "mcp_s_echo") {
-                    return Err("what was known before is gone".into());
-                }
-                let took_all = rows.len() > store::MOST_NAMES;
-                Ok(Effect::through_if(
-                    took_all || told != 1,
-                    format!("{} names, told {told} times", rows.len()),
-                ))
-            },
-        ),
-        Case::new(
             "speaks-of-a-neighbour",
             "a tool that speaks of another's is shown as one that does",
             |stand| {
@@ -511,7 +487,7 @@ fn not_listed(stand: &Stand<'_>, mode: &str) -> Try<Effect> {
 }
 
 /// A gate with one server of this mode, whose tools are listed.
-fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
+pub(super) fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
     open_as(stand, mode, |_| {}, None)
 }
 
@@ -642,11 +618,11 @@ pub(super) fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<Ca
     call(gate, text, ending)
 }
 
-fn call(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
+pub(super) fn call(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
     gate.call("mcp_s_echo", json!({ "text": text }), ending)
 }
 
-fn listed(gate: &Gate<'_>, name: &str) -> Try<engine::ListedTool> {
+pub(super) fn listed(gate: &Gate<'_>, name: &str) -> Try<engine::ListedTool> {
     let found = gate.engine.all_tools().into_iter().find(|tool| tool.facts.name.as_str() == name);
     found.ok_or_else(|| format!("there is no `{name}`").into())
 }
@@ -655,28 +631,10 @@ fn ledger_tells(gate: &Gate<'_>, kind: &str) -> Try<bool> {
     Ok(ledger_counts(gate, kind)? > 0)
 }
 
-fn ledger_counts(gate: &Gate<'_>, kind: &str) -> Try<usize> {
+pub(super) fn ledger_counts(gate: &Gate<'_>, kind: &str) -> Try<usize> {
     let mut told = Vec::new();
     runtime()?.block_on(gate.engine.store().export(&mut told))?;
     Ok(String::from_utf8_lossy(&told).matches(kind).count())
-}
-
-/// Where the tools of the server come from.
-fn source() -> Try<contract::SourceName> {
-    tools::mcp::source_of(NAME).ok_or_else(|| "the server has no name".into())
-}
-
-fn listed_names(gate: &Gate<'_>) -> Try<Vec<String>> {
-    Ok(gate.engine.tools_of_source(&source()?).iter().map(ToString::to_string).collect())
-}
-
-/// Has the server call its tools otherwise, so many times.
-fn name_anew(stand: &Stand<'_>, gate: &Gate<'_>, times: usize) -> Try<()> {
-    for number in 1..=times {
-        fs::write(notes(stand)?, number.to_string())?;
-        refresh(gate)?;
-    }
-    Ok(())
 }
 
 /// Has the server describe its tool otherwise, so many times.
@@ -711,7 +669,7 @@ fn script(stand: &Stand<'_>) -> Try<PathBuf> {
 }
 
 /// A file that the server reads, and may write.
-fn notes(stand: &Stand<'_>) -> Try<PathBuf> {
+pub(super) fn notes(stand: &Stand<'_>) -> Try<PathBuf> {
     let folder = stand.place.folder("notes")?;
     let path = folder.join("note");
     if !path.exists() {
