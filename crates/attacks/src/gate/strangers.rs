@@ -73,7 +73,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 // A gateway that remembers answers by what was asked.
                 let mut answers = std::collections::HashMap::new();
                 let asked = json!({ "name": "append", "arguments": { "text": "x" } }).to_string();
-                let mut ask = || -> Try<usize> {
+                let ask = || -> Try<usize> {
                     let written = fs::read_to_string(notes(stand)?)?.len();
                     fs::write(notes(stand)?, "x".repeat(written + 1))?;
                     Ok(written + 1)

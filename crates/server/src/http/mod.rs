@@ -20,6 +20,7 @@ mod chat;
 mod desk;
 mod doors;
 mod elsewhere;
+mod ended;
 mod entrance;
 mod entry;
 mod events;

@@ -125,6 +125,19 @@ impl Door {
         }
     }
 
+    /// Ends every session that was opened by a credential.
+    pub(crate) async fn forget(&self, credential: Digest) {
+        let is_theirs = |visitor: &Visitor| visitor.credential == credential;
+        let gone: Vec<Hall> = {
+            let mut halls = self.halls();
+            let theirs: Vec<Visitor> = halls.keys().filter(|visitor| is_theirs(visitor)).cloned().collect();
+            theirs.iter().filter_map(|visitor| halls.remove(visitor)).collect()
+        };
+        for hall in gone {
+            hall.close().await;
+        }
+    }
+
     /// What this visitor talks to.
     // ATTACK(session-of-another): sessions are looked up among the visitor's own, and nowhere else.
     async fn hall(&self, visitor: Visitor) -> Hall {
