@@ -48,6 +48,6 @@ pub use rate::{CLOCKS_APART_MS, OnTheClock, Rate};
 pub use reason::{Code, Reason};
 pub use receipt::{Approved, Approver, Attempt, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
-pub use scan::{Finding, is_hidden, is_odd_blank, quoted, scan_description, show_hidden};
+pub use scan::{Finding, is_hidden, is_odd_blank, quoted, scan_description, show_hidden, spoken};
 pub use schema::{Schema, SchemaError};
 pub use tool::{Contract, ContractError, Definition, Example, MAX_DESCRIPTION, Origin};

@@ -67,6 +67,23 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "sentence-as-a-name",
+            "names and values of a schema that are sentences are shown to no model, and are told to people",
+            |stand| {
+                let text = bare(stand, "sentences", "")?;
+                Ok(Effect::through_if(text.contains("put_it_here"), "the server says so"))
+            },
+            |stand| {
+                let gate = open(stand, "sentences")?;
+                let names = listed_names(&gate)?;
+                let told = ledger_counts(&gate, "speaks to its reader")?;
+                Ok(Effect::through_if(
+                    names != ["mcp_s_echo"] || told != 5,
+                    format!("{names:?}, {told} told"),
+                ))
+            },
+        ),
+        Case::new(
             "answer-from-a-cache",
             "what was asked twice is done twice: no answer of a tool is given for another call",
             |stand| {
