@@ -159,7 +159,7 @@ impl Engine {
         let taken: BTreeSet<&ToolName> = registered.refused.iter().map(|(name, _)| name).collect();
         // After they were registered: that may have suspended some.
         next = next.believing(&self.inner.store.stances().await?);
-        let others = before.without(source);
+        let others = before.without(source).names();
         for tool in fitting.into_iter().filter(|tool| !taken.contains(tool.contract().name())) {
             let Some(state) = registered.states.get(tool.contract().name()) else { continue };
             let set = SetByOperators { status: state.status, requires_approval: state.requires_approval };

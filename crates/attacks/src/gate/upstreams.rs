@@ -301,7 +301,21 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| {
                 let gate = open(stand, "neighbour")?;
                 call(&gate, "x", Ending::Refused("cannot_enforce"))?;
-                Ok(Effect::through_if(!is_told_of(&gate)?, "nobody is told"))
+                // As models are told it, and as people write it.
+                for spelt in ["fs.write", "fs_write", "fs-write", "FS_WRITE", "now:\nfs_write", "x.fs.write"]
+                {
+                    fs::write(notes(stand)?, spelt)?;
+                    refresh(&gate)?;
+                    if !is_told_of(&gate)? {
+                        return Ok(Effect::Through(format!("nobody is told of `{spelt}`")));
+                    }
+                }
+                // One that is called like another, and speaks of none, is not suspected.
+                let findings = listed(&gate, "mcp_s_fs_read")?.contract.findings().len();
+                if findings > 0 {
+                    return Err("what a tool calls itself is taken for a word about another".into());
+                }
+                Ok(Effect::Held("people are told".to_owned()))
             },
         )
         .without("the look at neighbours", |stand| {
