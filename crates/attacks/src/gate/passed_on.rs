@@ -33,11 +33,16 @@ pub(crate) fn cases() -> Vec<Case> {
         }),
         Case::new(
             "server-asks-for-a-secret",
-            "a server that may ask does not ask for what is named like a secret, nor leads elsewhere",
+            "a server that may ask does not ask for a secret by any of its words, nor leads elsewhere",
             |stand| asked(stand, "asks", &[Passed::Elicitation]),
-            |stand| match asked(stand, "phishes", &[Passed::Elicitation])? {
-                Effect::Held(_) => asked(stand, "leads", &[Passed::Elicitation]),
-                through => Ok(through),
+            |stand| {
+                // By the name of a field, by the words beside it, and by an address.
+                for how in ["phishes", "begs"] {
+                    if let Effect::Through(what) = asked(stand, how, &[Passed::Elicitation])? {
+                        return Ok(Effect::Through(format!("{how}: {what}")));
+                    }
+                }
+                asked(stand, "leads", &[Passed::Elicitation])
             },
         ),
         Case::new(
