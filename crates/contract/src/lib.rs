@@ -28,7 +28,7 @@ mod tool;
 
 pub use action::{Action, ActionError, Actions};
 pub use amount::{Amount, AmountError, Cost, Measure, OfTask, Pot, Tally};
-pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
+pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES, case_variant};
 pub use class::{
     Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, Scope, ToolStatus,
     TrustLabel,

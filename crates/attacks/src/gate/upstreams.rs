@@ -442,7 +442,32 @@ pub(crate) fn cases() -> Vec<Case> {
                 pin(&gate, "mcp_s_echo")?;
                 let both = json!({ "text": "x", "Text": "y" });
                 let said = gate.call("mcp_s_echo", both, Ending::Refused("bad_arguments"))?;
-                Ok(Effect::through_if(said.content.contains("\"Text\""), said.content))
+                if said.content.contains("\"Text\"") {
+                    return Ok(Effect::Through(said.content));
+                }
+                // Also with letters that are capitals or small ones of others.
+                for (one, other) in [("users", "Users"), ("users", "user\u{17f}"), ("key", "\u{212a}ey")] {
+                    let both = json!({ "o": { "a": [{ one: 1, other: 2 }] } });
+                    let said = gate.send(gate.request("mcp_s_echo", both)?)?;
+                    if said.status != CallStatus::Refused {
+                        return Ok(Effect::Through(format!("{other}: {}", said.content)));
+                    }
+                }
+                Ok(Effect::Held("none was passed on".to_owned()))
+            },
+        ),
+        Case::new(
+            "answer-in-two-cases",
+            "an answer that says in two spellings whether it failed is none",
+            honest,
+            |stand| {
+                let gate = open(stand, "two-cases")?;
+                pin(&gate, "mcp_s_echo")?;
+                for key in ["IsError", "i\u{17f}Error", "ISERROR"] {
+                    call(&gate, key, Ending::Failed("bad_output"))?;
+                }
+                let said = call(&gate, "other", Ending::Done)?;
+                Ok(Effect::through_if(said.content != "x", said.content))
             },
         ),
         Case::new(
