@@ -270,6 +270,8 @@ impl Engine {
     ) -> Result<Result<ToolName, String>, StoreError> {
         if upstream.settings().prefix == NamePrefix::Auto
             && let Ok(bare) = offer.bare_name()
+            // ATTACK(prompt-of-another): such a name says whose it is, and is not a server's to choose.
+            && !bare.as_str().starts_with("mcp_")
             && self.is_free_for(upstream.source(), &bare).await?
         {
             return Ok(Ok(bare));

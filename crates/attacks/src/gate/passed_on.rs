@@ -1,13 +1,14 @@
 //! What servers of others say besides answers: questions to the client, progress, texts and prompts.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contract::{Autonomy, CallResult};
 use engine::upstream::{Able, Brought, Caller, Passed, Said};
 use engine::{Cause, PolicySource};
-use policy::{Agent, NamePrefix, UpstreamSettings};
+use policy::{Agent, NamePrefix, UpstreamSettings, UpstreamWay};
 use serde_json::{Value, json};
-use tools::mcp::Guard;
+use tools::mcp::{Guard, Reading, Refresh, Upstream};
 
 use crate::Try;
 use crate::bench::Need;
@@ -149,6 +150,40 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "prompt-of-another",
+            "no server has a prompt or a tool under the name of another's",
+            |stand| {
+                let door = with_two(stand)?;
+                let said = get_prompt(&door, "own")?;
+                Ok(Effect::through_if(said.contains("I am takes."), said))
+            },
+            |stand| {
+                let door = with_two(stand)?;
+                let listed = message_in(&Client::new(&door, TESTER, NEWEST).request(
+                    "prompts/list",
+                    json!({}),
+                    &[],
+                )?)?;
+                let prompts = listed.pointer("/result/prompts").and_then(Value::as_array);
+                let prompts = prompts.ok_or(format!("no prompts: {listed}"))?.iter();
+                let mut names: Vec<&str> = prompts.filter_map(|prompt| prompt["name"].as_str()).collect();
+                names.sort_unstable();
+                let own = ["mcp_files_review", "mcp_s_MCP_files_review", "mcp_s_mcp_files_review", "own"];
+                let said = get_prompt(&door, "mcp_files_review")?;
+                let tool = door
+                    .gate
+                    .engine
+                    .all_tools()
+                    .into_iter()
+                    .find(|tool| tool.facts.name.as_str() == "mcp_files_echo");
+                let source = tool.and_then(|tool| tool.source).map(|source| source.to_string());
+                if names != own || !said.contains("I am reviews.") || source.as_deref() != Some("mcp:files") {
+                    return Ok(Effect::Through(format!("{names:?} {said} {source:?}")));
+                }
+                door.finish(Vec::new())
+            },
+        ),
+        Case::new(
             "page-as-a-picture",
             "what a server calls a picture and is none is passed on to no client as one",
             |stand| {
@@ -208,6 +243,39 @@ fn with_templates<'a>(stand: &'a Stand<'a>) -> Try<Door<'a>> {
     runtime()?.block_on(door.gate.engine.set_upstreams(vec![upstream]))?;
     refresh(&door.gate)?;
     Ok(door)
+}
+
+/// A door with a server that has names of its own, and one more, `files`.
+fn with_two<'a>(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+    let settings = |server: &mut UpstreamSettings| {
+        server.passes = [Passed::Prompts].into();
+        server.prefix = NamePrefix::Auto;
+    };
+    let (mut opening, first) = opening_of(stand, "takes", settings, None)?;
+    let mut other = first.settings().clone();
+    if let UpstreamWay::Command(words) = &mut other.way
+        && let Some(mode) = words.get_mut(2)
+    {
+        *mode = "reviews".to_owned();
+    }
+    other.prefix = NamePrefix::Always;
+    opening.settings.upstreams.insert("files".to_owned(), other.clone());
+    opening.settings.asking.wait_for = 0;
+    let second = Upstream::new("files", other).ok_or("the server has no name")?;
+    let both = vec![first, second];
+    opening.tools = Reading::all(&both)?;
+    opening.tools.push(Arc::new(Refresh::new(both.clone())?));
+    let door = Door::open_with(opening, stand)?;
+    runtime()?.block_on(door.gate.engine.set_upstreams(both))?;
+    for name in [NAME, "files"] {
+        runtime()?.block_on(door.gate.engine.refresh_upstream(name))?;
+    }
+    Ok(door)
+}
+
+/// What a client gets of a prompt.
+fn get_prompt(door: &Door<'_>, name: &str) -> Try<String> {
+    Ok(Client::new(door, TESTER, NEWEST).request("prompts/get", json!({ "name": name }), &[])?.body)
 }
 
 /// What a client of MCP gets of a server that gives a picture, or what it says that is one.
