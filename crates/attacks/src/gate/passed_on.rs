@@ -88,7 +88,17 @@ pub(crate) fn cases() -> Vec<Case> {
                     .sum::<usize>();
                 let read = json!({ "server": NAME, "uri": "ToolGate://tool/shell" });
                 let said = gate.call("mcp.read_resource", read, Ending::Refused("bad_arguments"))?;
-                Ok(Effect::through_if(listed != 1 || said.content == "read", "it has one of ours"))
+                if listed != 1 || said.content == "read" {
+                    return Ok(Effect::Through("it has one of ours".to_owned()));
+                }
+                for uri in ["file:///etc/shadow", "demo://two"] {
+                    let read = json!({ "server": NAME, "uri": uri });
+                    let said = gate.call("mcp.read_resource", read, Ending::Failed("bad_arguments"))?;
+                    if said.content == "read" {
+                        return Ok(Effect::Through(format!("`{uri}` is read, and was not listed")));
+                    }
+                }
+                Ok(Effect::Held("only what was listed is read".to_owned()))
             },
         ),
         Case::new(
