@@ -246,9 +246,12 @@ impl Catalogue {
         Names(names.map(|name| (spelt(name.as_str()), name.clone())).collect())
     }
 
-    /// Whether a tool from somewhere could have a name.
-    pub(crate) fn is_free(&self, name: &ToolName) -> bool {
-        !self.looks.contains_key(&name.look()) && !is_reserved(name)
+    /// Whether a tool of a source could have a name: what has it, or looks like it, is its own.
+    pub(crate) fn is_free_for(&self, source: &SourceName, name: &ToolName) -> bool {
+        let is_own = |taken: &ToolName| {
+            self.listed.get(taken).is_some_and(|listed| listed.source.as_ref() == Some(source))
+        };
+        self.looks.get(&name.look()).is_none_or(is_own) && !is_reserved(name)
     }
 
     /// The same by what operators have said since.

@@ -197,7 +197,7 @@ impl Engine {
     /// Whether a tool of a source could have a name: nothing that is listed has it or looks like it, and the registry has it
     /// for nobody else.
     pub(crate) async fn is_free_for(&self, source: &SourceName, name: &ToolName) -> Result<bool, StoreError> {
-        if !self.inner.shelf.now().without(source).is_free(name) {
+        if !self.inner.shelf.now().is_free_for(source, name) {
             return Ok(false);
         }
         let known = self.inner.store.tool(name).await?;

@@ -21,7 +21,7 @@ use super::mcp_client::{Client, NEWEST, at_once};
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, bearer, opened, send_to};
+use crate::gate::doors::{Door, OTHER, bearer, opened, send_to};
 use crate::gate::stand::{AGENT, Stand, runtime};
 
 const ISSUER: &str = "https://id.test";
@@ -145,6 +145,12 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         )
         .held_at_the_door(&[Guard::Endings]),
+        Case::new(
+            "session-pushed-out",
+            "however many tokens open sessions, the session of whoever uses theirs goes on",
+            |stand| pushed_out(stand, 300),
+            |stand| pushed_out(stand, 100),
+        ),
         Case::new(
             "token-that-has-ended",
             "a token before its time or after it lets nobody in",
@@ -275,22 +281,33 @@ fn with(mut claims: Value, name: &str, value: Value) -> Value {
     claims
 }
 
+/// Opens as many sessions as there are places and more, each by a token of its own, while another agent uses its session once
+/// in so many. Through if that has ended.
+fn pushed_out(stand: &Stand<'_>, once_in: usize) -> Try<Effect> {
+    let (issuer, door) = (issuer()?, letting_in(stand)?);
+    let other = Client::greet(&door, OTHER, "2025-11-25")?;
+    for number in 1..=300 {
+        let token = issuer.sign(&head("ES256"), &with(good_claims(), "jti", json!(number)));
+        Client::greet(&door, &token, "2025-11-25")?;
+        if number % once_in == 0 {
+            let answer = other.request("tools/list", json!({}), &[])?;
+            if answer.status != 200 {
+                return Ok(Effect::Through(format!("after {number}: {}", answer.status)));
+            }
+        }
+    }
+    door.finish(Vec::new())
+}
+
+fn good_claims() -> Value {
+    json!({ "iss": ISSUER, "aud": "https://gate.test/mcp", "exp": 4_000_000_000_i64, "scope": "mcp", "client_id": "c1" })
+}
+
 /// Asks for the tools with a token that is made of good claims. Through if it is answered; else by this status, which the
 /// header explains.
 fn ask(stand: &Stand<'_>, token: impl Fn(&Issuer, Value) -> String, expected: u16) -> Try<Effect> {
-    let issuer = issuer()?;
-    let agent = AgentName::parse(AGENT)?;
-    let settings = AccessTokenSettings {
-        issuer: ISSUER.to_owned(),
-        audience: Some("https://gate.test/mcp".to_owned()),
-        keys: Some("https://id.test/keys".to_owned()),
-        scopes: vec!["mcp".to_owned()],
-        agents: BTreeMap::from([(agent, BTreeMap::from([("client_id".to_owned(), "c1".to_owned())]))]),
-    };
-    let tokens = Arc::new(AccessTokens::new(settings, Arc::clone(issuer) as Arc<dyn KeyReader>));
-    let door = Door::open_letting_in(at_once(), stand, Some(tokens))?;
-    let claims = json!({ "iss": ISSUER, "aud": "https://gate.test/mcp", "exp": 4_000_000_000_i64, "scope": "mcp", "client_id": "c1" });
-    let token = token(issuer, claims);
+    let (issuer, door) = (issuer()?, letting_in(stand)?);
+    let token = token(issuer, good_claims());
     let client = Client::new(&door, &token, NEWEST);
     let before = refused_on_record(&door)?;
     let answer = client.request("tools/list", json!({}), &[])?;
@@ -313,6 +330,20 @@ fn ask(stand: &Stand<'_>, token: impl Fn(&Issuer, Value) -> String, expected: u1
         return Err("the ledger does not tell that the token was refused".into());
     }
     door.finish(vec![answer])
+}
+
+/// A door where tokens of the issuer count.
+fn letting_in<'a>(stand: &'a Stand<'a>) -> Try<Door<'a>> {
+    let agent = AgentName::parse(AGENT)?;
+    let settings = AccessTokenSettings {
+        issuer: ISSUER.to_owned(),
+        audience: Some("https://gate.test/mcp".to_owned()),
+        keys: Some("https://id.test/keys".to_owned()),
+        scopes: vec!["mcp".to_owned()],
+        agents: BTreeMap::from([(agent, BTreeMap::from([("client_id".to_owned(), "c1".to_owned())]))]),
+    };
+    let tokens = Arc::new(AccessTokens::new(settings, Arc::clone(issuer()?) as Arc<dyn KeyReader>));
+    Door::open_letting_in(at_once(), stand, Some(tokens))
 }
 
 struct Issuer {
