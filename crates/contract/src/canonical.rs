@@ -6,6 +6,7 @@
 //! - Numbers outside I-JSON and objects that name a key twice have none: they are refused.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -19,6 +20,13 @@ pub const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
 
 /// The largest whole number that every implementation of JSON reads the same.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+
+/// A key that some readers take for another one of the same object, because they differ by their case alone.
+pub fn case_variant(object: &Map<String, Value>) -> Option<String> {
+    let mut seen = HashSet::new();
+    // Up and down again: letters that have no capital of their own are somebody else's.
+    object.keys().map(|key| key.to_uppercase().to_lowercase()).find(|key| !seen.insert(key.clone()))
+}
 
 /// Why a text has no canonical form.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -296,6 +304,18 @@ mod tests {
 
     fn canonical(text: &str) -> String {
         Canonical::parse(text).unwrap().text().to_owned()
+    }
+
+    #[test]
+    fn keys_that_differ_by_their_case_alone_are_found() {
+        let of = |keys: [&str; 2]| {
+            case_variant(&keys.map(|key| (key.to_owned(), Value::Null)).into_iter().collect())
+        };
+        for keys in [["users", "Users"], ["users", "user\u{17f}"], ["key", "\u{212a}ey"], ["id", "\u{131}d"]]
+        {
+            assert!(of(keys).is_some(), "{keys:?}");
+        }
+        assert_eq!(of(["user", "users"]), None);
     }
 
     #[test]

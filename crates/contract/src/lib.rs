@@ -29,7 +29,7 @@ mod tool;
 
 pub use action::{Action, ActionError, Actions};
 pub use amount::{Amount, AmountError, Cost, Measure, OfTask, Pot, Tally};
-pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES};
+pub use canonical::{Canonical, CanonicalError, Digest, MAX_JSON_BYTES, case_variant};
 pub use chain::chain;
 pub use class::{
     Autonomy, Category, CostTier, EgressClass, Idempotency, Level, Profile, SafetyClass, Scope, ToolStatus,
@@ -50,6 +50,6 @@ pub use rate::{CLOCKS_APART_MS, OnTheClock, Rate};
 pub use reason::{Code, Reason};
 pub use receipt::{Approved, Approver, Attempt, Enforced, Found, ReceiptBody, Reconciled, RunFacts};
 pub use result::{ApprovalView, Artifact, CallResult, CallStatus, Output};
-pub use scan::{Finding, is_hidden, is_odd_blank, quoted, scan_description, show_hidden};
+pub use scan::{Finding, is_hidden, is_odd_blank, quoted, scan_description, show_hidden, spoken};
 pub use schema::{Schema, SchemaError};
 pub use tool::{Contract, ContractError, Definition, Example, MAX_DESCRIPTION, Origin};

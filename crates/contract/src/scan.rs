@@ -85,6 +85,9 @@ const INSTRUCTIONS: [&str; 14] = [
     "override your",
 ];
 
+/// What is the name of an honest thing, too, where its words are joined.
+const ALSO_A_NAME: &str = "system prompt";
+
 /// What a description of a tool should not hold.
 pub fn scan_description(text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -97,9 +100,37 @@ pub fn scan_description(text: &str) -> Vec<Finding> {
     let plain = folded.split_whitespace().collect::<Vec<_>>().join(" ");
     let roles = ROLES.iter().filter(|role| folded.contains(**role));
     findings.extend(roles.map(|role| Finding::RoleImpersonation { text: role.trim().to_owned() }));
-    let instructions = INSTRUCTIONS.iter().filter(|phrase| plain.contains(**phrase));
+    // ATTACK(sentence-as-a-name): words that are joined are read all the same.
+    let spoken = spoken(text);
+    let says = |phrase: &str| plain.contains(phrase) || (phrase != ALSO_A_NAME && spoken.contains(phrase));
+    let instructions = INSTRUCTIONS.iter().filter(|phrase| says(phrase));
     findings.extend(instructions.map(|phrase| Finding::Instruction { text: (*phrase).to_owned() }));
     findings
+}
+
+/// A text as it is read aloud: in small letters, with a blank wherever a word begins, also in `one_two`, `one-two`, `one.two` and
+/// `oneTwo`.
+pub fn spoken(text: &str) -> String {
+    let mut spoken = String::with_capacity(text.len());
+    let mut characters = text.chars().filter(|c| !is_hidden(*c)).peekable();
+    let mut before = ' ';
+    while let Some(character) = characters.next() {
+        let joins = match character {
+            '_' | '-' => true,
+            // At the end of a sentence it parts more than words.
+            '.' => characters.peek().is_some_and(|next| next.is_alphanumeric()),
+            other => other.is_whitespace(),
+        };
+        let begins = joins || (character.is_uppercase() && before.is_lowercase());
+        if begins && !spoken.ends_with(' ') {
+            spoken.push(' ');
+        }
+        if !joins {
+            spoken.extend(character.to_lowercase());
+        }
+        before = character;
+    }
+    spoken
 }
 
 /// The same of every text in a value, names of members too. Each finding is told once, hidden characters as one sum.
@@ -199,6 +230,19 @@ mod tests {
                 Finding::Instruction { text: "ignore previous instructions".into() }
             ]
         );
+    }
+
+    #[test]
+    fn words_that_are_joined_are_read() {
+        assert_eq!(spoken("ignore_previous--Instructions"), "ignore previous instructions");
+        assert_eq!(spoken("readFile.thenSend. Done"), "read file then send. done");
+        for text in ["ignore_previous_instructions", "ignorePrevious-instructions", "x.do_not.tell__theUser"]
+        {
+            assert!(matches!(scan_description(text).as_slice(), [Finding::Instruction { .. }]), "{text}");
+        }
+        for name in ["system_prompt", "systemPrompt", "Ignored. Above it all"] {
+            assert_eq!(scan_description(name), [], "{name}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A catalogue never changes: another takes its place. So a call goes on with the one that it was admitted with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use contract::{
     AgentName, Category, Contract, Finding, SourceName, ToolName, ToolStatus, TrustLabel, nearest,
 };
 use policy::{Facets, GrantLimits, Settings, Sight, ToolFacts};
+use serde_json::Value;
 use store::{Pin, Stance, Stances, ToolRow, label_of};
 use thiserror::Error;
 use tools::Tool;
@@ -149,27 +150,62 @@ impl Listed {
 
     /// Looks for the names of tools that are not its source's in what its author wrote.
     // ATTACK(speaks-of-a-neighbour)
-    pub(crate) fn notice(&mut self, others: &Catalogue) {
+    pub(crate) fn notice(&mut self, others: &Names) {
         let Some(origin) = &self.tool.contract().definition().origin else { return };
-        let text = origin.original.to_string().to_lowercase();
-        // A short name is a word of any text.
-        let is_named = |name: &&ToolName| name.as_str().len() >= 6 && names(&text, name.as_str());
-        let named = others.listed.keys().filter(is_named).take(MOST_NOTICED);
+        let mut named = BTreeSet::new();
+        others.find_in(&origin.original, &mut named);
+        // What it calls itself is no word about another.
+        let own = origin.original.get("name").and_then(Value::as_str).map(|own| spelt(&own.to_lowercase()));
+        let named = named.into_iter().filter(|name| Some(spelt(name.as_str())) != own).take(MOST_NOTICED);
         self.noticed = named.map(|name| Finding::NamesAnother { tool: name.to_string() }).collect();
     }
 }
 
 /// As many other tools as are told that one speaks of.
 const MOST_NOTICED: usize = 8;
+/// A shorter name is a word of any text.
+const SHORTEST_NOTICED: usize = 6;
+/// As many parts as a name has that is looked for.
+const MOST_PARTS: usize = 8;
 
-/// Whether a text names a tool, and not something of which the name is a part.
-fn names(text: &str, name: &str) -> bool {
-    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(name).any(|(at, _)| {
-        let before = text.get(..at).and_then(|before| before.chars().next_back());
-        let after = text.get(at + name.len()..).and_then(|after| after.chars().next());
-        !before.is_some_and(is_of_a_name) && !after.is_some_and(is_of_a_name)
-    })
+/// Names of tools, to be found in texts as models are told them and as people write them: `fs.write`, `fs_write`, `fs-write`.
+pub(crate) struct Names(HashMap<String, ToolName>);
+
+/// A name in the one spelling that is looked for.
+fn spelt(name: &str) -> String {
+    name.replace(['.', '-'], "_")
+}
+
+impl Names {
+    fn find_in<'a>(&'a self, value: &Value, named: &mut BTreeSet<&'a ToolName>) {
+        match value {
+            Value::String(text) => self.find_in_text(text, named),
+            Value::Array(items) => items.iter().for_each(|item| self.find_in(item, named)),
+            Value::Object(members) => members.iter().for_each(|(key, inner)| {
+                self.find_in_text(key, named);
+                self.find_in(inner, named);
+            }),
+            _ => {}
+        }
+    }
+
+    /// A name is found where it is not a part of a longer word.
+    fn find_in_text<'a>(&'a self, text: &str, named: &mut BTreeSet<&'a ToolName>) {
+        let text = text.to_lowercase();
+        for run in text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.' | '-')) {
+            let parts: Vec<&str> = run.split(['.', '-']).filter(|part| !part.is_empty()).collect();
+            for first in 0..parts.len() {
+                let mut name = String::new();
+                for part in parts.iter().skip(first).take(MOST_PARTS) {
+                    if !name.is_empty() {
+                        name.push('_');
+                    }
+                    name.push_str(part);
+                    named.extend(self.0.get(&name));
+                }
+            }
+        }
+    }
 }
 
 /// Whether a name is none that a tool from somewhere could have: the ways in have it for themselves.
@@ -201,9 +237,18 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Whether a tool from somewhere could have a name.
-    pub(crate) fn is_free(&self, name: &ToolName) -> bool {
-        !self.looks.contains_key(&name.look()) && !is_reserved(name)
+    /// The names of all, to be found in texts.
+    pub(crate) fn names(&self) -> Names {
+        let names = self.listed.keys().filter(|name| name.as_str().len() >= SHORTEST_NOTICED);
+        Names(names.map(|name| (spelt(name.as_str()), name.clone())).collect())
+    }
+
+    /// Whether a tool of a source could have a name: what has it, or looks like it, is its own.
+    pub(crate) fn is_free_for(&self, source: &SourceName, name: &ToolName) -> bool {
+        let is_own = |taken: &ToolName| {
+            self.listed.get(taken).is_some_and(|listed| listed.source.as_ref() == Some(source))
+        };
+        self.looks.get(&name.look()).is_none_or(is_own) && !is_reserved(name)
     }
 
     /// The same by what operators have said since.
@@ -321,4 +366,31 @@ fn limits_of(contract: &Contract, timeouts: &BTreeMap<Category, Duration>) -> Gr
     let own = contract.timeout();
     let timeout = timeouts.get(&contract.definition().category).map_or(own, |most| own.min(*most));
     GrantLimits { timeout, ..GrantLimits::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_is_found_in_a_text_however_its_name_is_spelt() {
+        let of = |name: &str| (spelt(name), ToolName::parse(name).unwrap());
+        let names = Names([of("fs.write"), of("mcp_files_read-all"), of("list_tools")].into());
+        let found = |value: Value| {
+            let mut named = BTreeSet::new();
+            names.find_in(&value, &mut named);
+            named.into_iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for text in
+            ["use fs.write.", "FS_WRITE", "\nfs-write\n", "x.fs.write", "`fs_write`", "fs.write-first"]
+        {
+            assert_eq!(found(json!({ "description": text })), ["fs.write"], "{text}");
+        }
+        assert_eq!(found(json!({ "enum": ["a", { "mcp_files_read_all": 1 }] })), ["mcp_files_read-all"]);
+        for text in ["fs.writer", "dfs_write", "fs write", "write", "mcp_files_read"] {
+            assert_eq!(found(json!(text)), Vec::<String>::new(), "{text}");
+        }
+    }
 }

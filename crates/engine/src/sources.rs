@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use contract::{Category, SourceName, ToolName};
-use store::{Stances, StoreError, ToolRow};
+use store::{RegisterError, Stances, StoreError, ToolRow};
 use tokio::sync::watch;
 use tools::Tool;
 
@@ -21,8 +21,8 @@ use crate::catalogue::{Catalogue, CatalogueError, Listed, SetByOperators, is_res
 use crate::engine::Engine;
 use crate::guards::{CatalogueGuard, Guards};
 
-/// As many refusals as are remembered not to be told again.
-const MOST_TOLD: usize = 10_000;
+/// As many refusals of one source as are told one by one.
+const MOST_TOLD: usize = 1000;
 /// As much of a reason as is kept.
 const LONGEST_WHY: usize = 512;
 
@@ -32,7 +32,8 @@ pub(crate) struct Shelf {
     /// Changes come one after the other.
     changing: tokio::sync::Mutex<()>,
     changes: watch::Sender<u64>,
-    told: Mutex<HashSet<(SourceName, String, String)>>,
+    /// What was refused of each source, and is not told again.
+    told: Mutex<BTreeMap<SourceName, HashSet<(String, String)>>>,
     timeouts: BTreeMap<Category, Duration>,
     pub(crate) guards: Guards,
 }
@@ -75,12 +76,20 @@ impl Shelf {
     /// Those of these that nobody was told of yet.
     fn untold(&self, source: &SourceName, refused: &[NotListed]) -> Vec<(String, String)> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() > MOST_TOLD {
-            told.clear();
-        }
+        let told = told.entry(source.clone()).or_default();
         let shown = |text: &str| contract::show_hidden(text).chars().take(LONGEST_WHY).collect::<String>();
-        let all = refused.iter().map(|one| (shown(&one.name), shown(&one.why)));
-        all.filter(|(name, why)| told.insert((source.clone(), name.clone(), why.clone()))).collect()
+        let mut untold = Vec::new();
+        for one in refused.iter().map(|one| (shown(&one.name), shown(&one.why))) {
+            // ATTACK(endless-names): a source can have a new name refused each time, and the ledger is forever.
+            let one = match told.len() < MOST_TOLD || told.contains(&one) {
+                true => one,
+                false => ("(others)".to_owned(), format!("{MOST_TOLD} of this source are told of already")),
+            };
+            if told.insert(one.clone()) {
+                untold.push(one);
+            }
+        }
+        untold
     }
 }
 
@@ -138,13 +147,19 @@ impl Engine {
         }
         let rows: Vec<ToolRow> = fitting.iter().map(|tool| ToolRow::of(tool.contract())).collect();
         let registered = self.inner.store.register_from(source, &rows, self.now()).await?;
-        let not_taken = registered.refused.iter();
-        refused
-            .extend(not_taken.map(|(name, why)| NotListed { name: name.to_string(), why: why.to_string() }));
+        let not_taken = |(name, why): &(ToolName, RegisterError)| match why {
+            // All of them are told as one.
+            RegisterError::TooMany { .. } => {
+                NotListed { name: "(new names)".to_owned(), why: why.to_string() }
+            }
+            _ => NotListed { name: name.to_string(), why: why.to_string() },
+        };
+        refused.extend(registered.refused.iter().map(not_taken));
+        refused.dedup();
         let taken: BTreeSet<&ToolName> = registered.refused.iter().map(|(name, _)| name).collect();
         // After they were registered: that may have suspended some.
         next = next.believing(&self.inner.store.stances().await?);
-        let others = before.without(source);
+        let others = before.without(source).names();
         for tool in fitting.into_iter().filter(|tool| !taken.contains(tool.contract().name())) {
             let Some(state) = registered.states.get(tool.contract().name()) else { continue };
             let set = SetByOperators { status: state.status, requires_approval: state.requires_approval };
@@ -182,7 +197,7 @@ impl Engine {
     /// Whether a tool of a source could have a name: nothing that is listed has it or looks like it, and the registry has it
     /// for nobody else.
     pub(crate) async fn is_free_for(&self, source: &SourceName, name: &ToolName) -> Result<bool, StoreError> {
-        if !self.inner.shelf.now().without(source).is_free(name) {
+        if !self.inner.shelf.now().is_free_for(source, name) {
             return Ok(false);
         }
         let known = self.inner.store.tool(name).await?;
@@ -195,5 +210,26 @@ impl Engine {
         *self.inner.shelf.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         drop(nobody_records);
         self.inner.shelf.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_source_that_has_ever_new_names_refused_there_is_an_end_to_what_is_told() {
+        let shelf = Shelf::of(Catalogue::default(), BTreeMap::new());
+        let (one, other) = (SourceName::parse("mcp:one").unwrap(), SourceName::parse("mcp:other").unwrap());
+        let refused = |from: usize, count: usize| -> Vec<NotListed> {
+            (from..from + count).map(|n| NotListed { name: format!("t{n}"), why: "odd".to_owned() }).collect()
+        };
+        assert_eq!(shelf.untold(&one, &refused(0, 600)).len(), 600);
+        assert_eq!(shelf.untold(&one, &refused(0, 600)).len(), 0);
+        let last = shelf.untold(&one, &refused(600, 2000));
+        assert_eq!(last.len(), 401);
+        assert_eq!(last.last().map(|(name, _)| name.as_str()), Some("(others)"));
+        assert_eq!(shelf.untold(&one, &refused(5000, 2000)).len(), 0);
+        assert_eq!(shelf.untold(&other, &refused(0, 5)).len(), 5);
     }
 }

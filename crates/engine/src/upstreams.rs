@@ -7,7 +7,7 @@
 //! - Nothing is started that no agent could use.
 //! - What is known of a server from before is listed at once, without starting it.
 //! - A server that says all the time that its tools have changed is asked no more often than once in [`CALM`], and less and less
-//!   often while its list is another one each time.
+//!   often each time that its list is another one, until it has rested for [`LONGEST_CALM`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,8 @@ use crate::sources::{Imported, NotListed};
 
 /// How long a server is left alone after it was asked.
 const CALM: Duration = Duration::from_secs(5);
+/// As many of its tools as are listed before it was asked: no list of one is longer.
+const MOST_KNOWN: usize = 2000;
 /// The longest that it is left alone, where its list is another one each time.
 const LONGEST_CALM: Duration = Duration::from_secs(3600);
 /// How long after a failure it is asked again, at first and at most.
@@ -68,7 +70,7 @@ impl Engine {
         }
         self.keep_sign_ins();
         for upstream in self.upstreams() {
-            let rows = self.inner.store.tools_from(upstream.source()).await?;
+            let rows = self.inner.store.tools_from(upstream.source(), MOST_KNOWN).await?;
             let known: Vec<Value> = rows
                 .into_iter()
                 .filter_map(|row| row.definition.pointer("/origin/original").cloned())
@@ -192,9 +194,11 @@ impl Engine {
             tokio::time::sleep(calm).await;
             // Each list that differs is kept, so it is not asked for as fast as it is made up.
             calm = next_calm(calm, changes.has_changed().unwrap_or(false));
+            let since = tokio::time::Instant::now();
             if changes.changed().await.is_err() {
                 return;
             }
+            calm = rested(calm, since.elapsed());
         }
     }
 
@@ -265,6 +269,8 @@ impl Engine {
     ) -> Result<Result<ToolName, String>, StoreError> {
         if upstream.settings().prefix == NamePrefix::Auto
             && let Ok(bare) = offer.bare_name()
+            // ATTACK(prompt-of-another): such a name says whose it is, and is not a server's to choose.
+            && !bare.as_str().starts_with("mcp_")
             && self.is_free_for(upstream.source(), &bare).await?
         {
             return Ok(Ok(bare));
@@ -273,12 +279,19 @@ impl Engine {
     }
 }
 
-/// How long a server is left alone next, by whether it offered something else again in all that time.
+/// How long a server is left alone next, by whether it offered something else again.
 fn next_calm(calm: Duration, has_changed: bool) -> Duration {
     match has_changed {
         true => (calm * 2).min(LONGEST_CALM),
-        false => CALM,
+        false => calm,
     }
+}
+
+/// The same after it has said nothing for a while: half for each time that is the longest.
+// ATTACK(endless-names): whoever rests for a moment between two lists has not come to rest.
+fn rested(calm: Duration, quiet: Duration) -> Duration {
+    let times = u32::try_from(quiet.as_secs() / LONGEST_CALM.as_secs()).unwrap_or(u32::MAX);
+    (calm / 2_u32.saturating_pow(times.min(16))).max(CALM)
 }
 
 #[expect(clippy::expect_used, reason = "nothing in it could have no canonical form")]
@@ -299,6 +312,25 @@ mod tests {
             asked += 1;
         }
         assert!(asked < 40, "{asked}");
-        assert_eq!(next_calm(calm, false), CALM);
+    }
+
+    #[test]
+    fn a_server_that_rests_between_two_lists_is_asked_a_few_times_a_day_too() {
+        for pause in [30, 600, 3500].map(Duration::from_secs) {
+            let (mut calm, mut passed, mut lists) = (CALM, Duration::ZERO, 0);
+            while passed < Duration::from_secs(86_400) {
+                // It is another list; then it is the same until the pause is over.
+                lists += 1;
+                passed += calm;
+                calm = next_calm(next_calm(calm, true), false);
+                let quiet = pause.saturating_sub(calm);
+                passed += calm + quiet;
+                calm = rested(calm, quiet);
+            }
+            assert!(lists < 40, "{lists} where it rests for {pause:?}");
+        }
+        assert_eq!(rested(LONGEST_CALM, Duration::from_secs(3599)), LONGEST_CALM);
+        assert_eq!(rested(LONGEST_CALM, LONGEST_CALM), LONGEST_CALM / 2);
+        assert_eq!(rested(LONGEST_CALM, LONGEST_CALM * 24), CALM);
     }
 }

@@ -94,7 +94,7 @@ pub use presence::{
 };
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};
-pub use registry::{MOST_VERSIONS, RegisterError, Registered, ToolRow, ToolState};
+pub use registry::{MOST_NAMES, MOST_VERSIONS, RegisterError, Registered, ToolRow, ToolState};
 pub use seals::{Seal, SealRow};
 pub use settle::{Receipt, SettleError, Settlement};
 pub use spending::{Allowance, UsedUp};

@@ -25,7 +25,7 @@ const STATES: &str = "SELECT name, category, auth, requires_approval, is_dangero
 const STATE: &str = "SELECT name, category, auth, requires_approval, is_dangerous, status, egress, safety, hash, trust, source \
     FROM tools WHERE name = $1";
 const BY_NAME: &str = "SELECT * FROM tools WHERE name = $1";
-const BY_SOURCE: &str = "SELECT * FROM tools WHERE source = $1 ORDER BY name";
+const BY_SOURCE: &str = "SELECT * FROM tools WHERE source = $1 ORDER BY registered_at DESC, name LIMIT $2";
 const ALIKE: &str = "SELECT name FROM tools WHERE look = $1 AND name <> $2";
 const ADD: &str = "INSERT INTO tools (name, look, category, input_schema, output_schema, auth, requires_approval, \
     is_dangerous, status, egress, safety, hash, trust, definition, registered_at, source) \
@@ -44,6 +44,9 @@ const REMOVE_VERSION: &str = "DELETE FROM tool_versions WHERE name = $1 AND hash
 
 /// As many versions as are kept of a tool that comes from somewhere. The number stands in the database's rules, too.
 pub const MOST_VERSIONS: usize = 20;
+
+/// As many names as one source ever has: a name is registered for good.
+pub const MOST_NAMES: usize = 4000;
 
 /// A tool as it is registered.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,6 +131,12 @@ pub enum RegisterError {
         name: ToolName,
         /// Where the tool comes from that has it; nothing if it is our own.
         other: Option<SourceName>,
+    },
+    /// The source has brought too many names.
+    #[error("its source has brought {MOST_NAMES} names, and no other is taken")]
+    TooMany {
+        /// Which name.
+        name: ToolName,
     },
     /// The store did not answer.
     #[error(transparent)]
@@ -225,8 +234,18 @@ impl Store {
         if rows.iter().all(is_recorded) {
             return Ok(Registered { states: known, refused });
         }
+        // ATTACK(endless-names): what is known stays; of what is new as many are taken as there is room for.
+        let mut room = MOST_NAMES
+            .saturating_sub(known.values().filter(|row| row.source.as_ref() == Some(source)).count());
         let mut write = self.write().await?;
         for tool in &rows {
+            if !known.contains_key(&tool.name) {
+                let Some(left) = room.checked_sub(1) else {
+                    refused.push((tool.name.clone(), RegisterError::TooMany { name: tool.name.clone() }));
+                    continue;
+                };
+                room = left;
+            }
             match register(&mut write, tool, now).await {
                 Ok(()) => {}
                 Err(RegisterError::Store(error)) => return Err(error),
@@ -237,9 +256,10 @@ impl Store {
         Ok(Registered { states: self.tool_states().await?, refused })
     }
 
-    /// The tools of one source, as they were registered last.
-    pub async fn tools_from(&self, source: &SourceName) -> Result<Vec<ToolRow>, StoreError> {
-        let query = sqlx::query(BY_SOURCE).bind(source.as_str());
+    /// The tools of one source, as they were registered last: those that are new or have changed first, and no more than `most`.
+    pub async fn tools_from(&self, source: &SourceName, most: usize) -> Result<Vec<ToolRow>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let query = sqlx::query(BY_SOURCE).bind(source.as_str()).bind(most);
         let rows = query.fetch_all(&mut *self.read().await?).await?;
         rows.iter().map(tool_row).collect()
     }

@@ -326,7 +326,7 @@ const CALL: &str = r#"{"tool":"fs.list","arguments":{}}"#;
 
 /// A gate with a door, and a call that waits behind it.
 pub(super) struct Door<'a> {
-    stand: &'a Stand<'a>,
+    pub(super) stand: &'a Stand<'a>,
     pub(super) gate: Gate<'a>,
     pub(super) address: SocketAddr,
     sign_in_url: String,

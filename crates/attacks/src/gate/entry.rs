@@ -192,6 +192,33 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         ),
         Case::new(
+            "key-of-another-gate",
+            "every gate makes keys of its own, and what opens one opens no other",
+            |stand| {
+                let door = Door::open(stand)?;
+                Ok(opened(door.ask("GET", "/v1/approvals", &[&bearer(&door.operator)], "")?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                let elsewhere = Stand::new(stand.bench)?;
+                let other = elsewhere.gate(standard())?;
+                let token = runtime()?.block_on(other.engine.issue_token(&agent()?, Replace::Yes))?;
+                let (ours, theirs) = (stand.store()?, elsewhere.store()?);
+                if ours.keys().public() == theirs.keys().public() {
+                    return Ok(Effect::Through("two gates sign with one key".to_owned()));
+                }
+                let mut tried = Vec::new();
+                let operator = other.operator()?;
+                let known = ["toolgate", "changeme", "default", "secret", "admin", "me", "operator.key"];
+                for credential in [operator.reveal(), token.reveal()].into_iter().chain(known) {
+                    tried.push(door.decide(&[&bearer(credential)])?);
+                    tried.push(door.ask("GET", "/v1/calls", &[&bearer(credential)], "")?);
+                    tried.push(door.ask("POST", "/mcp", &[&bearer(credential)], "{}")?);
+                }
+                door.finish(tried)
+            },
+        ),
+        Case::new(
             "revoked-token",
             "a token that was revoked or replaced is nobody's, at once",
             |stand| {

@@ -85,12 +85,18 @@ impl<'a> Client<'a> {
     }
 
     pub(super) fn send(&self, method: &str, text: &str, more: &[&str]) -> Try<Response> {
+        let headers = self.headers(more);
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        self.door.ask(method, "/mcp", &headers, text)
+    }
+
+    /// The headers of its revision, and more.
+    pub(super) fn headers(&self, more: &[&str]) -> Vec<String> {
         let mut headers = vec![bearer(self.token), ACCEPT.to_owned()];
         headers.push(format!("MCP-Protocol-Version: {}", self.revision));
         headers.extend(self.session.iter().map(|session| format!("Mcp-Session-Id: {session}")));
         headers.extend(more.iter().map(|header| (*header).to_owned()));
-        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
-        self.door.ask(method, "/mcp", &headers, text)
+        headers
     }
 }
 

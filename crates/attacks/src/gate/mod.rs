@@ -45,6 +45,7 @@ mod seals;
 mod secrets;
 pub(crate) mod stand;
 mod standing;
+mod strangers;
 mod suite;
 mod surface;
 mod upstreams;
@@ -98,6 +99,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("past", past::cases()),
         ("reload", reload::cases()),
         ("upstreams", upstreams::cases()),
+        ("strangers", strangers::cases()),
         ("passed_on", passed_on::cases()),
         ("disclosure", disclosure::cases()),
         ("imports", imports::cases()),

@@ -302,7 +302,21 @@ pub(crate) fn cases() -> Vec<Case> {
             |stand| {
                 let gate = open(stand, "neighbour")?;
                 call(&gate, "x", Ending::Refused("cannot_enforce"))?;
-                Ok(Effect::through_if(!is_told_of(&gate)?, "nobody is told"))
+                // As models are told it, and as people write it.
+                for spelt in ["fs.write", "fs_write", "fs-write", "FS_WRITE", "now:\nfs_write", "x.fs.write"]
+                {
+                    fs::write(notes(stand)?, spelt)?;
+                    refresh(&gate)?;
+                    if !is_told_of(&gate)? {
+                        return Ok(Effect::Through(format!("nobody is told of `{spelt}`")));
+                    }
+                }
+                // One that is called like another, and speaks of none, is not suspected.
+                let findings = listed(&gate, "mcp_s_fs_read")?.contract.findings().len();
+                if findings > 0 {
+                    return Err("what a tool calls itself is taken for a word about another".into());
+                }
+                Ok(Effect::Held("people are told".to_owned()))
             },
         )
         .without("the look at neighbours", |stand| {
@@ -429,7 +443,32 @@ pub(crate) fn cases() -> Vec<Case> {
                 pin(&gate, "mcp_s_echo")?;
                 let both = json!({ "text": "x", "Text": "y" });
                 let said = gate.call("mcp_s_echo", both, Ending::Refused("bad_arguments"))?;
-                Ok(Effect::through_if(said.content.contains("\"Text\""), said.content))
+                if said.content.contains("\"Text\"") {
+                    return Ok(Effect::Through(said.content));
+                }
+                // Also with letters that are capitals or small ones of others.
+                for (one, other) in [("users", "Users"), ("users", "user\u{17f}"), ("key", "\u{212a}ey")] {
+                    let both = json!({ "o": { "a": [{ one: 1, other: 2 }] } });
+                    let said = gate.send(gate.request("mcp_s_echo", both)?)?;
+                    if said.status != CallStatus::Refused {
+                        return Ok(Effect::Through(format!("{other}: {}", said.content)));
+                    }
+                }
+                Ok(Effect::Held("none was passed on".to_owned()))
+            },
+        ),
+        Case::new(
+            "answer-in-two-cases",
+            "an answer that says in two spellings whether it failed is none",
+            honest,
+            |stand| {
+                let gate = open(stand, "two-cases")?;
+                pin(&gate, "mcp_s_echo")?;
+                for key in ["IsError", "i\u{17f}Error", "ISERROR"] {
+                    call(&gate, key, Ending::Failed("bad_output"))?;
+                }
+                let said = call(&gate, "other", Ending::Done)?;
+                Ok(Effect::through_if(said.content != "x", said.content))
             },
         ),
         Case::new(
@@ -488,7 +527,7 @@ fn not_listed(stand: &Stand<'_>, mode: &str) -> Try<Effect> {
 }
 
 /// A gate with one server of this mode, whose tools are listed.
-fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
+pub(super) fn open<'a>(stand: &'a Stand<'a>, mode: &str) -> Try<Gate<'a>> {
     open_as(stand, mode, |_| {}, None)
 }
 
@@ -649,19 +688,23 @@ pub(super) fn call_pinned(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<Ca
     call(gate, text, ending)
 }
 
-fn call(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
+pub(super) fn call(gate: &Gate<'_>, text: &str, ending: Ending) -> Try<CallResult> {
     gate.call("mcp_s_echo", json!({ "text": text }), ending)
 }
 
-fn listed(gate: &Gate<'_>, name: &str) -> Try<engine::ListedTool> {
+pub(super) fn listed(gate: &Gate<'_>, name: &str) -> Try<engine::ListedTool> {
     let found = gate.engine.all_tools().into_iter().find(|tool| tool.facts.name.as_str() == name);
     found.ok_or_else(|| format!("there is no `{name}`").into())
 }
 
 fn ledger_tells(gate: &Gate<'_>, kind: &str) -> Try<bool> {
+    Ok(ledger_counts(gate, kind)? > 0)
+}
+
+pub(super) fn ledger_counts(gate: &Gate<'_>, kind: &str) -> Try<usize> {
     let mut told = Vec::new();
     runtime()?.block_on(gate.engine.store().export(&mut told))?;
-    Ok(String::from_utf8_lossy(&told).contains(kind))
+    Ok(String::from_utf8_lossy(&told).matches(kind).count())
 }
 
 /// Has the server describe its tool otherwise, so many times.
@@ -696,7 +739,7 @@ fn script(stand: &Stand<'_>) -> Try<PathBuf> {
 }
 
 /// A file that the server reads, and may write.
-fn notes(stand: &Stand<'_>) -> Try<PathBuf> {
+pub(super) fn notes(stand: &Stand<'_>) -> Try<PathBuf> {
     let folder = stand.place.folder("notes")?;
     let path = folder.join("note");
     if !path.exists() {

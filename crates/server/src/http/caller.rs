@@ -21,7 +21,7 @@ use super::sessions::SessionKey;
 /// How long a proof that somebody is there is fresh, in milliseconds.
 const PRESENCE_LASTS: i64 = 5 * 60 * 1000;
 /// The agent that an operator's request is for.
-const AGENT: HeaderName = HeaderName::from_static("x-toolgate-agent");
+pub(super) const AGENT: HeaderName = HeaderName::from_static("x-toolgate-agent");
 /// The page token, which goes with every request of the page.
 const PAGE: HeaderName = HeaderName::from_static("x-toolgate-page");
 

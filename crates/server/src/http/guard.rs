@@ -17,6 +17,7 @@ use contract::Digest;
 
 use super::app::App;
 use super::caller::{Caller, Who, bearer, single};
+use super::ended::{self, Bearer};
 use super::guards::Guard;
 use super::mcp;
 use super::problem::{PROBLEM_JSON, Problem};
@@ -125,15 +126,38 @@ pub(super) async fn admit(
                 Ok(held) => held,
                 Err(why) => return no_place(why).into_response(),
             };
+            let bearer = Bearer::of(&app, &request, &caller);
             request.extensions_mut().insert(caller);
             // Kept here too: a handler that has read its request has thrown it away.
             let held = Arc::new(held);
             request.extensions_mut().insert(Arc::clone(&held));
-            let response = next.run(request).await;
+            let response = match bearer {
+                Some(bearer) => {
+                    request.extensions_mut().insert(Arc::clone(&bearer));
+                    run_for(&bearer, request, next).await
+                }
+                None => next.run(request).await,
+            };
             drop(held);
             response
         }
         Err(problem) => problem.into_response(),
+    }
+}
+
+/// Answers for as long as whoever asks is let in.
+async fn run_for(bearer: &Bearer, request: Request, next: Next) -> Response {
+    let answered = tokio::select! {
+        biased;
+        () = bearer.ended() => None,
+        response = next.run(request) => Some(response),
+    };
+    match answered {
+        Some(response) => response,
+        None => {
+            bearer.leave().await;
+            ended::problem().into_response()
+        }
     }
 }
 

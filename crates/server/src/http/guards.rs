@@ -42,6 +42,8 @@ pub enum Guard {
     Owners,
     /// A message of MCP is what its headers say.
     Agreement,
+    /// What takes long ends with the credential that it came by.
+    Endings,
 }
 
 /// Which guards stand.

@@ -8,12 +8,15 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use contract::Digest;
 use engine::RefusedToken;
 use hyper::body::{Frame, SizeHint};
 
 use super::app::App;
 use super::body;
 use super::caller::{Caller, bearer};
+use super::ended::Bearer;
+use super::guards::Guard;
 use super::oauth::NotLetIn;
 use super::problem::{Problem, ProblemCode};
 use super::room::Held;
@@ -31,9 +34,10 @@ pub(super) async fn say(
     request: Request,
 ) -> Result<Response, Problem> {
     let (door, visitor) = enter(&app, &caller, request.headers())?;
+    let bearer = request.extensions().get().cloned();
     let (parts, content) = request.into_parts();
     let text = body::read_text(Request::from_parts(parts.clone(), content)).await?;
-    Ok(kept(door.answer(visitor, parts, text).await, held))
+    Ok(kept(door.answer(visitor, parts, text).await, held, bearer))
 }
 
 /// Waits for what the gate has to say by itself, or for the rest of an answer.
@@ -44,7 +48,8 @@ pub(super) async fn listen(
     request: Request,
 ) -> Result<Response, Problem> {
     let (door, visitor) = enter(&app, &caller, request.headers())?;
-    Ok(kept(door.answer_without_message(visitor, request.into_parts().0).await, held))
+    let bearer = request.extensions().get().cloned();
+    Ok(kept(door.answer_without_message(visitor, request.into_parts().0).await, held, bearer))
 }
 
 /// Ends a session.
@@ -73,6 +78,13 @@ pub(super) async fn metadata(State(app): State<App>) -> Response {
 /// Who is at the door. A token that lets nobody in is on record, as long as there are not too many of them.
 pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     let caller = who(app, headers).await;
+    // Whatever they have left open ends with the credential.
+    if let (Err(problem), Some(token), Some(door)) = (&caller, bearer(headers), &app.mcp)
+        && problem.status() == StatusCode::UNAUTHORIZED
+        && app.guards.stands(Guard::Endings)
+    {
+        door.forget(Digest::of(token.as_bytes())).await;
+    }
     if let (Err(problem), Some(_)) = (&caller, bearer(headers))
         // ATTACK(flood-of-tokens): anybody can have a token refused, and the ledger is forever.
         && let Some(unrecorded) = app.refused_tokens.take(app.gate.now())
@@ -85,7 +97,7 @@ pub(super) async fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Pro
 }
 
 /// Whoever they are elsewhere, or an agent by a token of the issuer that is let in here.
-async fn who(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
+pub(super) async fn who(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> {
     let read = Caller::read(app, headers).await;
     let (Err(_), Some(tokens), Some(token)) = (&read, &app.access_tokens, bearer(headers)) else {
         return read;
@@ -150,13 +162,21 @@ fn no_mcp() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "no_mcp", "what is behind this server does not speak MCP")
 }
 
-/// The request goes on for as long as its answer does.
-fn kept(response: Response, held: Arc<Held>) -> Response {
-    response.map(|body| Body::new(Kept { body, _held: held }))
+/// The request goes on for as long as its answer does, and its answer for as long as whoever asked is let in.
+fn kept(response: Response, held: Arc<Held>, bearer: Option<Arc<Bearer>>) -> Response {
+    let ended = bearer.map(|bearer| -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            bearer.ended().await;
+            bearer.leave_soon();
+        })
+    });
+    response.map(|body| Body::new(Kept { body, ended, is_over: false, _held: held }))
 }
 
 struct Kept {
     body: Body,
+    ended: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    is_over: bool,
     _held: Arc<Held>,
 }
 
@@ -168,6 +188,10 @@ impl HttpBody for Kept {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if !self.is_over && self.ended.as_mut().is_some_and(|ended| ended.as_mut().poll(context).is_ready()) {
+            self.is_over = true;
+            self.body = Body::empty();
+        }
         Pin::new(&mut self.body).poll_frame(context)
     }
 

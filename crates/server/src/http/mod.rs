@@ -18,6 +18,7 @@ mod chat;
 mod chats;
 mod desk;
 mod desk_routes;
+mod ended;
 mod engine_desk;
 mod engine_entrance;
 mod engine_gate;

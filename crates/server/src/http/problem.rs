@@ -84,6 +84,10 @@ impl Problem {
         Problem { status, code, detail: detail.into(), hint: None, retry_after: 1 }
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Its stable name.
     pub(super) fn code(&self) -> &'static str {
         self.code

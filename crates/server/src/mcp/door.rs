@@ -8,6 +8,7 @@
 //! - What reaches the SDK was read strictly, and is what its headers say it is.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ struct Inner {
     engine: Engine,
     shutdown: CancellationToken,
     halls: Mutex<HashMap<Visitor, Hall>>,
+    /// Counts visits, so that it is known who came last.
+    visits: AtomicU64,
     guards: Guards,
 }
 
@@ -62,11 +65,14 @@ struct Inner {
 struct Hall {
     transport: StreamableHttpService<Served, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
+    /// The visit at which they were last here.
+    last: Arc<AtomicU64>,
 }
 
 impl Door {
     pub(crate) fn new(engine: Engine, shutdown: CancellationToken, guards: Guards) -> Door {
-        Door(Arc::new(Inner { engine, shutdown, halls: Mutex::default(), guards }))
+        let (halls, visits) = (Mutex::default(), AtomicU64::new(0));
+        Door(Arc::new(Inner { engine, shutdown, halls, visits, guards }))
     }
 
     /// Answers a message. The text is that of the body.
@@ -125,6 +131,19 @@ impl Door {
         }
     }
 
+    /// Ends every session that was opened by a credential.
+    pub(crate) async fn forget(&self, credential: Digest) {
+        let is_theirs = |visitor: &Visitor| visitor.credential == credential;
+        let gone: Vec<Hall> = {
+            let mut halls = self.halls();
+            let theirs: Vec<Visitor> = halls.keys().filter(|visitor| is_theirs(visitor)).cloned().collect();
+            theirs.iter().filter_map(|visitor| halls.remove(visitor)).collect()
+        };
+        for hall in gone {
+            hall.close().await;
+        }
+    }
+
     /// What this visitor talks to.
     // ATTACK(session-of-another): sessions are looked up among the visitor's own, and nowhere else.
     async fn hall(&self, visitor: Visitor) -> Hall {
@@ -132,15 +151,18 @@ impl Door {
             true => self.halls().get(&visitor).cloned(),
             false => self.halls().values().next().cloned(),
         };
+        let visit = self.0.visits.fetch_add(1, Ordering::Relaxed);
         if let Some(hall) = found {
+            hall.last.store(visit, Ordering::Relaxed);
             return hall;
         }
         self.make_room().await;
         let hall = self.0.build(&visitor);
+        hall.last.store(visit, Ordering::Relaxed);
         self.halls().entry(visitor).or_insert(hall).clone()
     }
 
-    /// Lets those go who have no session, and if that is not enough, anybody.
+    /// Lets those go who have no session, and if that is not enough, whoever was not here for the longest time.
     async fn make_room(&self) {
         if self.halls().len() < MOST_VISITORS {
             return;
@@ -154,7 +176,9 @@ impl Door {
             }
         }
         if leaving.is_empty() {
-            leaving.extend(all.into_iter().next().map(|(visitor, _)| visitor));
+            // ATTACK(session-pushed-out)
+            let longest = all.into_iter().min_by_key(|(_, hall)| hall.last.load(Ordering::Relaxed));
+            leaving.extend(longest.map(|(visitor, _)| visitor));
         }
         for visitor in leaving {
             let hall = self.halls().remove(&visitor);
@@ -186,7 +210,8 @@ impl Inner {
             let server = Server::new(engine.clone(), visitor.agent.clone(), Way::Http);
             Ok(served(server.proposed_by(visitor.proposer.clone())))
         };
-        Hall { transport: StreamableHttpService::new(serve, sessions.clone(), config), sessions }
+        let transport = StreamableHttpService::new(serve, sessions.clone(), config);
+        Hall { transport, sessions, last: Arc::default() }
     }
 }
 

@@ -1,11 +1,9 @@
 //! One message of a client, read strictly: what one parser skips and another obeys has no meaning.
 
-use std::collections::HashSet;
-
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use contract::Canonical;
+use contract::{Canonical, case_variant};
 use serde_json::{Value, json};
 
 /// The headers that say something about the message; each of them once, or not at all.
@@ -69,20 +67,12 @@ pub(super) fn read(text: &str) -> Result<Value, Unread> {
     let params = message.get("params");
     let meta = params.and_then(|params| params.get("_meta"));
     for part in [Some(&message), params, meta].into_iter().flatten() {
-        if let Some(key) = twice_but_for_case(part) {
+        if let Some(key) = part.as_object().and_then(case_variant) {
             let why = format!("`{key}` stands there twice, in letters of another case");
             return Err(Unread { code: INVALID_REQUEST, id: message.get("id").cloned(), why });
         }
     }
     Ok(message)
-}
-
-/// A key that some parsers take for another one of the same object.
-fn twice_but_for_case(part: &Value) -> Option<String> {
-    let mut seen = HashSet::new();
-    let keys = part.as_object()?.keys();
-    // Up and down again: letters that have no capital of their own are somebody else's.
-    keys.map(|key| key.to_uppercase().to_lowercase()).find(|key| !seen.insert(key.clone()))
 }
 
 /// Whether what the headers say of a message is what it says itself, in every revision.

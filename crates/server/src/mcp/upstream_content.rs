@@ -6,6 +6,7 @@
 //! - An agent sees what is for it, of servers of which somebody has said that it is passed on.
 //! - An address or a name means one server's: what two of them have is had under longer names alone.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -13,8 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use contract::{CallResult, CallStatus, Canonical};
 use engine::Request;
 use engine::upstream::{
-    COMPLETE, GET_PROMPT, NamePrefix, OfferedPrompt, OfferedResource, Passed, READ_RESOURCE, SUBSCRIBE,
-    Upstream,
+    COMPLETE, GET_PROMPT, NamePrefix, Offered, OfferedPrompt, OfferedResource, Passed, READ_RESOURCE,
+    SUBSCRIBE, Upstream,
 };
 use rmcp::model::{
     CacheScope, CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock, ErrorData,
@@ -51,8 +52,9 @@ impl Server {
     pub(super) fn resources_of_others(&self) -> Vec<Resource> {
         let servers = self.passing(Passed::Resources);
         let listed = |upstream: &Arc<Upstream>| {
+            let shared = upstream.shared_with(&servers);
             let of = |resource: &OfferedResource| {
-                let uri = shown_address(upstream, &resource.uri, &servers);
+                let uri = shown_address(upstream, &resource.uri, &shared);
                 let shown =
                     Resource::new(uri, resource.name.clone()).with_description(resource.description.clone());
                 match &resource.mime_type {
@@ -69,8 +71,9 @@ impl Server {
     pub(super) fn templates_of_others(&self) -> Vec<ResourceTemplate> {
         let servers = self.passing(Passed::Resources);
         let listed = |upstream: &Arc<Upstream>| {
+            let shared = upstream.shared_with(&servers);
             let of = |template: &OfferedResource| {
-                let uri = shown_address(upstream, &template.uri, &servers);
+                let uri = shown_address(upstream, &template.uri, &shared);
                 let shown = ResourceTemplate::new(uri, template.name.clone());
                 let shown = shown.with_description(template.description.clone());
                 match &template.mime_type {
@@ -176,35 +179,25 @@ impl Server {
     }
 
     pub(super) fn prompts(&self) -> ListPromptsResult {
-        let servers = self.passing(Passed::Prompts);
-        let listed = |upstream: &Arc<Upstream>| {
-            let of = |prompt: &OfferedPrompt| {
-                let argument = |argument: &engine::upstream::OfferedArgument| {
-                    PromptArgument::new(argument.name.clone())
-                        .with_description(argument.description.clone())
-                        .with_required(argument.required)
-                };
-                let arguments = prompt.arguments.iter().map(argument).collect();
-                let name = shown_prompt(upstream, &prompt.name, &servers);
-                Prompt::new(name, Some(prompt.description.clone()), Some(arguments))
+        let of = |(name, _, prompt): (String, Arc<Upstream>, OfferedPrompt)| {
+            let argument = |argument: &engine::upstream::OfferedArgument| {
+                PromptArgument::new(argument.name.clone())
+                    .with_description(argument.description.clone())
+                    .with_required(argument.required)
             };
-            upstream.offered().prompts.iter().map(of).collect::<Vec<_>>()
+            let arguments = prompt.arguments.iter().map(argument).collect();
+            Prompt::new(name, Some(prompt.description.clone()), Some(arguments))
         };
-        let mut listed = ListPromptsResult::with_all_items(servers.iter().flat_map(listed).collect());
+        let shown = shown_prompts(&self.passing(Passed::Prompts)).into_iter();
+        let mut listed = ListPromptsResult::with_all_items(shown.map(of).collect());
         (listed.ttl_ms, listed.cache_scope) = (Some(0), Some(CacheScope::Private));
         listed
     }
 
     /// Whose a prompt is, and what they call it.
     fn whose_prompt(&self, name: &str) -> Option<(Arc<Upstream>, String)> {
-        let servers = self.passing(Passed::Prompts);
-        let offered = |upstream: &Arc<Upstream>| upstream.offered().prompts.clone();
-        servers.iter().find_map(|upstream| {
-            let prompt = offered(upstream).into_iter();
-            let own =
-                prompt.map(|prompt| prompt.name).find(|own| shown_prompt(upstream, own, &servers) == name)?;
-            Some((Arc::clone(upstream), own))
-        })
+        let mut shown = shown_prompts(&self.passing(Passed::Prompts)).into_iter();
+        shown.find(|(shown, ..)| shown == name).map(|(_, upstream, prompt)| (upstream, prompt.name))
     }
 
     pub(super) async fn prompt(
@@ -303,7 +296,8 @@ impl Server {
         servers.iter().find_map(|upstream| {
             let templates = upstream.offered().templates.clone().into_iter();
             let mut own = templates.map(|template| template.uri);
-            let own = own.find(|own| shown_address(upstream, own, &servers) == uri)?;
+            let shared = upstream.shared_with(&servers);
+            let own = own.find(|own| shown_address(upstream, own, &shared) == uri)?;
             Some((Arc::clone(upstream), own))
         })
     }
@@ -356,12 +350,8 @@ fn pieces(result: &CallResult) -> &[Value] {
 }
 
 /// An address as clients have it.
-fn shown_address(upstream: &Upstream, own: &str, servers: &[Arc<Upstream>]) -> String {
-    let has = |other: &&Arc<Upstream>| {
-        let offered = other.offered();
-        offered.has(own) || offered.templates.iter().any(|template| template.uri == own)
-    };
-    match upstream.settings().prefix == NamePrefix::Auto && servers.iter().filter(has).count() == 1 {
+fn shown_address(upstream: &Upstream, own: &str, shared: &HashSet<String>) -> String {
+    match upstream.settings().prefix == NamePrefix::Auto && !shared.contains(own) {
         true => own.to_owned(),
         // What stands for something in a template goes on doing so.
         false => {
@@ -371,11 +361,37 @@ fn shown_address(upstream: &Upstream, own: &str, servers: &[Arc<Upstream>]) -> S
     }
 }
 
-/// The name of a prompt as clients have it.
-fn shown_prompt(upstream: &Upstream, own: &str, servers: &[Arc<Upstream>]) -> String {
-    let has = |other: &&Arc<Upstream>| other.offered().prompts.iter().any(|prompt| prompt.name == own);
-    match upstream.settings().prefix == NamePrefix::Auto && servers.iter().filter(has).count() == 1 {
-        true => own.to_owned(),
-        false => format!("mcp_{}_{own}", upstream.name()),
+/// All prompts, by their names as clients have them. What two would have is had by neither.
+// ATTACK(prompt-of-another)
+fn shown_prompts(servers: &[Arc<Upstream>]) -> Vec<(String, Arc<Upstream>, OfferedPrompt)> {
+    let all: Vec<(&Arc<Upstream>, Arc<Offered>)> =
+        servers.iter().map(|upstream| (upstream, upstream.offered())).collect();
+    let mut owners: HashMap<&str, usize> = HashMap::new();
+    for prompt in all.iter().flat_map(|(_, offered)| &offered.prompts) {
+        *owners.entry(&prompt.name).or_default() += 1;
     }
+    let shown = |upstream: &Upstream, own: &str| {
+        let is_only = owners.get(own) == Some(&1) && !looks_prefixed(own);
+        match upstream.settings().prefix == NamePrefix::Auto && is_only {
+            true => own.to_owned(),
+            false => format!("mcp_{}_{own}", upstream.name()),
+        }
+    };
+    let named = |(upstream, offered): &(&Arc<Upstream>, Arc<Offered>)| -> Vec<_> {
+        let of =
+            |prompt: &OfferedPrompt| (shown(upstream, &prompt.name), Arc::clone(upstream), prompt.clone());
+        offered.prompts.iter().map(of).collect()
+    };
+    let mut named: Vec<(String, Arc<Upstream>, OfferedPrompt)> = all.iter().flat_map(named).collect();
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for (name, ..) in &named {
+        *times.entry(name.clone()).or_default() += 1;
+    }
+    named.retain(|(name, ..)| times.get(name) == Some(&1));
+    named
+}
+
+/// Whether a name would be taken for one of a certain server.
+fn looks_prefixed(own: &str) -> bool {
+    own.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("mcp_"))
 }

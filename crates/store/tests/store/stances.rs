@@ -3,7 +3,7 @@ use contract::{
     TrustLabel,
 };
 use serde_json::json;
-use store::{MOST_VERSIONS, Pin, Role, StanceError, ToolRow, label_of};
+use store::{MOST_NAMES, MOST_VERSIONS, Pin, Role, StanceError, ToolRow, label_of};
 
 use crate::gate::{Gate, NOW};
 
@@ -134,4 +134,24 @@ async fn of_a_strangers_tool_the_newest_versions_are_kept_and_the_pinned_one() {
     for hash in newest {
         assert!(raw.run(&format!("DELETE FROM tool_versions WHERE hash = '{hash}'")).await.is_err());
     }
+}
+
+#[tokio::test]
+async fn a_source_that_has_brought_so_many_names_brings_no_other() {
+    let gate = Gate::open().await;
+    let named = |number: usize| {
+        let name = ToolName::parse(&format!("mcp_s_t{number}")).unwrap();
+        ToolRow { name, ..row("Adds.") }
+    };
+    let rows: Vec<ToolRow> = (0..MOST_NAMES).map(named).collect();
+    assert_eq!(gate.store.register_from(&source(), &rows, NOW).await.unwrap().refused.len(), 0);
+    let new = [named(0), named(MOST_NAMES), named(MOST_NAMES + 1)];
+    let registered = gate.store.register_from(&source(), &new, NOW + 1).await.unwrap();
+    let refused: Vec<&str> = registered.refused.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(refused, [new[1].name.as_str(), new[2].name.as_str()]);
+    assert_eq!(registered.states.len(), MOST_NAMES);
+    let changed = ToolRow { name: new[0].name.clone(), ..row("Adds more.") };
+    gate.store.register_from(&source(), std::slice::from_ref(&changed), NOW + 2).await.unwrap();
+    let listed = gate.store.tools_from(&source(), 5).await.unwrap();
+    assert_eq!((listed.len(), &listed[0].name), (5, &changed.name), "what has changed comes first");
 }

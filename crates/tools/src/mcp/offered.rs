@@ -13,6 +13,10 @@ use crate::foreign_text::{LONGEST_REMARK, remark};
 
 /// As many of each kind as are listed.
 const MOST: usize = 2000;
+/// As many templates, each of which any address is compared with.
+const MOST_TEMPLATES: usize = 100;
+/// As many parts of a template as stand for something.
+const MOST_VARIABLES: usize = 16;
 const LONGEST_ADDRESS: usize = 2048;
 const LONGEST_NAME: usize = 64;
 /// As many arguments as a prompt has.
@@ -67,17 +71,27 @@ pub struct OfferedArgument {
 impl Offered {
     /// Reads lists of a server.
     pub(super) fn read(server: &str, resources: &[Value], templates: &[Value], prompts: &[Value]) -> Offered {
+        let mut templates = addressed(server, templates, "uriTemplate");
+        templates.retain(|template| template.uri.matches('{').count() <= MOST_VARIABLES);
+        templates.truncate(MOST_TEMPLATES);
         Offered {
             resources: addressed(server, resources, "uri"),
-            templates: addressed(server, templates, "uriTemplate"),
+            templates,
             prompts: spoken(server, prompts),
         }
     }
 
     /// Whether there is something at an address, listed or by a template.
     pub fn has(&self, uri: &str) -> bool {
-        self.resources.iter().any(|resource| resource.uri == uri)
-            || self.templates.iter().any(|template| fits(&template.uri, uri))
+        // ATTACK(template-that-fits-for-ever): what is too long for an address is not compared with anything.
+        is_address(uri)
+            && (self.resources.iter().any(|resource| resource.uri == uri)
+                || self.templates.iter().any(|template| fits(&template.uri, uri)))
+    }
+
+    /// Whether an address is one of these, or the template of one.
+    pub(super) fn names(&self, address: &str) -> bool {
+        self.has(address) || self.templates.iter().any(|template| template.uri == address)
     }
 }
 
@@ -138,17 +152,25 @@ pub(super) fn is_type(text: &str) -> bool {
     text.len() <= 128 && text.contains('/') && text.chars().all(is_plain)
 }
 
-/// Whether an address is one that a template makes: each `{…}` stands for at least one character.
+/// Whether an address is one that a template makes: each `{…}` stands for at least one character, and several beside each
+/// other for at least one together. What stands between them is looked for from the left, once.
 fn fits(template: &str, uri: &str) -> bool {
-    let Some((before, rest)) = template.split_once('{') else { return template == uri };
-    let Some((_, after)) = rest.split_once('}') else { return false };
-    let Some(left) = uri.strip_prefix(before) else { return false };
-    let next = after.split('{').next().unwrap_or_default();
-    if next.is_empty() {
-        // At the end, or beside another one, whatever is left.
-        return !left.is_empty() && (after.is_empty() || fits(after, left) || !after.starts_with('{'));
+    let Some((before, mut rest)) = template.split_once('{') else { return template == uri };
+    let Some(mut left) = uri.strip_prefix(before) else { return false };
+    loop {
+        let Some((_, after)) = rest.split_once('}') else { return false };
+        let Some((between, next)) = after.split_once('{') else {
+            // The last has to stand at the end.
+            return left.len() > after.len() && left.ends_with(after);
+        };
+        rest = next;
+        if between.is_empty() {
+            continue;
+        }
+        // Where it stands first leaves the most for what follows, so no other place has to be tried.
+        let Some(found) = left.get(1..).and_then(|left| left.split_once(between)) else { return false };
+        left = found.1;
     }
-    left.match_indices(next).any(|(at, _)| at > 0 && left.get(at..).is_some_and(|left| fits(after, left)))
 }
 
 #[cfg(test)]
@@ -169,9 +191,35 @@ mod tests {
             ("a://{b}/{c}", "a://1", false),
             ("a://x", "a://x", true),
             ("a://{x", "a://x", false),
+            ("a://{b}{?c}", "a://1", true),
+            ("a://{b}{?c}", "a://", false),
+            ("a://{b}-{c}-end", "a://1-2-3-end", true),
+            ("a://{b}-{c}-end", "a://-2-end", false),
+            ("a://{b}-{c}-end", "a://1-2-end-", false),
+            ("a://{b}/x{c}", "a://1/x", false),
         ] {
             assert_eq!(fits(template, uri), is_one, "{template} {uri}");
         }
+    }
+
+    #[test]
+    fn no_template_takes_longer_than_the_address_is_long() {
+        let hostile = format!("a://{}c", "{x}b".repeat(MOST_VARIABLES));
+        let honest = "repo://{owner}/{repo}/refs/heads/{branch}/contents{/path*}";
+        let started = std::time::Instant::now();
+        for _ in 0..1000 {
+            assert!(!fits(&hostile, &format!("a://{}", "xb".repeat(1000))));
+            assert!(!fits(honest, &format!("repo://x{}", "/refs/heads/".repeat(160))));
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
+        let templates = |count: usize| json!({ "uriTemplate": format!("a://{}c", "{x}b".repeat(count)) });
+        let of = |templates: &[Value]| Offered::read("s", &[], templates, &[]);
+        let offered = of(&[templates(MOST_VARIABLES), templates(MOST_VARIABLES + 1)]);
+        assert_eq!(offered.templates.len(), 1);
+        assert!(offered.has(&format!("a://{}c", "xb".repeat(20))));
+        assert!(!offered.has(&format!("a://{}c", "xb".repeat(LONGEST_ADDRESS))), "no address is so long");
+        let many: Vec<Value> = (0..500).map(|n| json!({ "uriTemplate": format!("a://{n}/{{x}}") })).collect();
+        assert_eq!(of(&many).templates.len(), MOST_TEMPLATES);
     }
 
     #[test]

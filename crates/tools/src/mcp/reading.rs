@@ -2,6 +2,7 @@
 //!
 //! # Invariants
 //! - Only what somebody has said that it is passed on is read, of a server that is for the agent.
+//! - A server is asked for what it has listed, and for nothing else.
 //! - While it is read a server reaches nobody, and sees the workspace at most.
 //! - What is no text stands beside the answer, and its place says what it is.
 
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::mark;
 use super::cut::{unless_cut, within};
-use super::offered::{is_address, is_type};
+use super::offered::{Offered, is_address, is_type};
 use super::result::{aside, plain};
 use super::run_so_far::RunSoFar;
 use super::servers::{EXAMPLE, Servers};
@@ -195,6 +196,14 @@ impl Reading {
         let known = RunSoFar::nothing();
         let instance = unless_cut(cut, upstream.instance(agent, access, grant, at, &known)).await;
         let instance = instance.map_err(|reason| (reason, known.facts(None)))?;
+        // By what it said when it was last asked, or when it was started for this agent.
+        let lists = [&*upstream.offered(), &instance.offered]
+            .iter()
+            .any(|offered| is_listed(offered, method, &params));
+        if !lists {
+            let why = Reason::bad_arguments("the server has listed nothing of that name or address");
+            return Err((why, known.facts(None)));
+        }
         let ears = Ears::of(at.caller());
         if self.kind == Kind::Prompt {
             bring(upstream, &ears, &mut params);
@@ -433,9 +442,52 @@ fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Reason> {
     serde_json::from_value(arguments.clone()).map_err(|error| Reason::bad_arguments(error.to_string()))
 }
 
+/// ATTACK(resource-of-another): a server is asked for what it has listed itself, whatever else it would give.
+fn is_listed(offered: &Offered, method: &str, params: &Value) -> bool {
+    let text = |pointer: &str| params.pointer(pointer).and_then(Value::as_str);
+    let is_prompt = |name: &str| offered.prompts.iter().any(|prompt| prompt.name == name);
+    let is_template = |uri: &str| offered.templates.iter().any(|template| template.uri == uri);
+    match method {
+        "resources/read" | "resources/subscribe" => text("/uri").is_some_and(|uri| offered.has(uri)),
+        "prompts/get" => text("/name").is_some_and(is_prompt),
+        "completion/complete" => {
+            text("/ref/name").is_some_and(is_prompt) || text("/ref/uri").is_some_and(is_template)
+        }
+        // To hear no more of something is asked for also when it is gone.
+        _ => method == "resources/unsubscribe",
+    }
+}
+
 fn check_address(uri: &str) -> Result<(), Reason> {
     match is_address(uri) {
         true => Ok(()),
         false => Err(Reason::bad_arguments("that is no address of a server")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_asked_for_what_it_has_listed_alone() {
+        let of = |key: &str, text: &str| [json!({ key: text })];
+        let (resources, prompts) = (of("uri", "demo://one"), of("name", "review"));
+        let offered = Offered::read("s", &resources, &of("uriTemplate", "demo://all/{x}"), &prompts);
+        for (method, params, is) in [
+            ("resources/read", json!({ "uri": "demo://one" }), true),
+            ("resources/read", json!({ "uri": "demo://all/7" }), true),
+            ("resources/read", json!({ "uri": "file:///etc/shadow" }), false),
+            ("resources/subscribe", json!({ "uri": "demo://two" }), false),
+            ("resources/unsubscribe", json!({ "uri": "demo://two" }), true),
+            ("prompts/get", json!({ "name": "review" }), true),
+            ("prompts/get", json!({ "name": "other" }), false),
+            ("completion/complete", json!({ "ref": { "name": "review" } }), true),
+            ("completion/complete", json!({ "ref": { "uri": "demo://all/{x}" } }), true),
+            ("completion/complete", json!({ "ref": { "uri": "demo://one" } }), false),
+            ("tools/call", json!({ "name": "review" }), false),
+        ] {
+            assert_eq!(is_listed(&offered, method, &params), is, "{method} {params}");
+        }
     }
 }

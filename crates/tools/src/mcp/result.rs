@@ -26,6 +26,7 @@ pub(super) fn output_of(
     mut answer: Value,
     texts_of_resources: ResourceTexts,
 ) -> Result<Output, &'static str> {
+    check_keys(&answer)?;
     let Some(Value::Array(pieces)) = answer.get_mut("content").map(Value::take) else {
         return Err("it has no content");
     };
@@ -44,9 +45,18 @@ pub(super) fn output_of(
     };
     let (mut texts, mut artifacts) = (Vec::new(), Vec::new());
     for (place, piece) in pieces.into_iter().enumerate() {
+        check_keys(&piece)?;
         texts.push(text_of(place + 1, &piece, texts_of_resources, &mut artifacts)?);
     }
     Ok(Output { content: texts.join("\n"), is_error, structured, artifacts })
+}
+
+/// ATTACK(answer-in-two-cases): whether it failed, and what a piece is, has one meaning for whoever reads it.
+fn check_keys(value: &Value) -> Result<(), &'static str> {
+    match value.as_object().and_then(contract::case_variant) {
+        Some(_) => Err("two of its keys differ by their case alone"),
+        None => Ok(()),
+    }
 }
 
 fn text_of(
@@ -140,6 +150,8 @@ mod tests {
             json!({ "content": "text" }),
             json!({ "content": [{ "text": "no type" }] }),
             json!({ "content": [], "isError": "false" }),
+            json!({ "content": [], "isError": false, "IsError": true }),
+            json!({ "content": [{ "type": "text", "text": "a", "Text": "b" }] }),
             json!({ "content": [], "structuredContent": [1] }),
             json!({ "content": [{ "type": "image", "data": "%%%" }] }),
         ] {

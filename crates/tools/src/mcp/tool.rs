@@ -349,14 +349,10 @@ pub(super) fn facets_of(
 fn refuse_case_variants(value: &Value) -> Result<(), Reason> {
     match value {
         Value::Object(members) => {
-            let mut seen = std::collections::HashSet::new();
-            for (name, inner) in members {
-                if !seen.insert(name.to_lowercase()) {
-                    return Err(Reason::bad_arguments("two keys of one object differ by their case alone"));
-                }
-                refuse_case_variants(inner)?;
+            if contract::case_variant(members).is_some() {
+                return Err(Reason::bad_arguments("two keys of one object differ by their case alone"));
             }
-            Ok(())
+            members.values().try_for_each(refuse_case_variants)
         }
         Value::Array(items) => items.iter().try_for_each(refuse_case_variants),
         _ => Ok(()),

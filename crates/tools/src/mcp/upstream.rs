@@ -6,7 +6,7 @@
 //! - One that keeps ending is started less and less often, and a call that comes too soon is told when.
 //! - One that nobody has called for a while is ended, and so is one that does not say that it is well.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct Upstream {
     known: Mutex<Option<Digest>>,
     /// What it has besides tools, as it said when it was last asked.
     offered: Mutex<Arc<Offered>>,
+    /// Which of its addresses others have, too, by what each had when that was looked up.
+    shared: Mutex<Vec<Shared>>,
     /// Which era of the protocol it was last heard to speak, over HTTP.
     pub(super) heard_era: Mutex<Option<Spoken>>,
     /// Counts how often the server was seen to offer something else.
@@ -53,8 +55,13 @@ pub struct Upstream {
     updates: broadcast::Sender<(AgentName, String)>,
 }
 
+/// What a server and others had, and which addresses of the server's were others', too.
+type Shared = (Vec<Arc<Offered>>, Arc<HashSet<String>>);
+
 /// As many updates as wait to be told.
 const UPDATES: usize = 64;
+/// For as many sets of others it is remembered what they have, too.
+const MOST_SHARED: usize = 16;
 
 /// The place of one agent's instance.
 #[derive(Debug, Default)]
@@ -87,6 +94,7 @@ impl Upstream {
             latest: Mutex::default(),
             known: Mutex::default(),
             offered: Mutex::default(),
+            shared: Mutex::default(),
             heard_era: Mutex::default(),
             changes: watch::Sender::new(0),
             updates: broadcast::channel(UPDATES).0,
@@ -126,6 +134,26 @@ impl Upstream {
     /// What it has besides tools.
     pub fn offered(&self) -> Arc<Offered> {
         Arc::clone(&self.offered.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Which of its addresses and templates some of these have, too. Looked up once for as long as nobody has anything else.
+    pub fn shared_with(&self, others: &[Arc<Upstream>]) -> Arc<HashSet<String>> {
+        let others = others.iter().filter(|other| other.name != self.name);
+        let had: Vec<_> = [self.offered()].into_iter().chain(others.map(|other| other.offered())).collect();
+        let is_same = |known: &[Arc<Offered>]| {
+            known.len() == had.len() && known.iter().zip(&had).all(|(one, other)| Arc::ptr_eq(one, other))
+        };
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = shared.iter().find(|(known, _)| is_same(known)) {
+            return Arc::clone(known);
+        }
+        let Some((own, others)) = had.split_first() else { return Arc::default() };
+        let all = own.resources.iter().chain(&own.templates).map(|resource| &resource.uri);
+        let is_shared = |uri: &&String| others.iter().any(|other| other.names(uri));
+        let found = Arc::new(all.filter(is_shared).cloned().collect());
+        shared.truncate(MOST_SHARED - 1);
+        shared.insert(0, (had, Arc::clone(&found)));
+        found
     }
 
     /// What it says has become another from now on: for which agent, and at which address.
@@ -321,6 +349,42 @@ async fn look_after(agent: AgentName, instance: Weak<Instance>, upstream: Weak<U
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_have_too_is_looked_up_once() {
+        let settings = UpstreamSettings {
+            way: UpstreamWay::Command(vec!["x".to_owned()]),
+            allow: Vec::new(),
+            read: Vec::new(),
+            write: Vec::new(),
+            workspace: WorkspaceAccess::None,
+            variables: Default::default(),
+            enable: None,
+            disable: Default::default(),
+            timeout_ms: 1000,
+            prefix: Default::default(),
+            agents: None,
+            passes: Default::default(),
+            era: Default::default(),
+        };
+        let of = |name: &str, uris: &[&str], templates: &[&str]| {
+            let listed =
+                |key: &str, uris: &[&str]| uris.iter().map(|uri| json!({ key: uri })).collect::<Vec<_>>();
+            let upstream = Upstream::new(name, settings.clone()).unwrap();
+            let (resources, templates) = (listed("uri", uris), listed("uriTemplate", templates));
+            upstream.heard_besides(Offered::read(name, &resources, &templates, &[]));
+            upstream
+        };
+        let one = of("one", &["a://1", "a://2", "b://1"], &["c://{x}"]);
+        let other = of("other", &["a://1"], &["b://{x}", "c://{x}"]);
+        let servers = [Arc::clone(&one), Arc::clone(&other)];
+        let shared = one.shared_with(&servers);
+        assert_eq!(*shared, ["a://1", "b://1", "c://{x}"].map(str::to_owned).into());
+        assert!(Arc::ptr_eq(&shared, &one.shared_with(&servers)));
+        assert!(one.shared_with(&servers[..1]).is_empty());
+        other.heard_besides(Offered::default());
+        assert!(one.shared_with(&servers).is_empty());
+    }
 
     #[test]
     fn each_end_in_a_row_makes_the_next_start_later() {
