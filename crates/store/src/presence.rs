@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::open::Store;
+use crate::records::MOST_CHANGES;
 
 const SET_PASSWORD: &str = "INSERT INTO operator_passwords (operator, verifier, set_at) VALUES ($1, $2, $3) \
     ON CONFLICT (operator) DO UPDATE SET verifier = excluded.verifier, set_at = excluded.set_at";
@@ -70,6 +71,9 @@ pub enum PresenceError {
     /// They have enough.
     #[error("{MOST_PASSKEYS} passkeys are all that somebody can have: remove one first")]
     TooMany,
+    /// They have changed so much already.
+    #[error("passwords and passkeys are set {MOST_CHANGES} times a day at most")]
+    TooOften,
     /// There is no such passkey of theirs.
     #[error("there is no such passkey")]
     NoPasskey,
@@ -114,7 +118,8 @@ impl Store {
         now: i64,
     ) -> Result<(), PresenceError> {
         let mut write = self.write().await?;
-        if write.roster().await?.role_of(name).is_none() {
+        let roster = write.roster().await?;
+        if roster.role_of(name).is_none() {
             return Err(PresenceError::Unknown { name: name.clone() });
         }
         let set = sqlx::query(SET_PASSWORD).bind(name.as_str()).bind(verifier).bind(now);
@@ -129,6 +134,9 @@ impl Store {
         let roster = self.roster().await?;
         let Some(told) = roster.role_of(name).and_then(|_| roster.password_of(name)) else { return Ok(None) };
         let row = sqlx::query(PASSWORD).bind(name.as_str()).fetch_optional(&mut *self.read().await?).await?;
+        if roster.changes_too_often(name, now) {
+            return Err(PresenceError::TooOften);
+        }
         let verifier = row.map(|row| row.try_get::<String, _>("verifier")).transpose()?;
         // ATTACK(forged-password): by what the signed ledger tells, not by the table.
         Ok(verifier.filter(|verifier| Digest::of(verifier.as_bytes()) == told))
@@ -160,6 +168,9 @@ impl Store {
 
     /// Takes one away, at once.
     pub async fn remove_passkey(&self, id: &str, of: &OperatorName, now: i64) -> Result<(), PresenceError> {
+        if roster.changes_too_often(name, passkey.added_at) {
+            return Err(PresenceError::TooOften);
+        }
         let mut write = self.write().await?;
         let roster = write.roster().await?;
         if roster.passkey(id).is_none_or(|passkey| passkey.operator != *of) {

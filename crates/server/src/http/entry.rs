@@ -335,3 +335,6 @@ fn not_changed(error: ProofError) -> Problem {
         ProofError::Presence(error) => Problem::new(StatusCode::CONFLICT, "passkey_taken", error.to_string()),
     }
 }
+        ProofError::Presence(error @ PresenceError::TooOften) => {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string()).retry_after(3600)
+        }
