@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::body_room::BodyRoom;
 use super::caller::{TokenBook, single};
 use super::doors::{Doors, NoRandom};
 use super::elsewhere::Elsewhere;
@@ -51,6 +52,7 @@ pub(super) struct Inner {
     pub(super) outside: Outside,
     pub(super) cookie_name: String,
     /// Nobody new is let in, and nobody waits any more.
+    pub(super) bodies: Arc<BodyRoom>,
     pub(super) shutdown: CancellationToken,
     /// What runs is told to end, too.
     pub(super) ending: CancellationToken,
@@ -92,6 +94,7 @@ impl App {
                 // Cookies are shared by all ports of a host: each gate has its own.
                 None => format!("toolgate_{}", address.port()),
             },
+            bodies: Arc::default(),
             outside,
             shutdown,
             ending: CancellationToken::new(),

@@ -13,6 +13,7 @@ mod approvals;
 mod behind;
 mod behind_entrance;
 mod body;
+mod body_room;
 mod budgets;
 mod caller;
 mod calls;
