@@ -44,15 +44,21 @@ pub(super) struct Inner {
     pub(super) elsewhere: Arc<dyn Elsewhere>,
     pub(super) chats: Arc<Semaphore>,
     pub(super) refusals: Refusals,
+    /// Of messages that are signed.
+    pub(super) refused_messages: Refusals,
+    /// Of answers by people who may not give them.
+    pub(super) refused_answers: Refusals,
+    /// Of passkeys.
+    pub(super) refused_passkeys: Refusals,
     /// Of tokens at the door of MCP.
     pub(super) refused_tokens: Refusals,
+    pub(super) bodies: Arc<BodyRoom>,
     pub(super) readiness: Readiness,
     pub(super) doors: Doors,
     pub(super) address: SocketAddr,
     pub(super) outside: Outside,
     pub(super) cookie_name: String,
     /// Nobody new is let in, and nobody waits any more.
-    pub(super) bodies: Arc<BodyRoom>,
     pub(super) shutdown: CancellationToken,
     /// What runs is told to end, too.
     pub(super) ending: CancellationToken,
@@ -84,7 +90,11 @@ impl App {
             elsewhere,
             chats: Arc::new(Semaphore::new(MOST_CHATS)),
             refusals: Refusals::default(),
+            refused_messages: Refusals::default(),
+            refused_answers: Refusals::default(),
+            refused_passkeys: Refusals::default(),
             refused_tokens: Refusals::default(),
+            bodies: Arc::default(),
             readiness: Readiness::default(),
             doors: Doors::default(),
             address,
@@ -94,7 +104,6 @@ impl App {
                 // Cookies are shared by all ports of a host: each gate has its own.
                 None => format!("toolgate_{}", address.port()),
             },
-            bodies: Arc::default(),
             outside,
             shutdown,
             ending: CancellationToken::new(),
