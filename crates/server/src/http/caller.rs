@@ -15,6 +15,7 @@ use store::Role;
 use super::app::App;
 use super::doors::SessionKey;
 use super::gate::{GateError, Pending, Person};
+use super::guards::Guard;
 use super::problem::Problem;
 use super::room::Holder;
 
@@ -95,7 +96,7 @@ impl Operator {
     /// Whether they have proved a moment ago that they are there. A credential proves it with every request.
     pub(super) fn check_there(&self, app: &App) -> Result<(), Problem> {
         // ATTACK(left-open): a page that was left open does not do what takes its owner.
-        match self.proved_at {
+        match self.proved_at.filter(|_| app.guards.stands(Guard::Presence)) {
             Some(at) if app.gate.now().saturating_sub(at) > PRESENCE_LASTS => {
                 let detail = "this takes a fresh proof that it is you";
                 Err(forbidden("presence_needed", detail.to_owned())
