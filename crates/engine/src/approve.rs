@@ -416,7 +416,12 @@ impl Engine {
         let Some(first) = waiting.iter().map(|waiting| waiting.approval.planned_seq).min() else {
             return Ok(());
         };
-        for (approval, by) in self.inner.store.joined_after(first).await? {
+        let joined = match self.inner.store.joined_after(first).await {
+            // Nobody answers then; what waits is shown all the same.
+            Err(StoreError::Unsigned) => return Ok(()),
+            joined => joined?,
+        };
+        for (approval, by) in joined {
             let about = waiting.iter_mut().filter(|waiting| waiting.approval.id == approval);
             about.for_each(|waiting| waiting.proposers.extend([by.clone()]));
         }

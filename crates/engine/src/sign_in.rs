@@ -10,13 +10,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contract::{Digest, OperatorName};
 use serde_json::json;
 use store::{Account, DoorEvent, OperatorRow, Passkey, PresenceError, TryError};
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
