@@ -173,6 +173,7 @@ impl Engine {
             *length += long.as_ref().and_then(|row| row.arguments_json.as_ref()).map_or(0, String::len);
             waiting.push(self.shown(long.unwrap_or(row)).await?);
         }
+        self.name_joiners(&mut waiting).await?;
         Ok(WaitingPage { waiting, next, open })
     }
 
@@ -408,6 +409,23 @@ impl Engine {
             folded: Vec::new(),
             approval,
         })
+    }
+
+    /// Names those among the proposers, too, who have made the same call since it was asked about.
+    pub(crate) async fn name_joiners(&self, waiting: &mut [Waiting]) -> Result<(), EngineError> {
+        let Some(first) = waiting.iter().map(|waiting| waiting.approval.planned_seq).min() else {
+            return Ok(());
+        };
+        let joined = match self.inner.store.joined_after(first).await {
+            // Nobody answers then; what waits is shown all the same.
+            Err(StoreError::Unsigned) => return Ok(()),
+            joined => joined?,
+        };
+        for (approval, by) in joined {
+            let about = waiting.iter_mut().filter(|waiting| waiting.approval.id == approval);
+            about.for_each(|waiting| waiting.proposers.extend([by.clone()]));
+        }
+        Ok(())
     }
 
     /// The question that a call waits for.

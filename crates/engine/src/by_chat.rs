@@ -26,6 +26,9 @@ pub struct RefusedMessage<'a> {
     pub unrecorded: u64,
 }
 
+/// Ways by which messages of chats come; by any other, an operator has brought the answer.
+const CHATS: [&str; 2] = ["slack", "webhook"];
+
 impl Engine {
     /// Takes the answer of an operator whom a chat vouches for, to one call.
     pub async fn answer_by_chat(
@@ -55,7 +58,8 @@ impl Engine {
     pub async fn tell_refused_message(&self, refused: RefusedMessage<'_>) -> Result<(), EngineError> {
         let RefusedMessage { way, why, user, unrecorded } = refused;
         let body = json!({ "way": way, "why": why, "user": user, "unrecorded": unrecorded });
-        match self.inner.store.record_event("chat.refused", body, self.now()).await {
+        let kind = if CHATS.contains(&way) { "chat.refused" } else { "answer.refused" };
+        match self.inner.store.record_event(kind, body, self.now()).await {
             Ok(_) => Ok(()),
             Err(EventError::Store(error)) => Err(error.into()),
             Err(EventError::Kind { .. }) => Err(EngineError::Missing),

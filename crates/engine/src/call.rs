@@ -281,6 +281,10 @@ impl Engine {
         patience: Duration,
         cancel: CancellationToken,
     ) -> Result<CallResult, EngineError> {
+        // Whoever makes a call wants it, whether or not somebody else has asked before.
+        if let (Some(by), Some(question)) = (&request.proposer, &row.approval) {
+            self.inner.store.join_question(question, by, self.now()).await?;
+        }
         if let Some(claim) = self.claim_of(request, case) {
             match self.inner.store.join_call(&row.id, &claim, case.request, self.now()).await? {
                 Joined::There(other) => return self.join(*other, patience, cancel).await,

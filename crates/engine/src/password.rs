@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use contract::Digest;
@@ -17,6 +17,9 @@ use zeroize::Zeroizing;
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
 const SALT: usize = 16;
 const HASH: usize = 32;
+/// Room for blocks of memory, of which most is never touched. More than 32 MiB are given back to the system as soon as
+/// they are free; less of it, the C library keeps for later, for each thread that has ever hashed.
+const ROOM: usize = 33 * 1024;
 /// The fewest characters that a password may have.
 pub const SHORTEST_PASSWORD: usize = 12;
 /// The most bytes.
@@ -80,7 +83,12 @@ impl Password {
         let parameters = Params::new(memory, rounds, lanes, Some(HASH)).ok()?;
         let mut hash = Zeroizing::new([0; HASH]);
         let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
-        hasher.hash_password_into(self.0.as_bytes(), salt, hash.as_mut_slice()).ok()?;
+        let blocks = hasher.params().block_count();
+        let mut memory: Vec<Block> = Vec::with_capacity(blocks.max(ROOM));
+        memory.resize(blocks, Block::default());
+        hasher
+            .hash_password_into_with_memory(self.0.as_bytes(), salt, hash.as_mut_slice(), &mut memory)
+            .ok()?;
         Some(hash)
     }
 }
@@ -118,6 +126,24 @@ mod tests {
         assert!(!Password::type_in("correct horse batterx").unwrap().fits(Some(&verifier)));
         assert!(!password.fits(None));
         assert_ne!(password.verifier().unwrap(), verifier, "each has a salt of its own");
+    }
+
+    /// What this process has in memory that is no file's, in KiB.
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    #[test]
+    fn what_hashing_takes_is_given_back() {
+        let before = resident();
+        for _ in 0..8 {
+            std::thread::spawn(|| assert!(!Password::type_in("x").unwrap().fits(None))).join().unwrap();
+        }
+        // Others hash at the same time, in this very process.
+        let most = before + 3 * 19 * 1024;
+        assert!(resident() < most, "{before} KiB before, {} KiB after", resident());
     }
 
     #[test]

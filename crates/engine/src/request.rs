@@ -33,7 +33,9 @@ impl Request {
     /// What a call is for: what its caller says beside the arguments, else in them; no longer than people read.
     pub fn purpose_of(said: Option<&str>, arguments: &Canonical) -> Option<String> {
         let within = || arguments.value().get("purpose").and_then(Value::as_str);
-        said.or_else(within).map(|purpose| purpose.chars().take(MAX_PURPOSE).collect())
+        // Not every store can keep every character.
+        let kept = |c: char| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c };
+        said.or_else(within).map(|purpose| purpose.chars().take(MAX_PURPOSE).map(kept).collect())
     }
 
     /// What makes two requests the same: who, for what task, where, which tool, which arguments.

@@ -62,7 +62,12 @@ impl Engine {
             trace: trace.into_iter().map(shown).collect(),
             places,
             similar: store.similar(&row.call, MOST_SIMILAR).await?,
-            waiting: self.shown(row).await?,
+            waiting: {
+                let mut waiting = [self.shown(row).await?];
+                self.name_joiners(&mut waiting).await?;
+                let [waiting] = waiting;
+                waiting
+            },
         }))
     }
 }

@@ -8,13 +8,16 @@
 //! - Who came in, and who was not let in, is in the ledger.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use contract::{ApprovalId, Digest, OperatorName};
 use serde_json::json;
-use store::{DoorEvent, FindError, OperatorRow, Passkey, PresenceError, TryError};
+use store::{Account, DoorEvent, FindError, OperatorRow, Passkey, PresenceError, TryError};
 use thiserror::Error;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -23,13 +26,15 @@ use crate::password::{Password, PasswordError};
 
 /// How many passwords are hashed at once.
 const AT_ONCE: usize = 2;
-/// How many people can be in at once.
-const MOST_VOUCHED: usize = 256;
+/// How often one person can be in at once.
+const MOST_VOUCHED: usize = 32;
 
 /// Who is in without their credential.
 pub(crate) struct Vouched {
     credentials: Mutex<HashMap<Digest, Voucher>>,
     hashing: Semaphore,
+    /// How long the last comparison took, in microseconds.
+    takes: AtomicU64,
 }
 
 struct Voucher {
@@ -107,55 +112,71 @@ pub enum ProofError {
 
 impl Default for Vouched {
     fn default() -> Vouched {
-        Vouched { credentials: Mutex::default(), hashing: Semaphore::new(AT_ONCE) }
+        Vouched {
+            credentials: Mutex::default(),
+            hashing: Semaphore::new(AT_ONCE),
+            takes: AtomicU64::new(50_000),
+        }
     }
 }
 
 impl Engine {
     /// Lets somebody in who knows the password of that name.
     pub async fn sign_in_by_password(&self, name: &str, typed: Password) -> Result<SignedIn, SignInRefused> {
+        let known = match OperatorName::parse(name) {
+            Ok(name) => self.present(&name).await?,
+            Err(_) => None,
+        };
         // ATTACK(guessed-password): counted first, so that many at once are as many as one after the other.
-        self.count_try(name).await?;
-        let known = OperatorName::parse(name).ok();
+        match self.count_try(name, known.is_some()).await {
+            Err(TryError::TooManyUnknown) => {
+                // ATTACK(made-up-names): they use up nobody's tries. It takes as long as if they were somebody's.
+                tokio::time::sleep(Duration::from_micros(self.inner.vouched.takes.load(Ordering::Relaxed)))
+                    .await;
+                return Err(SignInRefused::NotThem);
+            }
+            Err(TryError::TooMany { again_in }) => return Err(SignInRefused::TooMany { again_in }),
+            Err(TryError::Store(error)) => return Err(EngineError::from(error).into()),
+            Ok(()) => {}
+        }
         let verifier = match &known {
-            Some(name) => self.inner.store.password_of(name).await.map_err(EngineError::from)?,
+            Some(operator) => {
+                self.inner.store.password_of(&operator.name).await.map_err(EngineError::from)?
+            }
             None => None,
         };
+        // ATTACK(old-password-in-the-meantime): a session rests on what was compared. Comparing takes a while, in which
+        // they may have got another password.
+        let basis = known.as_ref().zip(verifier.as_deref()).map(|(operator, of)| basis(operator, of));
         let fits = self.hashing(move || typed.fits(verifier.as_deref())).await?;
-        let operator = match known.filter(|_| fits) {
-            Some(name) => self.present(&name).await?,
-            None => None,
-        };
-        match operator {
-            Some(operator) => self.let_in(operator, Proof::Password).await,
+        match known.zip(basis).filter(|_| fits) {
+            Some((operator, basis)) => self.let_in(operator, Proof::Password, basis).await,
             None => self.turn_away(name, "password").await,
         }
     }
 
     /// Lets somebody in whose authenticator has signed: whoever calls this has checked the signature by the key of this
     /// passkey. `uses` is how often it says that it was used.
-    pub async fn sign_in_by_passkey(&self, id: &str, uses: i64) -> Result<SignedIn, SignInRefused> {
+    pub async fn sign_in_by_passkey(&self, passkey: &Passkey, uses: i64) -> Result<SignedIn, SignInRefused> {
         let store = &self.inner.store;
-        let Some(passkey) = store.passkey(id).await.map_err(EngineError::from)? else {
-            return Err(SignInRefused::NotThem);
-        };
-        let name = passkey.operator;
+        let (id, name) = (&passkey.id, &passkey.operator);
         // ATTACK(forged-passkey): one that was used less often than it was is a copy.
         let counted = store.use_passkey(id, uses).await.map_err(EngineError::from)?;
-        match self.present(&name).await?.filter(|_| counted) {
-            Some(operator) => self.let_in(operator, Proof::Passkey(id.to_owned())).await,
+        match self.present(name).await?.filter(|_| counted) {
+            Some(operator) => {
+                let basis = basis(&operator, &passkey.public_key);
+                self.let_in(operator, Proof::Passkey(id.clone()), basis).await
+            }
             None => self.turn_away(name.as_str(), "passkey").await,
         }
     }
 
-    /// Counts a try to come in by passkey, whose answer is checked elsewhere, under the operator's name.
-    pub async fn count_try(&self, account: &str) -> Result<(), SignInRefused> {
-        let account: String = account.chars().take(64).collect();
-        match self.inner.store.try_to_sign_in(&account, self.now()).await {
-            Ok(()) => Ok(()),
-            Err(TryError::TooMany { again_in }) => Err(SignInRefused::TooMany { again_in }),
-            Err(TryError::Store(error)) => Err(EngineError::from(error).into()),
-        }
+    /// Counts a try to come in by password.
+    async fn count_try(&self, name: &str, known: bool) -> Result<(), TryError> {
+        // Not every store can keep every character.
+        let account: String = name.chars().filter(|c| *c != '\0').take(64).collect();
+        let account = if known { Account::Known(&account) } else { Account::Unknown(&account) };
+        self.inner.store.try_to_sign_in(account, self.now()).await
     }
 
     /// Tells the ledger that somebody was not let in.
@@ -264,22 +285,40 @@ impl Engine {
         Ok((self.basis_of(&operator, &by).await? == Some(basis)).then_some(operator))
     }
 
-    async fn let_in(&self, operator: OperatorRow, by: Proof) -> Result<SignedIn, SignInRefused> {
+    /// Lets somebody in on what they have proved themselves with, as long as that is still theirs.
+    async fn let_in(
+        &self,
+        operator: OperatorRow,
+        by: Proof,
+        basis: Digest,
+    ) -> Result<SignedIn, SignInRefused> {
+        let now_present = self.present(&operator.name).await?;
+        let still = match &now_present {
+            Some(operator) => self.basis_of(operator, &by).await? == Some(basis),
+            None => false,
+        };
+        if !still {
+            return self.turn_away(operator.name.as_str(), by.as_str()).await;
+        }
         let failed = |error| match error {
             CredentialError::Random(error) => EngineError::Random(error),
             _ => EngineError::Missing,
         };
         let credential = Credential::random().map_err(failed)?;
-        let Some(basis) = self.basis_of(&operator, &by).await? else { return Err(SignInRefused::NotThem) };
         let now = self.now();
         let body = json!({ "operator": operator.name, "by": by.as_str() });
         let store = &self.inner.store;
         store.record_at_the_door(DoorEvent::SignedIn, body, now).await.map_err(EngineError::from)?;
-        store.has_signed_in(operator.name.as_str()).await.map_err(EngineError::from)?;
+        if by == Proof::Password {
+            store.has_signed_in(operator.name.as_str()).await.map_err(EngineError::from)?;
+        }
         let voucher = Voucher { name: operator.name.clone(), by, basis, made_at: now };
         let mut vouched = self.vouched();
-        while vouched.len() >= MOST_VOUCHED {
-            let oldest = vouched.iter().min_by_key(|(_, voucher)| voucher.made_at).map(|(digest, _)| *digest);
+        // ATTACK(pushed-out): whoever comes in often ends sessions of their own.
+        let own = |voucher: &Voucher| voucher.name == operator.name;
+        while vouched.values().filter(|voucher| own(voucher)).count() >= MOST_VOUCHED {
+            let theirs = vouched.iter().filter(|(_, voucher)| own(voucher));
+            let oldest = theirs.min_by_key(|(_, voucher)| voucher.made_at).map(|(digest, _)| *digest);
             let Some(oldest) = oldest else { break };
             vouched.remove(&oldest);
         }
@@ -301,7 +340,7 @@ impl Engine {
             Proof::Password => store.password_of(&operator.name).await?,
             Proof::Passkey(id) => store.passkey(id).await?.map(|passkey| passkey.public_key),
         };
-        Ok(of.map(|of| Digest::of(format!("{} {of}", operator.credential).as_bytes())))
+        Ok(of.map(|of| basis(operator, &of)))
     }
 
     /// Beside the calls, and few at a time.
@@ -310,11 +349,20 @@ impl Engine {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
         let _turn = self.inner.vouched.hashing.acquire().await.map_err(|_| EngineError::Missing)?;
-        tokio::task::spawn_blocking(work).await.map_err(|_| EngineError::Missing)
+        let began = Instant::now();
+        let done = tokio::task::spawn_blocking(work).await.map_err(|_| EngineError::Missing);
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.inner.vouched.takes.store(took, Ordering::Relaxed);
+        done
     }
 
     fn vouched(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Voucher>> {
         // Nothing in here can be half done.
         self.inner.vouched.credentials.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a session rests on: what its owner has proved to know or to have, and their credential.
+fn basis(operator: &OperatorRow, of: &str) -> Digest {
+    Digest::of(format!("{} {of}", operator.credential).as_bytes())
 }

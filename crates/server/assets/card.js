@@ -134,9 +134,9 @@ export class Card {
     if (this.question.command) this.part("chips").replaceChildren(...[command, ...args].map((word) => chip(word, putRaw)));
     const place = this.part("change");
     if (tool === "fs.edit" && typeof old === "string" && typeof fresh === "string") {
-      place.append(el("span", { class: "label" }, all ? "Changes, wherever it stands in " : "Changes in ", shown("code", path)), diffView(`What changes${this.named}`, old, fresh));
+      place.append(el("span", { class: "label" }, all ? "Changes, wherever it stands in " : "Changes in ", putRaw(el("code"), String(path))), diffView(`What changes${this.named}`, old, fresh));
     } else if (["fs.write", "fs.append"].includes(tool) && typeof content === "string") {
-      place.append(el("span", { class: "label" }, tool === "fs.write" ? "All that is in it then: " : "Added at the end of ", shown("code", path)), diffView(`What is written${this.named}`, "", content));
+      place.append(el("span", { class: "label" }, tool === "fs.write" ? "All that is in it then: " : "Added at the end of ", putRaw(el("code"), String(path))), diffView(`What is written${this.named}`, "", content));
     } else return;
     place.hidden = false;
   }

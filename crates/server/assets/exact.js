@@ -81,7 +81,9 @@ class Layout {
     this.out = "";
     if (!this.escapes.length) return;
     const units = this.escapes.map((escape) => Number.parseInt(escape.slice(2), 16));
-    const made = mark([...String.fromCharCode(...units)].map((character) => character.codePointAt(0)));
+    // One by one: a run of them can be longer than a call takes arguments.
+    const text = units.map((unit) => String.fromCharCode(unit)).join("");
+    const made = mark(Array.from(text, (character) => character.codePointAt(0)));
     made.dataset.escape = this.escapes.join("");
     this.element.append(made);
     this.escapes = [];

@@ -298,6 +298,14 @@ pub enum AnswerError {
         /// Who.
         by: OperatorName,
     },
+    /// This person was not there when it was asked.
+    #[error(
+        "`{by}` was made an operator, or given another credential, after this was asked: somebody who was there must say yes, or the call be made again"
+    )]
+    TooNew {
+        /// Who.
+        by: OperatorName,
+    },
     /// A yes to this reaches one call, and no further.
     #[error("{why}, so it cannot be approved for that long")]
     OnceOnly {
@@ -431,6 +439,16 @@ impl Store {
         // ATTACK(proposer-approves)
         if row.about.as_ref().is_some_and(|about| about.proposer.as_ref() == Some(&answer.by)) {
             return Err(AnswerError::Proposer { by: answer.by });
+        }
+        // ATTACK(joined-proposer): whoever has made the same call since wants it, too.
+        if write.records().await?.joined(row.planned_seq).await?.contains(&(id.clone(), answer.by.clone())) {
+            return Err(AnswerError::Proposer { by: answer.by });
+        }
+        // ATTACK(hired-for-the-answer): one person is not as many as they can add.
+        if answer.vote == Vote::Approve
+            && !write.roster().await?.was_there_before(&answer.by, row.planned_seq)
+        {
+            return Err(AnswerError::TooNew { by: answer.by });
         }
         if answer.standing.is_some() && answer.vote == Vote::Approve {
             can_stand(&row)?;

@@ -28,6 +28,8 @@ pub(crate) const ANSWERED: &str = "approval.answered";
 const PLANNED: &str = "call.planned";
 const ASKED: &str = "approval.asked";
 const STARTED: &str = "call.started";
+/// The kind of an entry that tells of an operator who has made a call that waits.
+pub(crate) const JOINED: &str = "approval.joined";
 
 const LINK: &str = "INSERT INTO answer_entries (seq, approval, operator) VALUES ($1, $2, $3)";
 
@@ -207,9 +209,11 @@ impl Said {
         })?;
         let proposer = approval.about.as_ref().and_then(|about| about.proposer.as_ref());
         let mut said = Said::default();
+        let mut joined = BTreeSet::new();
         for entry in entries.iter().filter(|entry| entry.text("approval") == Some(approval.id.as_str())) {
             match (entry.kind.as_str(), entry.text("verdict")) {
                 (STARTED, _) => said.spent = true,
+                (JOINED, _) => joined.extend(entry.text("by").and_then(|by| OperatorName::parse(by).ok())),
                 (ANSWERED, Some(verdict)) if verdict == Vote::Approve.as_str() => {
                     said.yes.extend(Yes::read(entry).filter(|yes| {
                         counts(yes, &roster) && Some(&yes.by) != proposer && yes.time < approval.expires_at
@@ -219,6 +223,7 @@ impl Said {
                 _ => said.ended = true,
             }
         }
+        said.yes.retain(|yes| !joined.contains(&yes.by));
         Ok(said)
     }
 

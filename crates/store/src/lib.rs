@@ -90,7 +90,7 @@ pub use past::{Opened, PastPage, PastRow, Span};
 pub use place::{UrlError, names_no_secret};
 pub use policies::{PolicyEvent, Shadowed};
 pub use presence::{
-    DoorEvent, MOST_TRIES, MOST_TRIES_OF_ALL, Passkey, PresenceError, TRIES_COUNT_FOR, TryError,
+    Account, DoorEvent, MOST_TRIES, MOST_TRIES_OF_ALL, Passkey, PresenceError, TRIES_COUNT_FOR, TryError,
 };
 pub use questions::{About, NewEscalation};
 pub use reconcile::{ReconcileError, Reconciliation};

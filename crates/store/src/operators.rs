@@ -18,6 +18,8 @@ use crate::write::Write;
 const ADD: &str = "INSERT INTO operators (name, role, credential, added_at) VALUES ($1, $2, $3, $4)";
 const TAKEN: &str = "SELECT name, credential FROM operators WHERE name = $1 OR credential = $2";
 const REMOVE: &str = "UPDATE operators SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL";
+const FORGET_PASSWORD: &str = "DELETE FROM operator_passwords WHERE operator = $1";
+const FORGET_PASSKEYS: &str = "DELETE FROM passkey_uses WHERE operator = $1";
 const ROTATE: &str = "UPDATE operators SET credential = $2 WHERE name = $1 AND revoked_at IS NULL";
 
 /// What an operator may do.
@@ -198,7 +200,8 @@ impl Store {
         Ok(write.commit().await?)
     }
 
-    /// Gives an operator another credential. When this has returned, the old one is nobody's.
+    /// Gives an operator another credential. When this has returned, the old one is nobody's, and so are the password and
+    /// the passkeys that they had.
     pub async fn rotate_operator(
         &self,
         name: &OperatorName,
@@ -220,6 +223,10 @@ impl Store {
         }
         let rotate = sqlx::query(ROTATE).bind(name.as_str()).bind(credential);
         rotate.execute(write.connection().await?).await.map_err(StoreError::from)?;
+        for forget in [FORGET_PASSWORD, FORGET_PASSKEYS] {
+            let forget = sqlx::query(forget).bind(name.as_str());
+            forget.execute(write.connection().await?).await.map_err(StoreError::from)?;
+        }
         let body = json!({ "operator": name, "credential": credential_hash, "by": by.name() });
         write.append(now, "operator.rotated", body).await?;
         Ok(write.commit().await?)

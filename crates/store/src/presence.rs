@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::error::StoreError;
 use crate::open::Store;
+use crate::records::MOST_CHANGES;
 
 const SET_PASSWORD: &str = "INSERT INTO operator_passwords (operator, verifier, set_at) VALUES ($1, $2, $3) \
     ON CONFLICT (operator) DO UPDATE SET verifier = excluded.verifier, set_at = excluded.set_at";
@@ -25,7 +26,7 @@ const USE_PASSKEY: &str =
 const FORGET_OLD: &str = "DELETE FROM sign_in_failures WHERE tried_at <= $1";
 const FAILURES: &str = "SELECT COUNT(*) AS of_all, CAST(COALESCE(SUM(CASE WHEN account = $1 THEN 1 ELSE 0 END), 0) AS BIGINT) AS of_one, \
     COALESCE(MIN(CASE WHEN account = $1 THEN tried_at END), 0) AS first_of_one, COALESCE(MIN(tried_at), 0) AS first \
-    FROM sign_in_failures";
+    FROM sign_in_failures WHERE CASE WHEN substr(account, 1, 1) = '?' THEN 1 ELSE 0 END = $2";
 const FAIL: &str = "INSERT INTO sign_in_failures (account, tried_at) VALUES ($1, $2)";
 const SUCCEED: &str = "DELETE FROM sign_in_failures WHERE account = $1";
 
@@ -33,7 +34,7 @@ const SUCCEED: &str = "DELETE FROM sign_in_failures WHERE account = $1";
 pub const TRIES_COUNT_FOR: i64 = 15 * 60 * 1000;
 /// How many failed tries there can be in that time for one account.
 pub const MOST_TRIES: i64 = 5;
-/// And for all of them together.
+/// And for all operators together; as many for all who are none.
 pub const MOST_TRIES_OF_ALL: i64 = 50;
 /// How many passkeys somebody can have.
 const MOST_PASSKEYS: usize = 20;
@@ -70,6 +71,9 @@ pub enum PresenceError {
     /// They have enough.
     #[error("{MOST_PASSKEYS} passkeys are all that somebody can have: remove one first")]
     TooMany,
+    /// They have changed so much already.
+    #[error("passwords and passkeys are set {MOST_CHANGES} times a day at most")]
+    TooOften,
     /// There is no such passkey of theirs.
     #[error("there is no such passkey")]
     NoPasskey,
@@ -87,9 +91,21 @@ pub enum TryError {
         /// In how many milliseconds one counts no more.
         again_in: i64,
     },
+    /// Too many have failed under names that are nobody's.
+    #[error("too many tries to sign in have failed under names that are nobody's")]
+    TooManyUnknown,
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Whose a try is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account<'a> {
+    /// An operator's.
+    Known(&'a str),
+    /// Nobody's: somebody has made the name up.
+    Unknown(&'a str),
 }
 
 /// What an operator did at the door.
@@ -114,8 +130,12 @@ impl Store {
         now: i64,
     ) -> Result<(), PresenceError> {
         let mut write = self.write().await?;
-        if write.roster().await?.role_of(name).is_none() {
+        let roster = write.roster().await?;
+        if roster.role_of(name).is_none() {
             return Err(PresenceError::Unknown { name: name.clone() });
+        }
+        if roster.changes_too_often(name, now) {
+            return Err(PresenceError::TooOften);
         }
         let set = sqlx::query(SET_PASSWORD).bind(name.as_str()).bind(verifier).bind(now);
         set.execute(write.connection().await?).await.map_err(StoreError::from)?;
@@ -147,6 +167,9 @@ impl Store {
         }
         if roster.passkeys_of(name).count() >= MOST_PASSKEYS {
             return Err(PresenceError::TooMany);
+        }
+        if roster.changes_too_often(name, passkey.added_at) {
+            return Err(PresenceError::TooOften);
         }
         let clear = sqlx::query(REMOVE_PASSKEY).bind(&passkey.id);
         clear.execute(write.connection().await?).await.map_err(StoreError::from)?;
@@ -193,15 +216,23 @@ impl Store {
     }
 
     /// Lets somebody try to sign in, unless too many tries have failed. It counts as failed until it has succeeded.
-    pub async fn try_to_sign_in(&self, account: &str, now: i64) -> Result<(), TryError> {
+    pub async fn try_to_sign_in(&self, account: Account<'_>, now: i64) -> Result<(), TryError> {
+        // ATTACK(made-up-names): what is tried under names that are nobody's is counted apart. No name begins so.
+        let (account, unknown) = match account {
+            Account::Known(name) => (name.to_owned(), 0_i64),
+            Account::Unknown(name) => (format!("?{name}"), 1),
+        };
         let mut write = self.write().await?;
         let old = sqlx::query(FORGET_OLD).bind(now.saturating_sub(TRIES_COUNT_FOR));
         old.execute(write.connection().await?).await.map_err(StoreError::from)?;
-        let failures = sqlx::query(FAILURES).bind(account).fetch_one(write.connection().await?).await;
+        let failures =
+            sqlx::query(FAILURES).bind(&account).bind(unknown).fetch_one(write.connection().await?).await;
         let failures = failures.map_err(StoreError::from)?;
         let number = |column: &str| failures.try_get::<i64, _>(column).map_err(StoreError::from);
         let first = if number("of_one")? >= MOST_TRIES {
             Some(number("first_of_one")?)
+        } else if unknown == 1 && number("of_all")? >= MOST_TRIES_OF_ALL {
+            return Err(TryError::TooManyUnknown);
         } else if number("of_all")? >= MOST_TRIES_OF_ALL {
             Some(number("first")?)
         } else {

@@ -25,6 +25,10 @@ use crate::tokens::AgentToken;
 /// How many entries are remembered.
 const MOST_REMEMBERED: usize = 10_000;
 
+/// How often somebody can set a password or add a passkey in a day: each is told for good.
+pub(crate) const MOST_CHANGES: usize = 30;
+const CHANGES_COUNT_FOR: i64 = 24 * 60 * 60 * 1000;
+
 /// What this process has proved already.
 #[derive(Debug, Default)]
 pub(crate) struct Proved {
@@ -49,6 +53,10 @@ pub(crate) struct Roster {
     /// By their ids.
     passkeys: BTreeMap<String, Passkey>,
     tokens: BTreeMap<AgentName, AgentToken>,
+    /// The entry that made each of them an operator, or gave somebody else's hand a credential of theirs.
+    since: BTreeMap<OperatorName, i64>,
+    /// When they last set a password or added a passkey.
+    changes: BTreeMap<OperatorName, Vec<i64>>,
     began: Option<i64>,
 }
 
@@ -76,15 +84,36 @@ impl Records<'_> {
         Ok(Some(found))
     }
 
+    /// The entries of a list after one that was heard, newest first. Nothing if they do not follow on it: then the list is
+    /// another, and has to be heard whole.
+    async fn news(&mut self, list: List, heard: Option<i64>) -> Result<Option<Vec<Arc<Told>>>, StoreError> {
+        let Some(heard) = heard else { return Ok(None) };
+        let entries = self.list(list, heard).await?;
+        let follows = |entries: &Vec<Arc<Told>>| {
+            entries.last().and_then(|oldest| oldest.after()).flatten() == Some(heard)
+        };
+        Ok(entries.filter(follows))
+    }
+
     /// Everybody who is an operator, or was one.
     pub(crate) async fn roster(&mut self) -> Result<Arc<Roster>, StoreError> {
         let last = self.tail.last_of(List::People);
         let known = lock(&self.proved.roster).clone();
-        if let Some((_, roster)) = known.filter(|(at, _)| *at == last) {
-            return Ok(roster);
+        if let Some((_, roster)) = known.as_ref().filter(|(at, _)| *at == last) {
+            return Ok(Arc::clone(roster));
         }
-        let entries = self.list(List::People, -1).await?.ok_or(StoreError::Unsigned)?;
-        let mut roster = Roster::default();
+        // ATTACK(endless-roster): what was heard is not heard again, however much of it there is.
+        let (mut roster, entries) = match known {
+            Some((at, roster)) => match self.news(List::People, at).await? {
+                Some(entries) => ((*roster).clone(), Some(entries)),
+                None => (Roster::default(), None),
+            },
+            None => (Roster::default(), None),
+        };
+        let entries = match entries {
+            Some(entries) => entries,
+            None => self.list(List::People, -1).await?.ok_or(StoreError::Unsigned)?,
+        };
         for entry in entries.iter().rev() {
             roster.hear(entry).ok_or(StoreError::Unreadable { what: "entry about an operator" })?;
         }
@@ -147,17 +176,30 @@ impl Roster {
                 let revoked_at = number("removed_at");
                 let credential = credential()?;
                 let row = OperatorRow { name: name.clone(), role, credential, added_at, revoked_at };
+                // Whoever was carried over was there before.
+                let since = if entry.kind == "operator.added" { entry.seq } else { -1 };
+                self.since.insert(name.clone(), since);
                 self.people.insert(name, row);
             }
-            "operator.rotated" => self.people.get_mut(&name)?.credential = credential()?,
+            "operator.rotated" => {
+                self.people.get_mut(&name)?.credential = credential()?;
+                if entry.text("by") != Some(name.as_str()) {
+                    self.since.insert(name.clone(), entry.seq);
+                }
+                // ATTACK(rotated-credential): whoever had the old one may have set a password, or added a passkey.
+                self.passwords.remove(&name);
+                self.passkeys.retain(|_, passkey| passkey.operator != name);
+            }
             "operator.removed" => self.people.get_mut(&name)?.revoked_at = Some(entry.time),
             "operator.password" => {
                 let verifier = entry.text("verifier").and_then(Digest::parse)?;
                 self.people.get(&name)?;
+                self.note_change(&name, entry.time);
                 self.passwords.insert(name, verifier);
             }
             "operator.passkey" => {
                 self.people.get(&name)?;
+                self.note_change(&name, entry.time);
                 let text = |key: &str| entry.text(key).map(str::to_owned);
                 let passkey = Passkey {
                     id: text("id")?,
@@ -192,6 +234,26 @@ impl Roster {
             _ => return None,
         }
         Some(())
+    }
+
+    fn note_change(&mut self, name: &OperatorName, at: i64) {
+        let changes = self.changes.entry(name.clone()).or_default();
+        if changes.len() >= MOST_CHANGES {
+            changes.remove(0);
+        }
+        changes.push(at);
+    }
+
+    /// Whether somebody has set passwords and added passkeys as often as they may for a while.
+    pub(crate) fn changes_too_often(&self, name: &OperatorName, now: i64) -> bool {
+        let changes = self.changes.get(name).map(Vec::as_slice).unwrap_or_default();
+        let counts = |at: &&i64| now.saturating_sub(**at) < CHANGES_COUNT_FOR;
+        changes.iter().filter(counts).count() >= MOST_CHANGES
+    }
+
+    /// Whether somebody was an operator before an entry, by a credential that nobody else has given out since.
+    pub(crate) fn was_there_before(&self, name: &OperatorName, seq: i64) -> bool {
+        self.since.get(name).is_some_and(|since| *since < seq)
     }
 
     /// The digest of what somebody's password is compared with.

@@ -22,7 +22,7 @@ use crate::Try;
 use crate::case::Effect;
 use crate::gate::approvals::paid;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, Response, opened, remove};
+use crate::gate::doors::{Door, Response, connect, opened, remove};
 use crate::gate::payment::Payment;
 use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, settings_of, standard};
 use crate::launch::command_of;
@@ -55,6 +55,46 @@ pub(crate) fn cases() -> Vec<Case> {
             },
         )
         .held_at_the_door(&[Guard::Replays]),
+        Case::new(
+            "slow-chat",
+            "messages that never end keep no answer of a chat out",
+            |_| {
+                // A server that has so many places, and takes one before it has read anything.
+                let listener = listen()?;
+                let _slow = connect(listener.local_addr()?)?;
+                let _taken = listener.accept()?;
+                let mut late = connect(listener.local_addr()?)?;
+                late.write_all(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n")?;
+                late.set_read_timeout(Some(Duration::from_millis(200)))?;
+                Ok(Effect::through_if(late.read(&mut [0; 1]).is_err(), "the second is never read"))
+            },
+            |stand| {
+                let door = chatting(stand)?;
+                let mut slow = Vec::new();
+                for _ in 0..24 {
+                    let mut stream = connect(door.address)?;
+                    write!(
+                        stream,
+                        "POST /v1/chat/webhook HTTP/1.1\r\nHost: {}\r\nContent-Length: 100\r\n\r\n{{",
+                        door.address
+                    )?;
+                    slow.push(stream);
+                }
+                std::thread::sleep(Duration::from_millis(300));
+                let answer = post(&door, now(&door), &message("alice", "/approve ffffffffffff"))?;
+                // A flood of what nobody has signed hides nothing that somebody has.
+                for number in 0..40 {
+                    send(&door, now(&door), &"0".repeat(64), &message("alice", &number.to_string()))?;
+                }
+                post(&door, now(&door), &message("mallory", "/approve ffffffffffff"))?;
+                drop(slow);
+                refused_with(&door, "unmapped_user", 1)?;
+                if answer.status != 404 {
+                    return Ok(Effect::Through(format!("{} {}", answer.status, answer.body)));
+                }
+                door.finish(Vec::new())
+            },
+        ),
         Case::new(
             "webhook-body-changed",
             "a signature is good for its own bytes, its own secret and its own way",

@@ -32,6 +32,21 @@ pub(crate) fn cases() -> Vec<Case> {
         )
         .without("the second proposer's exclusion", |stand| approve_for_agent(stand, Some("third"))),
         Case::new(
+            "joined-proposer",
+            "whoever makes a call that waits already wants it, too, and does not approve it",
+            |stand| approve_what_waits(stand, None, "second"),
+            |stand| approve_what_waits(stand, Some("second"), "second"),
+        )
+        .without("the joined proposer's exclusion", |stand| {
+            approve_what_waits(stand, Some("second"), "third")
+        }),
+        Case::new(
+            "hired-for-the-answer",
+            "one admin is not two people: whoever is added after a question was asked does not say yes to it",
+            |stand| approve_by_two(stand, false),
+            |stand| approve_by_two(stand, true),
+        ),
+        Case::new(
             "removed-operator",
             "whoever was removed decides nothing, and what they said does not count",
             |stand| {
@@ -174,6 +189,73 @@ fn hire(gate: &Gate<'_>, name: &str, role: Role) -> Try<Credential> {
 fn fire(gate: &Gate<'_>, name: &str) -> Try<()> {
     let by = gate.operator()?;
     Ok(runtime()?.block_on(gate.engine.remove_operator(&OperatorName::parse(name)?, &by))?)
+}
+
+/// An agent asks; somebody makes the same call for it, and somebody says yes.
+fn approve_what_waits(stand: &Stand<'_>, joins: Option<&str>, answers: &str) -> Try<Effect> {
+    let gate = furnished(stand)?;
+    let people = ["second", "third"].map(|name| (name, hire(&gate, name, Role::Approver)));
+    let (first, view) = gate.waits("shell", remove("precious"))?;
+    if let Some(name) = joins {
+        let proposer = Some(OperatorName::parse(name)?);
+        let joined = gate.send(Request { proposer, ..gate.request("shell", remove("precious"))? })?;
+        if joined.call_id != first {
+            return Err("it is another call".into());
+        }
+    }
+    let (_, credential) = people.into_iter().find(|(name, _)| *name == answers).ok_or("nobody")?;
+    match answered(&gate, view.id.as_str(), Vote::Approve, &credential?)? {
+        Ok(()) => {
+            gate.call("shell", remove("precious"), Ending::Done)?;
+        }
+        Err(AnswerRefused::Answer(AnswerError::Proposer { .. })) => {
+            let waiting = runtime()?.block_on(gate.engine.waiting())?;
+            let named =
+                waiting.iter().any(|waiting| waiting.proposers.iter().any(|by| by.as_str() == answers));
+            if !named {
+                return Ok(Effect::Through("nobody is told that they want it".to_owned()));
+            }
+            end(&gate, &first, Vote::Reject, "rejected")?;
+        }
+        Err(other) => return Err(other.into()),
+    }
+    deleted(stand, "precious")
+}
+
+/// Two have to say yes: the local operator, and somebody whom they add, before or after it was asked.
+fn approve_by_two(stand: &Stand<'_>, added_after: bool) -> Try<Effect> {
+    let pay = Payment {
+        safety: SafetyClass::Privileged,
+        idempotency: Idempotency::None,
+        ..Payment::into(stand.place.path("book"))
+    };
+    let gate = stand.open(Opening { tools: vec![pay.tool()?], ..Opening::with(standard()) })?;
+    // Somebody who could be the second, and never answers.
+    hire(&gate, "absent", Role::Approver)?;
+    let before = (!added_after).then(|| hire(&gate, "sock", Role::Approver)).transpose()?;
+    let (call, view) = gate.waits("pay", json!({ "amount": 1 }))?;
+    answered(&gate, view.id.as_str(), Vote::Approve, &gate.operator()?)??;
+    let sock = match before {
+        Some(sock) => sock,
+        None => hire(&gate, "sock", Role::Approver)?,
+    };
+    match answered(&gate, view.id.as_str(), Vote::Approve, &sock)? {
+        Ok(()) => {
+            gate.call("pay", json!({ "amount": 1 }), Ending::Done)?;
+        }
+        Err(AnswerRefused::Answer(AnswerError::TooNew { .. })) => {
+            // Nor by another credential of somebody who was there.
+            let (absent, me) = (OperatorName::parse("absent")?, gate.operator()?);
+            let absent = runtime()?.block_on(gate.engine.rotate_operator(&absent, &me))?;
+            if answered(&gate, view.id.as_str(), Vote::Approve, &absent)?.is_ok() {
+                return Ok(Effect::Through("a new credential of another counts".to_owned()));
+            }
+            answered(&gate, view.id.as_str(), Vote::Reject, &sock)??;
+            gate.expect(&call, Ending::Refused("rejected"));
+        }
+        Err(other) => return Err(other.into()),
+    }
+    paid(stand, 1)
 }
 
 /// The local operator approves a call of an agent that works for somebody.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::doors::{Door, Response, TESTER, bearer, connect, listen, opened, send_to};
+use crate::gate::doors::{Door, OTHER, Response, TESTER, bearer, connect, listen, opened, send_to};
 use crate::gate::stand::{Opening, Stand, runtime, standard};
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -171,6 +171,61 @@ pub(crate) fn cases() -> Vec<Case> {
                     }
                 }
                 door.finish(Vec::new())
+            },
+        )
+        .held_at_the_door(&[Guard::Bodies]),
+        Case::new(
+            "anonymous-bodies",
+            "whoever is not known sends little, what is parsed is bounded, and one agent's bodies leave room for others'",
+            |stand| {
+                let door = Door::open(stand)?;
+                let long = format!(r#"{{"tool":"fs.list","purpose":"{}"}}"#, "x".repeat(1 << 20));
+                Ok(opened(door.ask("POST", "/v1/calls", &[&bearer(TESTER)], &long)?))
+            },
+            |stand| {
+                let door = Door::open(stand)?;
+                for path in ["/v1/sign-in/password", "/v1/sign-in/passkey", "/v1/sign-in/passkey/challenge"] {
+                    let head = format!(
+                        "POST {path} HTTP/1.1\r\nHost: localhost:{}\r\nContent-Type: application/json\r\n\
+                         Content-Length: 16384\r\n\r\n",
+                        door.address.port()
+                    );
+                    let answer = send_all(&door, &head, 0)?;
+                    if !answer.starts_with("HTTP/1.1 413") {
+                        return Ok(Effect::Through(format!("{path}: {answer}")));
+                    }
+                }
+                let many =
+                    format!(r#"{{"tool":"shell","arguments":{{"args":[{}""]}}}}"#, r#""","#.repeat(300_000));
+                let many = door.ask("POST", "/v1/calls", &[&bearer(TESTER)], &many)?;
+                if many.status != 413 {
+                    return Ok(Effect::Through(format!("300,000 values: {}", many.status)));
+                }
+                // Two that are sent, all but the last byte.
+                let mut halves = Vec::new();
+                for _ in 0..2 {
+                    let mut stream = connect(door.address)?;
+                    let length = contract::MAX_JSON_BYTES;
+                    write!(
+                        stream,
+                        "POST /v1/calls HTTP/1.1\r\nHost: {}\r\n{}\r\nContent-Type: application/json\r\n\
+                         Content-Length: {}\r\n\r\n{}",
+                        door.address,
+                        bearer(TESTER),
+                        length,
+                        " ".repeat(length - 1)
+                    )?;
+                    halves.push(stream);
+                }
+                thread::sleep(Duration::from_millis(500));
+                let call = r#"{"tool":"fs.list"}"#;
+                let own = door.ask("POST", "/v1/calls", &[&bearer(TESTER)], call)?;
+                let other = door.ask("POST", "/v1/calls", &[&bearer(OTHER)], call)?;
+                drop(halves);
+                if (own.status, other.status) != (429, 200) {
+                    return Ok(Effect::Through(format!("{} {}", own.status, other.status)));
+                }
+                door.finish(vec![own])
             },
         )
         .held_at_the_door(&[Guard::Bodies]),

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::body_room::BodyRoom;
 use super::caller::{TokenBook, single};
 use super::chats::Elsewhere;
 use super::desk_routes::Verification;
@@ -43,8 +44,15 @@ pub(super) struct Inner {
     pub(super) elsewhere: Arc<dyn Elsewhere>,
     pub(super) chats: Arc<Semaphore>,
     pub(super) refusals: Refusals,
+    /// Of messages that are signed.
+    pub(super) refused_messages: Refusals,
+    /// Of answers by people who may not give them.
+    pub(super) refused_answers: Refusals,
+    /// Of passkeys.
+    pub(super) refused_passkeys: Refusals,
     /// Of tokens at the door of MCP.
     pub(super) refused_tokens: Refusals,
+    pub(super) bodies: Arc<BodyRoom>,
     pub(super) readiness: Readiness,
     pub(super) sessions: Sessions,
     pub(super) address: SocketAddr,
@@ -82,7 +90,11 @@ impl App {
             elsewhere,
             chats: Arc::new(Semaphore::new(MOST_CHATS)),
             refusals: Refusals::default(),
+            refused_messages: Refusals::default(),
+            refused_answers: Refusals::default(),
+            refused_passkeys: Refusals::default(),
             refused_tokens: Refusals::default(),
+            bodies: Arc::default(),
             readiness: Readiness::default(),
             sessions: Sessions::default(),
             address,

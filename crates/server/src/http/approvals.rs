@@ -4,7 +4,7 @@ use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use contract::{ApprovalId, Scope};
-use engine::Said;
+use engine::{RefusedMessage, Said};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::Vote;
@@ -12,7 +12,7 @@ use store::Vote;
 use super::app::App;
 use super::body;
 use super::caller::{Caller, Operator};
-use super::gate::{DecideError, Decision, Questions};
+use super::gate::{Answered, DecideError, Decision, Questions};
 use super::problem::Problem;
 use super::shapes::{AllAnswered, Approvals, Decided, DecidedToo};
 
@@ -63,19 +63,39 @@ pub(super) async fn decide(
     if also.len() > MOST_AT_ONCE {
         return Err(Problem::bad_request(format!("`also` names {MOST_AT_ONCE} questions at most")));
     }
-    let (credential, via) = (&operator.credential, operator.via());
+    let via = operator.via();
     check_there(&app, operator, decision.vote, std::iter::once(&id).chain(&also)).await?;
     let each = Decision { scope: Scope::Once, until: None, ..decision.clone() };
-    let answered = app.gate.decide(&id, decision, credential, via).await.map_err(problem_of)?;
+    let answered = say(&app, operator, &id, decision, via).await.map_err(problem_of)?;
     // ATTACK(unseen-question): those that were shown, by their ids, and none that came since.
     let mut others = Vec::new();
     for other in also {
-        others.push(match app.gate.decide(&other, each.clone(), credential, via).await {
+        others.push(match say(&app, operator, &other, each.clone(), via).await {
             Ok(answered) => DecidedToo::Answered(answered),
             Err(error) => DecidedToo::Not { approval_id: other, error: error.to_string() },
         });
     }
     Ok(body::json(StatusCode::OK, &Decided { answered, also: others }))
+}
+
+/// Brings an operator's answer to the gate. That somebody tried who may not is on record, as long as there are not too many.
+async fn say(
+    app: &App,
+    operator: &Operator,
+    id: &ApprovalId,
+    decision: Decision,
+    via: &'static str,
+) -> Result<Answered, DecideError> {
+    let answered = app.gate.decide(id, decision, &operator.credential, via).await;
+    if let Err(DecideError::Forbidden { .. }) = &answered
+        && let Some(unrecorded) = app.refused_answers.take(app.gate.now())
+    {
+        let user = Some(operator.person.name.as_str());
+        // It is refused whether or not that can be recorded.
+        let refused = RefusedMessage { way: via, why: "may_not_decide", user, unrecorded };
+        let _ = app.gate.tell_refused(refused).await;
+    }
+    answered
 }
 
 /// Whether they are there who say yes to what takes that: money, and what is above everything else.
@@ -110,7 +130,7 @@ pub(super) async fn answer(
     for id in ids {
         let (reason, also) = (reason.clone(), Vec::new());
         let decision = Decision { vote, reason, scope: Scope::Once, until: None, also };
-        let answer = app.gate.decide(&id, decision, &operator.credential, "chat").await;
+        let answer = say(&app, operator, &id, decision, "chat").await;
         answered.push(answer.map_err(problem_of)?);
     }
     Ok(body::json(StatusCode::OK, &AllAnswered { answered }))
@@ -153,6 +173,10 @@ pub(super) fn read_reason(reason: Option<String>) -> Result<Option<String>, Prob
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     if reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
         return Err(Problem::bad_request(format!("the reason is longer than {MAX_REASON} characters")));
+    }
+    // Not every store can keep it.
+    if reason.as_ref().is_some_and(|reason| reason.contains('\0')) {
+        return Err(Problem::bad_request("the reason holds a character that ends texts"));
     }
     Ok(reason)
 }

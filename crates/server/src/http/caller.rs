@@ -14,6 +14,7 @@ use store::Role;
 
 use super::app::App;
 use super::gate::{GateError, Pending, Person};
+use super::guards::Guard;
 use super::problem::Problem;
 use super::room::Holder;
 use super::sessions::SessionKey;
@@ -95,7 +96,7 @@ impl Operator {
     /// Whether they have proved a moment ago that they are there. A credential proves it with every request.
     pub(super) fn check_there(&self, app: &App) -> Result<(), Problem> {
         // ATTACK(left-open): a page that was left open does not do what takes its owner.
-        match self.proved_at {
+        match self.proved_at.filter(|_| app.guards.stands(Guard::Presence)) {
             Some(at) if app.gate.now().saturating_sub(at) > PRESENCE_LASTS => {
                 let detail = "this takes a fresh proof that it is you";
                 Err(forbidden("presence_needed", detail.to_owned())
@@ -254,7 +255,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn session_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn session_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::app::App;
+use super::approvals::read_reason;
 use super::body;
 use super::caller::{Caller, single};
 use super::gate::{CallRecord, Cancelled, Word, WordError};
@@ -24,8 +25,6 @@ const MOST_PATIENCE: u64 = 60;
 const LISTED: u32 = 50;
 const MOST_LISTED: u32 = 500;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The longest reason, in characters.
-const MAX_REASON: usize = 2000;
 
 /// A call, as it is asked for.
 #[derive(Deserialize, JsonSchema)]
@@ -222,10 +221,7 @@ pub(super) async fn reconcile(
     let operator = caller.operator()?;
     let id = CallId::parse(&id).map_err(|_| Problem::not_found("call"))?;
     let mut word: Word = body::read(request).await?;
-    word.reason = word.reason.filter(|reason| !reason.trim().is_empty());
-    if word.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-        return Err(Problem::bad_request(format!("the reason is longer than {MAX_REASON} characters")));
-    }
+    word.reason = read_reason(word.reason)?;
     match app.gate.reconcile(&id, word, &operator.credential).await {
         Ok(result) => Ok(body::json(StatusCode::OK, &result)),
         Err(error) => {

@@ -88,8 +88,6 @@ struct Message {
 }
 
 async fn receive(app: &App, way: ChatWay, request: Request) -> Result<Message, Problem> {
-    let place = app.chats.clone().try_acquire_owned();
-    let _place = place.map_err(|_| Problem::of_status(StatusCode::TOO_MANY_REQUESTS))?;
     // A door that nobody has opened is not there.
     let key = app.elsewhere.key(way).await.ok_or_else(|| Problem::of_status(StatusCode::NOT_FOUND))?;
     let headers = request.headers().clone();
@@ -98,6 +96,12 @@ async fn receive(app: &App, way: ChatWay, request: Request) -> Result<Message, P
         Ok(Err(_)) => return Err(Problem::of_status(StatusCode::PAYLOAD_TOO_LARGE)),
         Err(_) => return Err(Problem::of_status(StatusCode::REQUEST_TIMEOUT)),
     };
+    // ATTACK(slow-chat): when all of it is there. Who is slow, and not known yet, takes nobody's place.
+    let place = app.chats.clone().try_acquire_owned();
+    let _place = place.map_err(|_| {
+        let detail = "as many messages are read as there is room for";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail)
+    })?;
     let window = if app.guards.stands(Guard::Ages) { WINDOW } else { i64::MAX };
     let checked = check(way, &key, &headers, &body, (app.gate.now(), window));
     let (time, mac) = match checked {
@@ -263,7 +267,10 @@ fn shown_user(user: &str) -> String {
 
 /// Says in the ledger that a message was not taken, as long as there are not too many of them.
 async fn refuse(app: &App, way: ChatWay, why: &'static str, user: Option<&str>) {
-    let Some(unrecorded) = app.refusals.take(app.gate.now()) else { return };
+    // What anybody can have refused does not hide what only those can who know the key.
+    let signed = ![why::SIGNATURE, why::TIME].contains(&why);
+    let refusals = if signed { &app.refused_messages } else { &app.refusals };
+    let Some(unrecorded) = refusals.take(app.gate.now()) else { return };
     let user = user.map(shown_user);
     let refused = RefusedMessage { way: way.as_str(), why, user: user.as_deref(), unrecorded };
     // It is refused whether or not that can be recorded.

@@ -17,16 +17,12 @@ impl Entrance for Engine {
         Box::pin(Engine::sign_in_by_password(self, name, password))
     }
 
-    fn count_try<'a>(&'a self, account: &'a str) -> Pending<'a, Result<(), SignInRefused>> {
-        Box::pin(Engine::count_try(self, account))
-    }
-
     fn sign_in_by_passkey<'a>(
         &'a self,
-        id: &'a str,
+        passkey: &'a Passkey,
         uses: i64,
     ) -> Pending<'a, Result<SignedIn, SignInRefused>> {
-        Box::pin(Engine::sign_in_by_passkey(self, id, uses))
+        Box::pin(Engine::sign_in_by_passkey(self, passkey, uses))
     }
 
     fn turn_away<'a>(&'a self, account: &'a str) -> Pending<'a, SignInRefused> {

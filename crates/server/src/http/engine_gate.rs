@@ -460,6 +460,7 @@ fn refused(error: AnswerRefused) -> DecideError {
         AnswerRefused::Answer(
             error @ (AnswerError::SameOperator { .. }
             | AnswerError::NotAllowed { .. }
+            | AnswerError::TooNew { .. }
             | AnswerError::Proposer { .. }),
         ) => DecideError::Forbidden { why: error.to_string() },
         AnswerRefused::Answer(error @ AnswerError::OnceOnly { .. }) => {

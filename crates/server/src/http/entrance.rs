@@ -15,13 +15,10 @@ pub trait Entrance: Send + Sync {
         password: Password,
     ) -> Pending<'a, Result<SignedIn, SignInRefused>>;
 
-    /// Counts a try to come in by passkey; not if too many have failed.
-    fn count_try<'a>(&'a self, account: &'a str) -> Pending<'a, Result<(), SignInRefused>>;
-
     /// Lets somebody in whose authenticator has signed, by the key of this passkey.
     fn sign_in_by_passkey<'a>(
         &'a self,
-        id: &'a str,
+        passkey: &'a Passkey,
         uses: i64,
     ) -> Pending<'a, Result<SignedIn, SignInRefused>>;
 

@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use contract::Digest;
 
 use super::app::App;
+use super::body_room::Allowance;
 use super::caller::{Caller, Who, bearer, single};
 use super::ended::{self, Bearer};
 use super::guards::Guard;
@@ -106,6 +107,7 @@ pub(super) async fn admit(
 ) -> Response {
     // What is signed is checked where it is read, over its bytes.
     if matches!(who, Who::Anyone | Who::Signed) || (who == Who::Counter && counts(&app, request.headers())) {
+        request.extensions_mut().insert(Allowance::of_anyone());
         return next.run(request).await;
     }
     // ATTACK(token-in-a-link): an address is kept in histories and logs.
@@ -127,6 +129,8 @@ pub(super) async fn admit(
                 Err(why) => return no_place(why).into_response(),
             };
             let bearer = Bearer::of(&app, &request, &caller);
+            let allowance = Allowance::of(&app.bodies, caller.holder());
+            request.extensions_mut().insert(allowance.clone());
             request.extensions_mut().insert(caller);
             // Kept here too: a handler that has read its request has thrown it away.
             let held = Arc::new(held);
@@ -138,7 +142,7 @@ pub(super) async fn admit(
                 }
                 None => next.run(request).await,
             };
-            drop(held);
+            drop((held, allowance));
             response
         }
         Err(problem) => problem.into_response(),

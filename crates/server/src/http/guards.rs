@@ -38,6 +38,8 @@ pub enum Guard {
     Ages,
     /// A body is no larger than it may be.
     Bodies,
+    /// What takes its owner is not done from a page that was left open.
+    Presence,
     /// A session of MCP serves the credential that opened it.
     Owners,
     /// A message of MCP is what its headers say.

@@ -11,6 +11,7 @@ mod agent_tokens;
 mod app;
 mod approvals;
 mod body;
+mod body_room;
 mod budgets;
 mod caller;
 mod calls;

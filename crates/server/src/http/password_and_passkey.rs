@@ -130,7 +130,7 @@ pub(super) async fn by_password(State(app): State<App>, request: Request) -> Res
 pub(super) async fn challenge(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let relying_party = relying_party(request.headers())?;
     let Nothing {} = body::read(request).await?;
-    let challenge = app.sessions.new_challenge(Purpose::ComeIn, app.gate.now());
+    let challenge = app.sessions.new_challenge(&Purpose::ComeIn, app.gate.now());
     let challenge = challenge.map_err(|_| Problem::no_random())?;
     let challenge = URL_SAFE_NO_PAD.encode(challenge);
     Ok(body::json(StatusCode::OK, &Challenge { challenge, relying_party }))
@@ -140,10 +140,9 @@ pub(super) async fn by_passkey(State(app): State<App>, request: Request) -> Resu
     let headers = request.headers().clone();
     let said: ByPasskey = body::read(request).await?;
     let client_data = decode(&said.client_data)?;
-    let challenge = take_challenge(&app, &client_data, &Purpose::ComeIn)?;
+    let challenge = named_challenge(&app, &client_data, &Purpose::ComeIn)?;
     let Some(passkey) = app.gate.passkey(&said.id).await? else { return Err(not_them()) };
     let account = passkey.operator.as_str().to_owned();
-    app.gate.count_try(&account).await.map_err(not_in)?;
     let (origin, relying_party) = (app.origin_of(&headers), relying_party(&headers)?);
     let site = Site { challenge: &challenge, origin: &origin, relying_party: &relying_party };
     let (data, signature) = (decode(&said.authenticator_data)?, decode(&said.signature)?);
@@ -152,14 +151,16 @@ pub(super) async fn by_passkey(State(app): State<App>, request: Request) -> Resu
     let uses = match checked {
         Ok(uses) => uses,
         Err(why) => {
-            let refused = app.gate.turn_away(&account).await;
-            return Err(match refused {
-                SignInRefused::NotThem => not_proved(why),
-                refused => not_in(refused),
-            });
+            // Anybody can have one refused, and the ledger is forever. Nobody guesses a signature: no try is counted.
+            let recorded = app.refused_passkeys.take(app.gate.now()).is_some();
+            if recorded && let refused @ SignInRefused::Engine(_) = app.gate.turn_away(&account).await {
+                return Err(not_in(refused));
+            }
+            return Err(not_proved(why));
         }
     };
-    let signed_in = app.gate.sign_in_by_passkey(&said.id, i64::from(uses)).await.map_err(not_in)?;
+    use_up(&app, &challenge, &passkey.operator)?;
+    let signed_in = app.gate.sign_in_by_passkey(&passkey, i64::from(uses)).await.map_err(not_in)?;
     come_in(&app, &headers, signed_in).await
 }
 
@@ -195,7 +196,7 @@ pub(super) async fn wish_passkey(
     let relying_party = relying_party(request.headers())?;
     let Nothing {} = body::read(request).await?;
     let known = app.gate.passkeys(&operator.credential).await.map_err(not_changed)?;
-    let challenge = app.sessions.new_challenge(purpose(operator), app.gate.now());
+    let challenge = app.sessions.new_challenge(&purpose(operator), app.gate.now());
     let challenge = URL_SAFE_NO_PAD.encode(challenge.map_err(|_| Problem::no_random())?);
     let name = &operator.person.name;
     let wish = KeyWish {
@@ -224,10 +225,11 @@ pub(super) async fn add_passkey(
         )));
     }
     let client_data = decode(&client_data)?;
-    let challenge = take_challenge(&app, &client_data, &purpose(operator))?;
+    let challenge = named_challenge(&app, &client_data, &purpose(operator))?;
     let (origin, relying_party) = (app.origin_of(&headers), relying_party(&headers)?);
     let site = Site { challenge: &challenge, origin: &origin, relying_party: &relying_party };
     let key = check_new_key(&client_data, &decode(&attestation)?, &site).map_err(not_proved)?;
+    use_up(&app, &challenge, &operator.person.name)?;
     let passkey = Passkey {
         id: URL_SAFE_NO_PAD.encode(&key.id),
         operator: operator.person.name.clone(),
@@ -261,8 +263,9 @@ async fn come_in(app: &App, headers: &HeaderMap, signed_in: SignedIn) -> Result<
     {
         app.sessions.close(session);
     }
-    let opened =
-        app.sessions.open_for(credential.into(), app.gate.now()).map_err(|_| Problem::no_random())?;
+    let owner = Digest::of(operator.name.as_str().as_bytes());
+    let opened = app.sessions.open_for(credential.into(), owner, app.gate.now());
+    let opened = opened.map_err(|_| Problem::no_random())?;
     let cookie = HeaderValue::try_from(app.cookie(&opened.cookie)).map_err(|_| Problem::no_random())?;
     let came_in = CameIn { operator: operator.name, role: operator.role, page: opened.page };
     let mut response = body::json(StatusCode::OK, &came_in);
@@ -270,15 +273,21 @@ async fn come_in(app: &App, headers: &HeaderMap, signed_in: SignedIn) -> Result<
     Ok(response)
 }
 
-/// The challenge that an answer names, used up.
-fn take_challenge(app: &App, client_data: &[u8], purpose: &Purpose) -> Result<Vec<u8>, Problem> {
+/// Uses a challenge up that was answered well.
+fn use_up(app: &App, challenge: &[u8], by: &OperatorName) -> Result<(), Problem> {
+    let first = app.doors.use_up(challenge, by, app.gate.now());
+    if first { Ok(()) } else { Err(not_proved(NotProved::Challenge)) }
+}
+
+/// The challenge that an answer names.
+fn named_challenge(app: &App, client_data: &[u8], purpose: &Purpose) -> Result<Vec<u8>, Problem> {
     #[derive(Deserialize)]
     struct Named {
         challenge: String,
     }
     let named: Named = serde_json::from_slice(client_data).map_err(|_| not_proved(NotProved::Garbled))?;
     let challenge = decode(&named.challenge)?;
-    let known = app.sessions.take_challenge(&challenge, purpose, app.gate.now());
+    let known = app.sessions.is_challenge(&challenge, purpose, app.gate.now());
     if known { Ok(challenge) } else { Err(not_proved(NotProved::Challenge)) }
 }
 
@@ -332,6 +341,9 @@ fn not_changed(error: ProofError) -> Problem {
         ProofError::NotAnOperator => not_them(),
         ProofError::Password(error) => Problem::bad_request(error.to_string()),
         ProofError::Presence(PresenceError::NoPasskey) => Problem::not_found("passkey"),
+        ProofError::Presence(error @ PresenceError::TooOften) => {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string()).retry_after(3600)
+        }
         ProofError::Presence(PresenceError::Store(error)) => Problem::of_store(&error),
         ProofError::Engine(error) => Problem::of_store(&error),
         ProofError::Presence(error) => Problem::new(StatusCode::CONFLICT, "passkey_taken", error.to_string()),

@@ -1,11 +1,10 @@
 //! Every route there is, each with whom it is for.
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, on};
-use contract::{CallResult, MAX_JSON_BYTES};
+use contract::CallResult;
 use serde_json::{Map, Value};
 
 use super::app::App;
@@ -197,7 +196,6 @@ pub(super) fn router(app: App) -> Router {
     table(&app)
         .fallback(async || Problem::of_status(StatusCode::NOT_FOUND))
         .method_not_allowed_fallback(async || Problem::of_status(StatusCode::METHOD_NOT_ALLOWED))
-        .layer(DefaultBodyLimit::max(MAX_JSON_BYTES))
         .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app)
 }

@@ -1,14 +1,15 @@
 //! Signing in by a link, and out again.
 
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::app::App;
 use super::body;
-use super::caller::Caller;
+use super::caller::{Caller, session_cookie};
+use super::guards::Guard;
 use super::page;
 use super::problem::Problem;
 use super::shapes::{Me, SignInLink};
@@ -25,6 +26,7 @@ pub(super) struct Code {
 pub(super) async fn open(
     State(app): State<App>,
     method: Method,
+    headers: HeaderMap,
     query: Query<Code>,
 ) -> Result<Response, Problem> {
     let Some(code) = &query.code else { return Ok(page::sign_in()) };
@@ -35,6 +37,12 @@ pub(super) async fn open(
     let Some((opened, whose)) = opened else {
         return Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/#link-used-up")]).into_response());
     };
+    // Whatever the browser had before is not what it has now.
+    if app.guards.stands(Guard::Sessions)
+        && let Some(cookie) = session_cookie(&headers, &app.cookie_name)
+    {
+        app.doors.close_of_cookie(cookie);
+    }
     // Who comes in is on record before they are in.
     app.gate.came_by_link(&whose).await?;
     let cookie = HeaderValue::try_from(app.cookie(&opened.cookie)).map_err(|_| Problem::no_random())?;

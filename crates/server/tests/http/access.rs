@@ -3,7 +3,7 @@
 use server::{ROUTES, Who};
 
 use crate::client::{Response, Wish};
-use crate::stub::{AGENT, COUNTER, OPERATOR, OTHER_AGENT, Server, approval_id, call_id};
+use crate::stub::{AGENT, APPROVER, COUNTER, OPERATOR, OTHER_AGENT, Server, VIEWER, approval_id, call_id};
 
 /// A good request for a route, without a credential. A new route fails here until it has one.
 pub(crate) fn wish(method: &str, path: &str) -> Wish {
@@ -42,6 +42,90 @@ pub(crate) fn wish(method: &str, path: &str) -> Wish {
         // Its body never ends; asked for without a body it is answered all the same.
         ("GET", "/v1/events") => Wish::new("HEAD", "/v1/events"),
         _ => wish,
+    }
+}
+
+/// Who among operators may ask for a route, and who sees to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// Every operator: it shows something, or is their own.
+    Anybody,
+    /// Whoever does more than look; the server says so before it asks the gate.
+    Approver,
+    /// An admin; the server says so before it asks the gate.
+    Admin,
+    /// The gate, which is told whose credential it is, in what begins so.
+    Gate(&'static str),
+}
+
+/// What a route takes. A new one that changes something fails here until it is known who may.
+fn takes(method: &str, path: &str) -> Takes {
+    match (method, path) {
+        ("GET", _) => Takes::Anybody,
+        (
+            "POST" | "PUT" | "DELETE",
+            "/v1/me/password"
+            | "/v1/me/passkeys/challenge"
+            | "/v1/me/passkeys"
+            | "/v1/me/passkeys/{id}"
+            | "/v1/sign-in-links"
+            | "/v1/sign-out"
+            | "/v1/explain",
+        ) => Takes::Anybody,
+        (
+            "POST" | "DELETE",
+            "/v1/calls"
+            | "/v1/calls:batch"
+            | "/v1/calls/{id}"
+            | "/v1/policy/simulate"
+            | "/v1/ledger/verification"
+            | "/mcp",
+        ) => Takes::Approver,
+        (
+            _,
+            "/v1/agents/{name}/token" | "/v1/operators" | "/v1/operators/{name}" | "/v1/calls/{id}/reading",
+        ) => Takes::Admin,
+        ("POST", "/v1/approvals/{id}/decision" | "/v1/answers") => Takes::Gate("decide"),
+        ("POST", "/v1/approvals/{id}/revocation") => Takes::Gate("revoke"),
+        ("POST", "/v1/calls/{id}/reconciliation") => Takes::Gate("reconcile"),
+        _ => panic!("say who may ask for `{method} {path}`"),
+    }
+}
+
+#[tokio::test]
+async fn every_route_is_closed_to_operators_whose_role_does_not_reach_so_far() {
+    for (credential, may_more) in [(VIEWER, false), (APPROVER, true)] {
+        let server = Server::start().await;
+        let people = |who: &Who| !matches!(who, Who::Anyone | Who::Signed);
+        for (method, path, _) in ROUTES.iter().filter(|(_, _, who)| people(who)) {
+            let before = server.gate.asked().len();
+            let asked = wish(method, path).bearer(credential).with("X-Toolgate-Agent", "builder");
+            // Only those who do more than look speak for agents.
+            let listens = *path == "/mcp" && !may_more;
+            let answer = server.ask_by_name(asked).await;
+            let heard: Vec<String> = server.gate.asked().into_iter().skip(before).collect();
+            let refused = match takes(method, path) {
+                Takes::Anybody => listens,
+                Takes::Approver => !may_more,
+                Takes::Admin => true,
+                Takes::Gate(word) => {
+                    let told = heard.iter().any(|asked| asked.starts_with(word));
+                    let as_admin = heard.iter().any(|asked| asked.contains("operator=true"));
+                    assert!(told && !as_admin, "{method} {path}: {heard:?}");
+                    continue;
+                }
+            };
+            if !refused {
+                assert!(is_good(&answer), "{credential} {method} {path}: {answer:?}");
+                continue;
+            }
+            assert_eq!(answer.status, 403, "{credential} {method} {path}: {answer:?}");
+            if *method != "GET" {
+                let code = answer.problem();
+                assert!(["only_looks", "admin_needed"].contains(&code.as_str()), "{method} {path}: {code}");
+            }
+            assert_eq!(heard, Vec::<String>::new(), "{credential} {method} {path}");
+        }
     }
 }
 

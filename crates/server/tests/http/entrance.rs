@@ -40,14 +40,9 @@ impl Entrance for Stub {
         })
     }
 
-    fn count_try<'a>(&'a self, account: &'a str) -> Pending<'a, Result<(), SignInRefused>> {
-        self.note(format!("try {account}"));
-        ready(Ok(()))
-    }
-
     fn sign_in_by_passkey<'a>(
         &'a self,
-        _: &'a str,
+        _: &'a Passkey,
         uses: i64,
     ) -> Pending<'a, Result<SignedIn, SignInRefused>> {
         self.note(format!("passkey uses={uses}"));

@@ -29,6 +29,7 @@ use crate::entrance::VOUCHED;
 
 pub(crate) const OPERATOR: &str = "operator-credential";
 pub(crate) const VIEWER: &str = "viewer-credential";
+pub(crate) const APPROVER: &str = "approver-credential";
 pub(crate) const AGENT: &str = "agent-token-of-builder";
 /// What the chats sign with.
 pub(crate) const CHAT_SECRET: &str = "secret of a chat";
@@ -146,6 +147,7 @@ impl Gate for Stub {
                 Some(person(&format!("person-{}", number.unwrap()), Role::Viewer))
             }
             digest if digest == Digest::of(VIEWER.as_bytes()) => Some(person("guest", Role::Viewer)),
+            digest if digest == Digest::of(APPROVER.as_bytes()) => Some(person("second", Role::Approver)),
             _ => None,
         }))
     }

@@ -37,7 +37,9 @@ impl List {
             | "operator.passkey_removed"
             | "agent.token"
             | "agent.token_revoked" => Some(List::People),
-            "approval.answered" | "approval.revoked" | "approval.ended" => Some(List::Answers),
+            "approval.answered" | "approval.revoked" | "approval.ended" | "approval.joined" => {
+                Some(List::Answers)
+            }
             "tool.pinned" | "tool.suspended" | "tool.disabled" | "tool.enabled" => Some(List::Tools),
             _ => None,
         }

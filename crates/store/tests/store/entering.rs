@@ -3,7 +3,7 @@
 use contract::{AgentName, Digest};
 use serde_json::json;
 use store::{
-    By, DoorEvent, MOST_TRIES, MOST_TRIES_OF_ALL, Passkey, PresenceError, Replace, StopError,
+    Account, By, DoorEvent, MOST_TRIES, MOST_TRIES_OF_ALL, Passkey, PresenceError, Replace, StopError,
     TRIES_COUNT_FOR, TokenError, TryError,
 };
 
@@ -32,7 +32,7 @@ fn digest(text: &str) -> Digest {
 }
 
 async fn again_in(gate: &Gate, account: &str, now: i64) -> Option<i64> {
-    match gate.store.try_to_sign_in(account, now).await {
+    match gate.store.try_to_sign_in(Account::Known(account), now).await {
         Ok(()) => None,
         Err(TryError::TooMany { again_in }) => Some(again_in),
         Err(error) => panic!("{error}"),
@@ -154,7 +154,10 @@ async fn tries_for_one_name_and_for_all_are_counted_until_they_are_old() {
     }
     // Another process counts the same, and another name is not kept out.
     let elsewhere = gate.again().await;
-    assert!(matches!(elsewhere.try_to_sign_in("you", NOW + 10).await, Err(TryError::TooMany { .. })));
+    assert!(matches!(
+        elsewhere.try_to_sign_in(Account::Known("you"), NOW + 10).await,
+        Err(TryError::TooMany { .. })
+    ));
     assert_eq!(again_in(&gate, "you", NOW + 10).await, Some(TRIES_COUNT_FOR - 10));
     assert_eq!(again_in(&gate, "me", NOW + 10).await, None);
     // The first is old: one more is free, and then not.
@@ -177,11 +180,28 @@ async fn many_names_do_not_get_more_tries_than_all_have() {
 }
 
 #[tokio::test]
+async fn names_that_are_nobodys_use_up_nobodys_tries() {
+    let gate = Gate::open().await;
+    let made_up = async |name: &str| gate.store.try_to_sign_in(Account::Unknown(name), NOW).await;
+    for _ in 0..MOST_TRIES {
+        made_up("nobody").await.unwrap();
+    }
+    // One of them is counted as anybody's is, and all of them as all are.
+    assert!(matches!(made_up("nobody").await, Err(TryError::TooMany { .. })));
+    for number in MOST_TRIES..MOST_TRIES_OF_ALL {
+        made_up(&format!("nobody {number}")).await.unwrap();
+    }
+    assert!(matches!(made_up("one more").await, Err(TryError::TooManyUnknown)));
+    assert_eq!(again_in(&gate, "you", NOW).await, None);
+    assert_eq!(again_in(&gate, "nobody", NOW).await, None);
+}
+
+#[tokio::test]
 async fn tries_that_are_made_at_once_are_as_many_as_one_after_the_other() {
     let gate = Gate::open().await;
     let tries = (0..24).map(|_| {
         let store = gate.store.clone();
-        tokio::spawn(async move { store.try_to_sign_in("you", NOW).await.is_ok() })
+        tokio::spawn(async move { store.try_to_sign_in(Account::Known("you"), NOW).await.is_ok() })
     });
     let mut made = 0;
     for one in tries.collect::<Vec<_>>() {
