@@ -36,7 +36,7 @@ use crate::report::Report;
 use crate::seal::MAX_SEALED_BYTES;
 use crate::stream::{Feed, Streams};
 use crate::supervise::News;
-use crate::sys;
+use crate::sys::{self, Haste};
 
 /// The argument that makes our binary a helper.
 pub const HELPER_ARGUMENT: &str = "__jail";
@@ -429,6 +429,7 @@ pub(crate) fn serve_waiting(
     let is_promised = Cell::new(false);
     let ready = || {
         is_promised.set(true);
+        sys::go_on_with(Haste::Usual);
         drop(write_frame(channel, &[]));
     };
     let prepared = Prepared::after_waiting(nursery.clone(), mounts, channel.as_fd(), ready);
@@ -475,6 +476,8 @@ fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io
         // What is left is taken down after the answer: nobody has to wait for it.
         Ok((report, remains)) => {
             let answered = answer(channel, &Response::Report(Box::new(report)));
+            // The same goes for whatever this thread makes next.
+            sys::go_on_with(Haste::None);
             sys::let_others_run();
             drop(remains);
             answered
@@ -525,9 +528,10 @@ fn refused(error: &StartError) -> Response {
 fn read_request(channel: &UnixStream) -> Result<(Plan, Vec<u8>, Feed), Box<dyn std::error::Error>> {
     let plan = Plan::decode(&read_frame(channel, crate::plan::MAX_PLAN_BYTES)?)?;
     let sealed = read_frame(channel, usize::try_from(MAX_SEALED_BYTES).unwrap_or(MAX_INPUT))?;
-    // INVARIANT(nothing-before-the-word): only our own code is started before its input has come, and waits for it.
+    // INVARIANT(nothing-before-the-word): only our own code runs before its input has come, and waits for it: a worker, or
+    // an init that has everything ready but the program.
     let input = match &plan.draft().program {
-        Program::Own => Feed::Lifeline,
+        Program::Own | Program::WhenTold(_) => Feed::Lifeline,
         Program::Inside(_) | Program::Brought(_) => Feed::Bytes(read_frame(channel, MAX_INPUT)?),
     };
     Ok((plan, sealed, input))

@@ -1,7 +1,10 @@
 //! Whether the mounts that this process sees have changed, and which of them are windows into the kernel.
 //!
-//! For a keeper, which looks once for all of its sandboxes until something changes.
+//! For a keeper, which looks once for all of its sandboxes until something changes. Other software mounts something for a moment
+//! and takes it off again all the time (container engines do with every command); what is there afterwards is what was there
+//! before, and nobody has to make anything anew for it. Only whoever was copying mounts meanwhile may have seen it.
 
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,36 +12,65 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::sys;
 use crate::windows::{self, Window};
+
+/// The kernel's list of mounts.
+const LIST: &str = "/proc/self/mountinfo";
 
 /// The host's mounts, as a keeper sees them.
 pub(crate) struct HostMounts(Mutex<Seen>);
 
-/// A moment between two changes.
+/// A time at which mounts were looked at. Equal ones have seen nothing happen between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(u64);
+pub(crate) struct Moment {
+    /// Grows with whatever is mounted or taken off.
+    events: u64,
+    /// Grows when something else is mounted than before.
+    lists: u64,
+}
 
 impl Moment {
     /// Before any change that was seen.
-    pub(crate) const FIRST: Moment = Moment(0);
+    pub(crate) const FIRST: Moment = Moment { events: 0, lists: 0 };
+
+    /// Whether the same is mounted, whatever was between them.
+    pub(crate) fn is_same_list(self, other: Moment) -> bool {
+        self.lists == other.lists
+    }
 }
 
 struct Seen {
     /// Says of each change once.
     events: OwnedFd,
     moment: Moment,
-    /// Those of this moment, if somebody has looked.
+    /// What is mounted; nothing where the kernel cannot tell one mount from a later one with the same number.
+    listed: Option<Listed>,
+    /// Those of this list, if somebody has looked.
     windows: Option<Arc<[Window]>>,
+}
+
+/// All that the kernel tells of what is mounted, and numbers that no other mount has had before.
+#[derive(PartialEq, Eq)]
+struct Listed {
+    mounts: Vec<u8>,
+    numbers: Vec<u64>,
+}
+
+impl Listed {
+    fn now() -> Option<Listed> {
+        Some(Listed { numbers: sys::list_mounts().ok()?, mounts: fs::read(LIST).ok()? })
+    }
 }
 
 impl HostMounts {
     pub(crate) fn begin() -> Result<HostMounts, Errno> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let events = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty())?;
-        Ok(HostMounts(Mutex::new(Seen { events, moment: Moment::FIRST, windows: None })))
+        let events = rustix::fs::open(LIST, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let listed = Listed::now();
+        Ok(HostMounts(Mutex::new(Seen { events, moment: Moment::FIRST, listed, windows: None })))
     }
 
-    /// Another one after anything was mounted or taken off.
+    /// What has been seen of them until now.
     ///
     /// ATTACK(waited-mounts): names are looked for in the host as it is now, and a user's init copies what it saw when it
     /// was built. Where mounts are private the two differ by what was mounted or taken off meanwhile.
@@ -46,10 +78,11 @@ impl HostMounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).now()
     }
 
-    /// The windows of a moment, if it is not over.
+    /// The windows of a moment, if the same is mounted still.
     pub(crate) fn windows(&self, of: Moment) -> Option<Arc<[Window]>> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.now() != of {
+        let now = seen.now();
+        if !now.is_same_list(of) {
             return None;
         }
         if let Some(windows) = &seen.windows {
@@ -57,7 +90,7 @@ impl HostMounts {
         }
         let windows: Arc<[Window]> = windows::of_the_host().ok()?.into();
         // What changed while they were read may be in the list or not.
-        (seen.now() == of).then(|| seen.windows.insert(windows).clone())
+        (seen.now() == now).then(|| seen.windows.insert(windows).clone())
     }
 }
 
@@ -68,9 +101,13 @@ impl Seen {
         let is_quiet = poll(&mut watched, Some(&at_once)).is_ok()
             && watched.iter().all(|fd| !fd.revents().intersects(PollFlags::PRI | PollFlags::ERR));
         if !is_quiet {
-            let Moment(before) = self.moment;
-            self.moment = Moment(before + 1);
-            self.windows = None;
+            self.moment.events += 1;
+            let listed = Listed::now();
+            if listed.is_none() || listed != self.listed {
+                self.moment.lists += 1;
+                self.windows = None;
+            }
+            self.listed = listed;
         }
         self.moment
     }
@@ -90,6 +127,7 @@ mod tests {
             let (one, two) = (one.unwrap(), two.unwrap());
             assert!(Arc::ptr_eq(&one, &two) && !one.is_empty());
         }
-        assert!(mounts.windows(Moment(u64::MAX)).is_none(), "a moment that is over has none");
+        let over = Moment { events: u64::MAX, lists: u64::MAX };
+        assert!(mounts.windows(over).is_none(), "a moment that is over has none");
     }
 }

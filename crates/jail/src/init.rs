@@ -20,14 +20,15 @@ use rustix::termios::Winsize;
 
 use crate::control::{Control, Controls};
 use crate::doors::Doors;
+use crate::environment::HOME;
 use crate::identity::Identity;
 use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
 use crate::own;
-use crate::plan;
+use crate::plan::{self, HomeFile};
 use crate::readied;
 use crate::stage_one::{self, Failure, HalfBuilt};
 use crate::stage_two::{self, BROUGHT};
-use crate::sys::{self, Executable, Used};
+use crate::sys::{self, Executable, Haste, Used};
 
 /// How long those whom a tool leaves behind may take to end. They are killed, but the kernel may be busy with one of them.
 const ENDED_WITHIN: Duration = Duration::from_secs(1);
@@ -123,6 +124,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         say_ready(socket, inherited.network).map_err(Failure::at(Step::Channel))?;
     }
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
+    sys::go_on_with(Haste::Usual);
     let mut sent = sent.into_iter();
     if orders.enters_cgroup {
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
@@ -186,19 +188,25 @@ fn start(
     terminal: Option<OwnedFd>,
 ) -> Result<Started, Failure> {
     // Every wall stands around this process by now.
+    fill_home(&orders.home).map_err(Failure::at(Step::Scratch))?;
     let started = match &orders.program {
         OrderedProgram::Own => own::begin(orders),
         OrderedProgram::Brought(_) => execute(PathBuf::from(BROUGHT), OsString::from(BROUGHT), orders),
-        OrderedProgram::Inside(name) => match find(name, &orders.environment) {
-            Some(path) => execute(path, name.clone(), orders),
-            None => return Ok(Started::Nothing(NotStarted::NotFound)),
-        },
+        OrderedProgram::Inside(name) => found(name, orders).and_then(|program| sys::spawn(&program)),
+        OrderedProgram::WhenTold(name) => {
+            let program = found(name, orders);
+            if !has_word_come() {
+                return Ok(Started::Abandoned);
+            }
+            read_nothing().and(program).and_then(|program| sys::spawn(&program))
+        }
     };
     let pid = match started {
         Ok(pid) => pid,
         Err(error) => {
             return Ok(Started::Nothing(match error.raw_os_error() {
                 Some(libc::ENOENT) => NotStarted::NotFound,
+                None if error.kind() == io::ErrorKind::NotFound => NotStarted::NotFound,
                 number => NotStarted::CannotExecute(number.unwrap_or(libc::EINVAL)),
             }));
         }
@@ -208,6 +216,34 @@ fn start(
     descriptors.extend(terminal.as_ref().map(AsFd::as_fd));
     send(socket, &Said::Started(enforcement), &descriptors).map_err(Failure::at(Step::Channel))?;
     Ok(Started::Tool { pid, holds_outputs: orders.holds_outputs })
+}
+
+/// INVARIANT(nothing-before-the-word): whoever hangs up, or is killed, has said nothing.
+fn has_word_come() -> bool {
+    loop {
+        match rustix::io::read(rustix::stdio::stdin(), &mut [0; 1]) {
+            Err(Errno::INTR) => {}
+            read => return read == Ok(1),
+        }
+    }
+}
+
+/// The word was not for the program: programs look at what their input is, and some read it instead of files.
+fn read_nothing() -> io::Result<()> {
+    let nothing =
+        openat(rustix::fs::CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(rustix::stdio::dup2_stdin(&nothing)?)
+}
+
+/// Nobody else has been there yet.
+#[expect(clippy::disallowed_methods, reason = "behind every wall, in scratch space that only this sandbox has")]
+fn fill_home(files: &[HomeFile]) -> io::Result<()> {
+    files.iter().try_for_each(|file| std::fs::write(Path::new(HOME).join(&file.name), &file.content))
+}
+
+fn found(name: &OsStr, orders: &Orders) -> io::Result<Executable> {
+    let path = find(name, &orders.environment).ok_or(io::ErrorKind::NotFound)?;
+    executable(path, name.to_owned(), orders)
 }
 
 fn execute(path: PathBuf, name: OsString, orders: &Orders) -> io::Result<Pid> {

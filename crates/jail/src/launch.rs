@@ -144,6 +144,8 @@ pub struct Prepared {
 #[derive(Default)]
 struct Waited {
     namespaces: Vec<OwnedFd>,
+    /// Whether it saw the mounts of one moment while it was built.
+    is_of_one_moment: bool,
     /// When it was begun, if the host's mounts are looked after.
     since: Option<(Arc<HostMounts>, Moment)>,
 }
@@ -182,7 +184,8 @@ impl Prepared {
         let waited = Prepared::without(nursery.clone(), Controls::NONE, Manner::Waiting)
             .and_then(|built| built.wait(mounts, begun, channel, &ready));
         if let Ok(mut prepared) = waited
-            && mounts.now() == begun
+            && prepared.waited.is_of_one_moment
+            && mounts.now().is_same_list(begun)
         {
             prepared.waited.since = Some((mounts.clone(), begun));
             return Ok(prepared);
@@ -241,6 +244,7 @@ impl Prepared {
                 match receive::<Said>(&self.socket) {
                     Ok((Said::Ready, namespaces)) => {
                         self.waited.namespaces = namespaces;
+                        self.waited.is_of_one_moment = mounts.now() == begun;
                         self.foresee(mounts, begun);
                         ready();
                     }
@@ -521,6 +525,7 @@ fn give_orders(
     }
     let program = match &draft.program {
         Program::Inside(name) => OrderedProgram::Inside(name.clone()),
+        Program::WhenTold(name) => OrderedProgram::WhenTold(name.clone()),
         Program::Own => OrderedProgram::Own,
         Program::Brought(path) => {
             let failed = |source: io::Error| StartError::Program { path: path.clone(), source };
@@ -546,6 +551,7 @@ fn give_orders(
         environment: draft.environment.clone(),
         directories,
         sealed: plan.sealed().to_vec(),
+        home: plan.home().to_vec(),
         network: draft.network.clone(),
         rlimits: Rlimits {
             // The init counts as one.

@@ -16,6 +16,7 @@
 mod cgroup;
 mod cgroups;
 mod changes;
+mod code;
 mod control;
 mod directories;
 mod doors;
@@ -53,6 +54,7 @@ mod warm;
 mod watch;
 mod windows;
 
+pub use code::let_go_of_code;
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 #[cfg(feature = "weaken")]
 pub use doors::lead_everything_to_loopback;
@@ -70,8 +72,8 @@ pub use names::{Names, Pattern, PatternError};
 pub use orders::Step;
 pub use own::Own;
 pub use plan::{
-    Access, ChangeReport, Content, Directory, Draft, Guarded, LocalDoor, Network, Plan, PlanError, Program,
-    Strictness,
+    Access, ChangeReport, Content, Directory, Draft, Guarded, HomeFile, LocalDoor, Network, Plan, PlanError,
+    Program, Strictness, WORD,
 };
 pub use report::{
     Change, ChangeKind, Changes, Counted, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage,

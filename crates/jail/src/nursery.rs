@@ -27,7 +27,7 @@ use crate::launch::{Init, Pipes, StartError};
 use crate::networks::Networks;
 use crate::orders::{Step, receive, send};
 use crate::readied;
-use crate::sys::{self, Cloned, NEW_PID, NEW_USER, SIBLING};
+use crate::sys::{self, Cloned, Haste, NEW_PID, NEW_USER, SIBLING};
 
 /// After this long a zygote is not used any more: small files of the system were copied when it began.
 const LONGEST_USE: Duration = Duration::from_secs(300);
@@ -99,6 +99,8 @@ pub(crate) struct Zygotes {
     /// Since before that.
     mounts: Arc<HostMounts>,
     since: Instant,
+    /// Whether things were made ready while nothing happened to the mounts.
+    is_of_one_moment: AtomicBool,
     is_stale: AtomicBool,
 }
 
@@ -106,16 +108,30 @@ impl Zygotes {
     /// `mounts` was begun before anything was made ready.
     pub(crate) fn new(plain: Zygote, readied: Zygote, mounts: Arc<HostMounts>) -> Zygotes {
         let [plain, readied] = [plain, readied].map(Arc::new);
-        Zygotes { plain, readied, mounts, since: Instant::now(), is_stale: AtomicBool::new(false) }
+        let (is_of_one_moment, is_stale) = (AtomicBool::new(false), AtomicBool::new(false));
+        Zygotes { plain, readied, mounts, since: Instant::now(), is_of_one_moment, is_stale }
     }
 
     /// Whether the host may look otherwise than when things were made ready, or nothing can be cloned any more. Where nothing
     /// could be made ready, the other one does.
     pub(crate) fn are_stale(&self) -> bool {
-        if self.since.elapsed() >= LONGEST_USE || self.mounts.now() != Moment::FIRST || self.plain.is_gone() {
+        if self.since.elapsed() >= LONGEST_USE || !self.show_what_is_mounted() || self.plain.is_gone() {
             self.is_stale.store(true, Ordering::Relaxed);
         }
         self.is_stale.load(Ordering::Relaxed)
+    }
+
+    fn show_what_is_mounted(&self) -> bool {
+        let now = self.mounts.now();
+        now == Moment::FIRST
+            || (self.is_of_one_moment.load(Ordering::Relaxed) && now.is_same_list(Moment::FIRST))
+    }
+
+    /// To be told when everything is ready: what happens from now on was not seen by whoever made it.
+    fn are_ready(&self) {
+        if self.mounts.now() == Moment::FIRST {
+            self.is_of_one_moment.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -219,7 +235,10 @@ impl Nursery {
         };
         if self.shares && without.is_empty() && !zygotes.are_stale() {
             match bear_by(&zygotes.readied, identity, without, cgroup) {
-                Ok(born) => return Ok(Born { shares_settings: true, ..born }),
+                Ok(born) => {
+                    zygotes.are_ready();
+                    return Ok(Born { shares_settings: true, ..born });
+                }
                 // The other one does it; this one is buried if it has ended.
                 Err(_) => _ = zygotes.readied.is_gone(),
             }
@@ -290,6 +309,8 @@ pub(crate) enum Kind {
 
 /// The zygote's life: clones what it is asked for, until the keeper hangs up.
 pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
+    // What it makes is for later, and calls are made now.
+    sys::go_on_with(Haste::None);
     let identity = Identity::choose(false);
     // Root may make networks and mounts. Anybody else has to be root of a user namespace first, and where that cannot be had
     // each sandbox makes its own.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{Control, Controls, Enforcement};
 use crate::entry::Guarded;
 use crate::plan::wire_path;
-use crate::plan::{Access, Network};
+use crate::plan::{Access, HomeFile, Network};
 use crate::seal::SealedFile;
 use crate::sys::Used;
 
@@ -37,6 +37,8 @@ pub(crate) struct Orders {
     pub(crate) directories: Vec<OrderedDirectory>,
     /// Files to be mounted over. Their content is the last descriptor, if there are any.
     pub(crate) sealed: Vec<SealedFile>,
+    /// Files that the program finds in its home.
+    pub(crate) home: Vec<HomeFile>,
     pub(crate) network: Network,
     pub(crate) rlimits: Rlimits,
     /// The first descriptor is the door of one more cgroup to enter.
@@ -61,6 +63,8 @@ impl Orders {
 pub(crate) enum OrderedProgram {
     /// A path or name inside.
     Inside(OsString),
+    /// The same, when a word has come on the standard input.
+    WhenTold(OsString),
     /// A host file to be mounted first.
     Brought(Source),
     /// Our own code, which is there already.

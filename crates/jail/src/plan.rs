@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::control::{Control, Controls};
-use crate::environment::is_denied_variable;
+use crate::environment::{HOME, is_denied_variable};
 use crate::limits::{Limits, LimitsError};
 use crate::names::Names;
 use crate::seal::{self, SealedFile};
@@ -24,6 +24,8 @@ const MAX_PORTS: usize = 64;
 const MAX_AUTHORITY_BYTES: usize = 256 * 1024;
 const MAX_ARGUMENTS: usize = 8192;
 const MAX_TEXT_BYTES: usize = 768 * 1024;
+const MAX_HOME_FILES: usize = 16;
+const MAX_HOME_BYTES: usize = 64 * 1024;
 
 /// What was asked for, before it is checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,11 +59,26 @@ pub struct Draft {
 pub enum Program {
     /// A program of the sandbox: an absolute path, or a name looked up in its `PATH`.
     Inside(OsString),
+    /// The same, executed when the run has been given its input and not before. That is a [`WORD`] to begin: the program itself
+    /// reads nothing.
+    WhenTold(OsString),
     /// A file of the host, brought in read-only.
     Brought(#[serde(with = "wire_path")] PathBuf),
     /// What [`crate::serve_if_asked`] was given: our own code, in a copy of the process that launches it. Nothing is
     /// executed, so it begins at once.
     Own,
+}
+
+/// The input that has a [`Program::WhenTold`] begin.
+pub const WORD: &[u8] = b"\n";
+
+/// A file that a program finds in its home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HomeFile {
+    /// Its name there.
+    pub name: String,
+    /// What is in it.
+    pub content: String,
 }
 
 /// A host directory that the sandbox can see.
@@ -215,6 +232,7 @@ pub struct Plan {
     /// INVARIANT(no-weak-plan): empty in every build without the `weaken` feature; `decode` sees to it.
     without: Controls,
     sealed: Vec<SealedFile>,
+    home: Vec<HomeFile>,
 }
 
 impl TryFrom<Draft> for Plan {
@@ -241,7 +259,7 @@ impl TryFrom<Draft> for Plan {
         }
         // Parents are mounted before children; of two grants for one directory the wider one comes last and wins.
         draft.directories.sort_by(|a, b| (&a.path, a.access).cmp(&(&b.path, b.access)));
-        Ok(Plan { draft, without: Controls::NONE, sealed: Vec::new() })
+        Ok(Plan { draft, without: Controls::NONE, sealed: Vec::new(), home: Vec::new() })
     }
 }
 
@@ -263,6 +281,26 @@ impl Plan {
         &self.sealed
     }
 
+    /// The same plan with files in the home that a program finds, which is empty otherwise.
+    pub fn with_home(self, files: Vec<HomeFile>) -> Result<Plan, PlanError> {
+        let text: usize = files.iter().map(|file| file.name.len() + file.content.len()).sum();
+        if files.len() > MAX_HOME_FILES || text > MAX_HOME_BYTES {
+            return Err(PlanError::TooLarge { what: "more than 16 files or 64 KiB in the home" });
+        }
+        for HomeFile { name, .. } in &files {
+            check_plain(&Path::new(HOME).join(name))?;
+            if Path::new(name).file_name() != Some(OsStr::new(name)) {
+                return Err(PlanError::NotPlain { path: PathBuf::from(name) });
+            }
+        }
+        Ok(Plan { home: files, ..self })
+    }
+
+    /// The files that a program finds in its home.
+    pub(crate) fn home(&self) -> &[HomeFile] {
+        &self.home
+    }
+
     /// Whether a control is to be raised.
     pub(crate) fn keeps(&self, control: Control) -> bool {
         !self.without.contains(control)
@@ -282,7 +320,7 @@ impl Plan {
 
     /// The plan as bytes.
     pub fn encode(&self) -> Result<Vec<u8>, PlanError> {
-        let bytes = postcard::to_stdvec(&(&self.draft, self.without, &self.sealed))
+        let bytes = postcard::to_stdvec(&(&self.draft, self.without, &self.sealed, &self.home))
             .map_err(|_| PlanError::Garbled)?;
         if bytes.len() > MAX_PLAN_BYTES {
             return Err(PlanError::TooLarge { what: "more than 1 MiB when encoded" });
@@ -295,19 +333,20 @@ impl Plan {
         if bytes.len() > MAX_PLAN_BYTES {
             return Err(PlanError::TooLarge { what: "more than 1 MiB when encoded" });
         }
-        let (draft, without, sealed): (Draft, Controls, Vec<SealedFile>) =
+        type Wire = (Draft, Controls, Vec<SealedFile>, Vec<HomeFile>);
+        let (draft, without, sealed, home): Wire =
             postcard::from_bytes(bytes).map_err(|_| PlanError::Garbled)?;
         if !without.is_empty() && !cfg!(feature = "weaken") {
             return Err(PlanError::Garbled);
         }
-        Plan { without, ..Plan::try_from(draft)? }.sealing(sealed)
+        Plan { without, ..Plan::try_from(draft)? }.sealing(sealed)?.with_home(home)
     }
 }
 
 fn check_command(draft: &Draft) -> Result<(), PlanError> {
     match &draft.program {
-        Program::Inside(name) if name.is_empty() => return Err(PlanError::NoCommand),
-        Program::Inside(name) => check_nul(name, "the command")?,
+        Program::Inside(name) | Program::WhenTold(name) if name.is_empty() => return Err(PlanError::NoCommand),
+        Program::Inside(name) | Program::WhenTold(name) => check_nul(name, "the command")?,
         Program::Brought(path) => check_plain(path)?,
         Program::Own => {}
     }

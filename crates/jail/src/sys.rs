@@ -295,6 +295,26 @@ pub(crate) fn let_others_run() {
     rustix::thread::sched_yield();
 }
 
+/// How soon this thread goes on when there is something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// As soon as any other.
+    Usual,
+    /// When a processor has nothing else to do: it takes nobody's place.
+    None,
+}
+
+/// `sched_setscheduler(2)` for this thread, and whom it makes from then on. Nothing hangs on it but time.
+pub(crate) fn go_on_with(haste: Haste) {
+    let policy = match haste {
+        Haste::Usual => libc::SCHED_OTHER,
+        Haste::None => libc::SCHED_BATCH,
+    };
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: an initialised structure that the kernel reads; 0 is this thread.
+    let _ = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+}
+
 /// What `wait4(2)` says of a process that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
@@ -453,6 +473,47 @@ pub(crate) fn blank_environment() {
         unsafe { std::ptr::write_bytes(text, 0, length) };
         // SAFETY: still within the array, because this entry was not the last.
         entry = unsafe { entry.add(1) };
+    }
+}
+
+/// `madvise(2)`: has the kernel forget that this code is here; it is read from its file again when it is run.
+pub(crate) fn let_go_of_code(start: usize, length: usize) -> io::Result<()> {
+    let start = std::ptr::without_provenance_mut(start);
+    // SAFETY: the caller has it from the kernel that this is mapped from a file, private and not writable, so that the
+    // kernel maps the same bytes again for whoever runs or reads them next, this function first of all.
+    match unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `listmount(2)`: the numbers of all mounts that this process sees, which no other mount has had since the system was started.
+/// Linux 6.8.
+pub(crate) fn list_mounts() -> io::Result<Vec<u64>> {
+    const LISTMOUNT: libc::c_long = 458;
+    const AT_ONCE: usize = 256;
+    /// As in the kernel's headers.
+    #[repr(C)]
+    struct Wanted {
+        size: u32,
+        spare: u32,
+        beneath: u64,
+        after: u64,
+    }
+    let mut numbers = Vec::new();
+    loop {
+        let after = numbers.last().copied().unwrap_or(0);
+        let wanted = Wanted { size: 24, spare: 0, beneath: u64::MAX, after };
+        let mut page = [0_u64; AT_ONCE];
+        // SAFETY: the kernel reads as much of `wanted` as its `size` says, which is all of it, and writes at most `AT_ONCE`
+        // numbers to `page`, which has room for them.
+        let count =
+            unsafe { libc::syscall(LISTMOUNT, &raw const wanted, page.as_mut_ptr(), AT_ONCE, 0_u32) };
+        let Ok(count) = usize::try_from(count) else { return Err(io::Error::last_os_error()) };
+        numbers.extend(page.iter().take(count));
+        if count < AT_ONCE {
+            return Ok(numbers);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a run is said to have used is what all of its processes have used, however they came to their end.
+//! What a run is said to have used is what all of its processes have used, however they came to their end; and one that waits
+//! for a word has used nothing before it.
 //!
 //! The test's own binary is the launcher of every sandbox.
 #![expect(
@@ -13,8 +14,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use jail::{
-    Access, ChangeReport, Content, Counted, DEFAULT_PATH, Directory, Draft, Helper, Limit, Limits, Names,
-    Network, Outcome, Own, Plan, Program, Report, Request, Response, Strictness, Warm,
+    Access, ChangeReport, Content, Counted, DEFAULT_PATH, Directory, Draft, Helper, HomeFile, Limit, Limits,
+    Names, Network, Outcome, Own, Plan, Program, Report, Request, Response, Strictness, WORD, Warm,
 };
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
@@ -32,6 +33,8 @@ const TESTS: &[Test] = &[
     ("a_run_that_is_taken_back_counts_what_it_used_until_then", a_run_that_is_taken_back_counts),
     ("where_everybody_is_ended_at_once_the_report_says_that_it_is_a_part", where_it_is_a_part),
     ("a_cgroup_counts_children_of_whom_nobody_wants_to_hear", a_cgroup_counts_everybody),
+    ("a_program_that_waits_for_the_word_is_not_executed_before_it", nothing_before_the_word),
+    ("a_program_finds_in_its_home_what_came_with_the_plan", what_is_in_the_home),
 ];
 
 /// Burns the processor until the kernel has counted three tenths of a second for this shell.
@@ -178,6 +181,57 @@ fn reported(answer: Response) -> Report {
     match answer {
         Response::Report(report) => *report,
         Response::Refused { messages, .. } => panic!("{messages:?}"),
+    }
+}
+
+fn nothing_before_the_word() {
+    let folder = TempDir::new_in(std::env::current_dir().unwrap()).unwrap();
+    let began = folder.path().join("began");
+    let warm = Warm::new(Helper::own().unwrap());
+    let told = request("readlink /proc/self/fd/0 >began", Limits::default(), Some(folder.path())).plan;
+    let draft = Draft { program: Program::WhenTold("sh".into()), ..told.draft().clone() };
+    let plan = Plan::try_from(draft).unwrap();
+    let ready = || {
+        let until = Instant::now() + LONG;
+        loop {
+            match warm.begin(&plan) {
+                Some(running) => return running,
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                None => panic!("nothing ever waits"),
+            }
+        }
+    };
+    // Long enough for it to be begun, if it were begun without the word.
+    let wait = || std::thread::sleep(Duration::from_millis(300));
+    let taken_back = ready();
+    wait();
+    assert!(!began.exists(), "it has begun by itself");
+    drop(taken_back);
+    wait();
+    assert!(!began.exists(), "it has begun when it was taken back");
+    let empty = ready();
+    empty.give(&[]).unwrap();
+    let _ = empty.wait();
+    assert!(!began.exists(), "it has begun without a word");
+    let running = ready();
+    running.give(WORD).unwrap();
+    let Ok(Response::Report(report)) = running.wait() else { panic!("there is no report") };
+    assert_eq!(report.outcome, Outcome::Exit(0), "{}", report.stderr.text());
+    // The word was not for it.
+    assert_eq!(std::fs::read_to_string(&began).unwrap(), "/dev/null\n");
+}
+
+fn what_is_in_the_home() {
+    let file = |name: &str| HomeFile { name: name.to_owned(), content: "of the plan".to_owned() };
+    let asked = request("cat ~/.note", Limits::default(), None);
+    let home = vec![("HOME".into(), jail::HOME.into()), ("PATH".into(), DEFAULT_PATH.into())];
+    let draft = Draft { environment: home, ..asked.plan.draft().clone() };
+    let plan = Plan::try_from(draft).unwrap();
+    let request = Request { plan: plan.clone().with_home(vec![file(".note")]).unwrap(), ..asked };
+    let Response::Report(report) = Helper::own().unwrap().run(&request).unwrap() else { panic!("refused") };
+    assert_eq!(report.stdout.text(), "of the plan", "{}", report.stderr.text());
+    for name in ["", ".", "..", "a/b", "/etc/passwd", "a\0b"] {
+        assert!(plan.clone().with_home(vec![file(name)]).is_err(), "{name:?}");
     }
 }
 

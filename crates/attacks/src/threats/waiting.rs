@@ -26,29 +26,42 @@ pub(crate) const PAYLOADS: &[Payload] =
 
 const NOBODY: u32 = 65_534;
 const SECRET: &str = "VAULT=opened";
+/// What becomes of the mount that a sandbox has seen.
+const TAKEN_OFF: &str = "taken-off";
+/// See [`TAKEN_OFF`].
+const REPLACED: &str = "replaced";
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case {
+    let case = |name, promise, change: &'static str| Case {
         needs: vec![Need::Root],
-        teeth: Teeth::Shown(Box::new(|site| attempt(site, "waited-mounts-stale"))),
-        ..Case::new(
+        teeth: Teeth::Shown(Box::new(move |site| attempt(site, "waited-mounts-stale", change))),
+        ..Case::new(name, promise, &[Control::HiddenNames], move |site| {
+            let effect = attempt(site, "waited-mounts-gate", change)?;
+            // The gate was an ordinary user's; what the same plan reports here is the trace.
+            let answer = site.bench.site(Mode::behind_all())?.run(Run::payload("wait", ["0"]))?.answer;
+            Ok(Attempt { effect, answer })
+        })
+    };
+    vec![
+        case(
             "waited-mounts",
             "what was taken off the host while a user's sandbox waited is not in it",
-            &[Control::HiddenNames],
-            |site| {
-                let effect = attempt(site, "waited-mounts-gate")?;
-                // The gate was an ordinary user's; what the same plan reports here is the trace.
-                let answer = site.bench.site(Mode::behind_all())?.run(Run::payload("wait", ["0"]))?.answer;
-                Ok(Attempt { effect, answer })
-            },
-        )
-    }]
+            TAKEN_OFF,
+        ),
+        case(
+            "waited-mounts-replaced",
+            "what was replaced by another mount of the same looks while a user's sandbox waited is not in it",
+            REPLACED,
+        ),
+    ]
 }
 
-fn attempt(site: &Site<'_>, inner: &str) -> Try<Effect> {
+fn attempt(site: &Site<'_>, inner: &str, change: &str) -> Try<Effect> {
     let folder = site.place.open_folder("granted")?;
     fs::create_dir(folder.join("vault"))?;
-    let arguments = [ATTACK_ARGUMENT.into(), "waited-mounts".into(), folder.into_os_string(), inner.into()];
+    let payload: OsString = "waited-mounts".into();
+    let arguments =
+        [ATTACK_ARGUMENT.into(), payload, folder.into_os_string(), inner.into(), change.into()];
     let output = command_of(&site.bench.tool, &arguments).stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !said.contains("@asked") {
@@ -65,6 +78,7 @@ fn host(arguments: &[String]) {
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         mount("tmpfs", &vault, "tmpfs", MountFlags::empty(), None)?;
         fs::write(vault.join(".env"), SECRET)?;
+        let listed = fs::read_to_string("/proc/self/mountinfo")?;
         let inner = [ATTACK_ARGUMENT, argument(arguments, 1), argument(arguments, 0)].map(OsString::from);
         let mut child = command_of(&std::env::current_exe()?, &inner)
             .uid(NOBODY)
@@ -75,6 +89,16 @@ fn host(arguments: &[String]) {
         let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
         output.read_line(&mut String::new())?;
         unmount(&vault, UnmountFlags::empty())?;
+        if argument(arguments, 2) == REPLACED {
+            // Until it is listed as the first one was: numbers of mounts and devices that are free are given again.
+            for _ in 0..64 {
+                mount("tmpfs", &vault, "tmpfs", MountFlags::empty(), None)?;
+                if fs::read_to_string("/proc/self/mountinfo")? == listed {
+                    break;
+                }
+                unmount(&vault, UnmountFlags::empty())?;
+            }
+        }
         child.stdin.take().ok_or("no input")?.write_all(b"go\n")?;
         let mut said = String::new();
         output.read_to_string(&mut said)?;

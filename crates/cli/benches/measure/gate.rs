@@ -10,8 +10,12 @@ use rustix::process::{Pid, Signal, kill_process};
 /// What a call of `fs.read` has to give.
 pub(crate) const README: &str = "# Read me";
 
-/// Every program may run, so that nobody is asked about `python3`; all else is as it comes.
-const CONFIGURATION: &str = "agents:\n  default: { overrides: { terminal: full } }\n";
+/// Every program may run, so that nobody is asked about `python3`, and as often as it can; all else is as it comes.
+const CONFIGURATION: &str = "\
+policy: { agent_rate_limit: { max_calls: 10000000, window_ms: 60000 } }
+agents:
+  default: { overrides: { terminal: full } }
+";
 
 /// Where gates of one home work.
 pub(crate) struct Home {

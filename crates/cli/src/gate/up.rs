@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -31,6 +31,8 @@ use crate::talk::{self, own_name};
 
 /// How often questions are looked at that nobody asks for.
 const TEND_EVERY: Duration = Duration::from_secs(1);
+/// How often code is let go that has not been needed since; what is needed comes back within a millisecond.
+const LET_GO_EVERY: Duration = Duration::from_secs(60);
 
 const AFTER_HELP: &str = "\
 The link it prints signs you in once, within ten minutes. Agents come in by `toolgate mcp`, or over HTTP with the token
@@ -136,6 +138,8 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     let ready = move |ready: HttpReady| {
         announce(&ready, json);
         live.begin(&engine, ready.address, &tasks, &stop_telling);
+        // What only the start needed; where it cannot be, it stays.
+        let _ = jail::let_go_of_code();
     };
     let served = serve_http(opened.engine, options, ready).await;
     stop_tending.cancel();
@@ -202,6 +206,7 @@ fn in_use(error: HttpError, home: &Path) -> Trouble {
 /// Sees to questions whose time is over, or that go on to others, also when nobody asks.
 fn tend(engine: Engine, shutdown: CancellationToken) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
+        let mut lets_go = Instant::now() + LET_GO_EVERY;
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -209,6 +214,11 @@ fn tend(engine: Engine, shutdown: CancellationToken) -> tokio::task::JoinHandle<
             }
             // What fails now is tried again; whoever asks meanwhile hears of it.
             let _ = engine.tend().await;
+            if Instant::now() >= lets_go {
+                lets_go = Instant::now() + LET_GO_EVERY;
+                // Where it cannot be, it stays.
+                let _ = jail::let_go_of_code();
+            }
         }
     })
 }

@@ -246,7 +246,7 @@ fn environment(
     settings: &[(String, String)],
 ) -> Vec<(String, String)> {
     let fixed = VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    // Of this home there is only what the worker has written.
+    // Of this home there is only what came with the plan.
     let home = Path::new(HOME).join(".gitconfig").to_string_lossy().into_owned();
     let locks = if used == GitUse::Look { "0" } else { "1" };
     let (protocols, ssh) = match used.transport() {

@@ -6,11 +6,10 @@
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use contract::Reason;
-use jail::HOME;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::process::{Pid, PidfdFlags, fchdir, pidfd_open};
@@ -59,6 +58,12 @@ impl Stage {
             Some(verb) if self.command == "git" => format!("git {verb}"),
             _ => self.command.clone(),
         }
+    }
+
+    /// Whether the sandbox itself can be told to start it.
+    pub(crate) fn fits(&self, most: usize) -> bool {
+        let words = || [&self.command].into_iter().chain(&self.arguments);
+        words().map(|word| word.len() + 1).sum::<usize>() <= most && !words().any(|word| word.contains('\0'))
     }
 }
 
@@ -150,21 +155,8 @@ pub(super) fn serve() -> io::Result<()> {
     close_to_neighbours()?;
     let Some(bytes) = read_frame(io::stdin().lock())? else { return Ok(()) };
     let pipeline: Pipeline = serde_json::from_slice(&bytes)?;
-    trust_the_workspace(&pipeline.root);
     let ended = run(&pipeline);
     tell(&Chunk::End(ended))
-}
-
-/// What root shows belongs to a stranger inside, and git asks who owns a repository before it reads it. Behind these
-/// walls it may read this one; it is the scratch home that says so, not the workspace. Whoever commits without saying who
-/// they are is an agent.
-fn trust_the_workspace(root: &Path) {
-    let escaped = root.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    // Without it git says what is wrong, and how it can be mended.
-    let settings = format!(
-        "[safe]\n\tdirectory = \"{escaped}\"\n[user]\n\tname = agent\n\temail = agent@toolgate.invalid\n"
-    );
-    let _ = std::fs::write(Path::new(HOME).join(".gitconfig"), settings);
 }
 
 fn tell(chunk: &Chunk) -> io::Result<()> {

@@ -6,6 +6,7 @@ use clean::Findings;
 use contract::{Digest, Output, Reason, RunFacts};
 use jail::{Limit, Outcome, Report};
 
+use super::Starter;
 use super::show::{SHOWN, cut};
 use crate::inside::{Chunk, End, Pipeline, PipelineError, StageEnd};
 use crate::path::shown;
@@ -23,7 +24,8 @@ struct Said {
 }
 
 impl Said {
-    fn of(report: &Report) -> Said {
+    /// From a worker's pieces.
+    fn by_worker(report: &Report) -> Said {
         let mut said = Said::default();
         for chunk in Chunk::read_all(&report.stdout.bytes) {
             match chunk {
@@ -36,6 +38,25 @@ impl Said {
             }
         }
         said
+    }
+
+    /// From the sandbox itself, which has started the one command that there is.
+    fn by_sandbox(report: &Report, pipeline: &Pipeline) -> Said {
+        let command = || pipeline.stages.first().map(|stage| stage.command.clone()).unwrap_or_default();
+        let ended = |exit_code, signal| {
+            let stages = vec![StageEnd { exit_code, signal }];
+            Ok(End { stages, stdout: report.stdout.total, stderr: report.stderr.total })
+        };
+        let end = match report.outcome {
+            Outcome::Exit(code) => Some(ended(Some(code), None)),
+            Outcome::Signal(number) => Some(ended(None, Some(number))),
+            Outcome::NotFound => Some(Err(PipelineError::NotFound { command: command() })),
+            Outcome::CannotExecute(error) => {
+                Some(Err(PipelineError::CannotExecute { command: command(), error }))
+            }
+            Outcome::Stopped(_) => None,
+        };
+        Said { stdout: report.stdout.bytes.clone(), stderr: report.stderr.bytes.clone(), end }
     }
 }
 
@@ -74,15 +95,24 @@ pub(crate) struct Shown {
 }
 
 impl Ended {
-    pub(super) fn of(report: &Report, pipeline: &Pipeline, timeout: Duration, facts: RunFacts) -> Ended {
-        let said = Said::of(report);
+    pub(super) fn of(
+        report: &Report,
+        pipeline: &Pipeline,
+        starter: Starter,
+        timeout: Duration,
+        facts: RunFacts,
+    ) -> Ended {
+        let said = match starter {
+            Starter::Worker => Said::by_worker(report),
+            Starter::Sandbox => Said::by_sandbox(report, pipeline),
+        };
         let whole: Vec<u8> = said.stdout.iter().chain(&said.stderr).copied().collect();
-        let (end, failure) = match (&report.outcome, said.end) {
-            (Outcome::Exit(0), Some(Ok(end))) if end.stages.len() == pipeline.stages.len() => {
-                (Some(end), None)
-            }
-            (Outcome::Exit(0), Some(Err(error))) => (None, Some(not_run(&error, pipeline))),
-            (outcome, _) => (None, Some(stopped(outcome, timeout))),
+        // What a worker says counts if it came to its own end.
+        let is_whole = starter == Starter::Sandbox || report.outcome == Outcome::Exit(0);
+        let (end, failure) = match said.end.filter(|_| is_whole) {
+            Some(Ok(end)) if end.stages.len() == pipeline.stages.len() => (Some(end), None),
+            Some(Err(error)) => (None, Some(not_run(&error, pipeline))),
+            Some(Ok(_)) | None => (None, Some(stopped(&report.outcome, timeout))),
         };
         let kept = (said.stdout.len() as u64, said.stderr.len() as u64);
         let (stdout_bytes, stderr_bytes) = end.as_ref().map_or(kept, |end| (end.stdout, end.stderr));

@@ -9,11 +9,12 @@ mod starts;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use contract::{Action, EgressClass, Profile, Reason, SafetyClass};
-use jail::{ChangeReport, Limits, Plan, Program, Running, Strictness};
+use jail::{ChangeReport, HomeFile, Limits, Plan, Program, Running, Strictness, WORD};
 use policy::{Facets, Grant, WorkspaceAccess};
 use sandbox::PlanRequest;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,7 @@ pub(crate) use show::{Cut, SHOWN, cut};
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{GitUse, Pipeline, Stage, Trade, Transport};
 use crate::operands::{InForce, Sealed, Sought, Words, words_of};
+use crate::path::Beneath;
 use crate::reach::{Login, Methods, WayOut, refusals_of, with_usage};
 use crate::shell::hosts;
 use crate::surroundings::Surroundings;
@@ -33,6 +35,18 @@ use crate::wire::{Check, Links, write_frame};
 
 /// As many commands as one pipeline has.
 pub(crate) const MAX_STAGES: usize = 16;
+
+/// As many bytes of words as the sandbox itself is told.
+const MAX_TOLD: usize = 128 * 1024;
+
+/// Who starts commands inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Starter {
+    /// A worker, which makes sure of things first, connects them, and says how each one ended.
+    Worker,
+    /// The sandbox itself: there is one command, in the workspace, and nothing to make sure of.
+    Sandbox,
+}
 
 /// Commands that are to be run.
 pub(crate) struct Commands {
@@ -120,6 +134,17 @@ impl Commands {
         at.bind(Sought { root, links, directory, words, not_bound, unseen }).await
     }
 
+    /// A worker costs as much as the sandbox itself, so it is there for what only a worker does.
+    fn starter(&self, at: &Surroundings) -> Starter {
+        // ATTACK(model-chosen-directory): any other directory is reached by names, through no link.
+        let is_in_workspace = Beneath::parse(&self.directory).is_ok_and(|path| path.names().is_empty());
+        let is_plain = self.before.is_empty() && self.git.is_none() && at.in_force().is_none();
+        match self.stages.as_slice() {
+            [only] if is_plain && is_in_workspace && only.fits(MAX_TOLD) => Starter::Sandbox,
+            _ => Starter::Worker,
+        }
+    }
+
     fn prepare(self, grant: &Grant, at: &Surroundings) -> Result<Prepared, Reason> {
         let authority = grant.authority();
         if authority.profile != Some(self.profile) {
@@ -152,13 +177,23 @@ impl Commands {
             return Err(Reason::internal("the grant does not permit this access to the workspace"));
         }
         let most = authority.limits.output;
+        let starter = self.starter(at);
+        let (program, arguments) = match (starter, self.stages.first()) {
+            (Starter::Sandbox, Some(Stage { command, arguments })) => {
+                (Program::WhenTold(command.into()), arguments.iter().map(OsString::from).collect())
+            }
+            _ => (Program::Own, vec![Trade::Pipeline.as_str().into()]),
+        };
         let limits = Limits {
             memory: authority.limits.memory,
             pids: authority.limits.pids,
             cpu_millis: authority.limits.cpu_millis,
             disk: authority.limits.disk,
-            // Both streams, and the marks between their pieces.
-            output: most.saturating_mul(3).saturating_add(1 << 20),
+            output: match starter {
+                // Both streams, and the marks between their pieces.
+                Starter::Worker => most.saturating_mul(3).saturating_add(1 << 20),
+                Starter::Sandbox => most,
+            },
             timeout: self.timeout.min(authority.limits.timeout),
             ..Limits::default()
         };
@@ -166,8 +201,8 @@ impl Commands {
         let plan = PlanRequest {
             guarded: way.as_ref().map(WayOut::guarded),
             profile,
-            program: Program::Own,
-            arguments: vec![Trade::Pipeline.as_str().into()],
+            program,
+            arguments,
             working_directory: root.to_owned(),
             read: Vec::new(),
             workspace: (!writes).then(|| root.to_owned()),
@@ -178,7 +213,8 @@ impl Commands {
             changes: if writes { ChangeReport::List } else { ChangeReport::Skip },
             strictness: Strictness::Report,
         };
-        let plan = plan.into_plan(at.host()).map_err(|error| not_enforced(&error.into()))?;
+        let plan = plan.into_plan(at.host()).and_then(|plan| plan.with_home(vec![git_settings(root)]));
+        let plan = plan.map_err(|error| not_enforced(&error.into()))?;
         let (plan, sealed) = match at.in_force() {
             Some(in_force) => in_force.seal(plan, root)?,
             None => (plan, Vec::new()),
@@ -195,8 +231,19 @@ impl Commands {
             most,
         };
         let access = if writes { WorkspaceAccess::Write } else { WorkspaceAccess::Read };
-        Ok(Prepared { plan, sealed, pipeline, timeout, access, way })
+        Ok(Prepared { plan, sealed, starter, pipeline, timeout, access, way })
     }
+}
+
+/// What root shows belongs to a stranger inside, and git asks who owns a repository before it reads it. Behind these
+/// walls it may read this one; it is the scratch home that says so, not the workspace. Whoever commits without saying who
+/// they are is an agent.
+fn git_settings(root: &Path) -> HomeFile {
+    let escaped = root.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let content = format!(
+        "[safe]\n\tdirectory = \"{escaped}\"\n[user]\n\tname = agent\n\temail = agent@toolgate.invalid\n"
+    );
+    HomeFile { name: ".gitconfig".to_owned(), content }
 }
 
 fn no_network() -> Reason {
@@ -234,6 +281,7 @@ struct Prepared {
     plan: Plan,
     /// The content of what the plan seals.
     sealed: Vec<u8>,
+    starter: Starter,
     pipeline: Pipeline,
     timeout: Duration,
     access: WorkspaceAccess,
@@ -242,16 +290,22 @@ struct Prepared {
 
 impl Prepared {
     async fn run(self, at: &Surroundings, cancel: &CancellationToken) -> Result<Ended, Reason> {
-        let mut input = Vec::new();
-        let encoded = serde_json::to_vec(&self.pipeline).map_err(std::io::Error::from);
-        encoded
-            .and_then(|bytes| write_frame(&mut input, &bytes))
-            .map_err(|_| Reason::internal("the command cannot be sent to its worker"))?;
-        let Prepared { plan, sealed, pipeline, timeout, access, way } = self;
+        let input = match self.starter {
+            Starter::Worker => for_worker(&self.pipeline)
+                .map_err(|_| Reason::internal("the command cannot be sent to its worker"))?,
+            Starter::Sandbox => WORD.to_vec(),
+        };
+        let Prepared { plan, sealed, starter, pipeline, timeout, access, way } = self;
         let launch = Launch { plan, sealed, input, root: pipeline.root.clone(), access, timeout, way };
         let Launched { report, usage, worker } = launch.run(at, cancel).await?;
         let not_reached = refusals_of(&usage);
         let facts = with_usage(facts_of_report(&report, &pipeline.root, worker), usage);
-        Ok(Ended { not_reached, ..Ended::of(&report, &pipeline, timeout, facts) })
+        Ok(Ended { not_reached, ..Ended::of(&report, &pipeline, starter, timeout, facts) })
     }
+}
+
+fn for_worker(pipeline: &Pipeline) -> io::Result<Vec<u8>> {
+    let mut input = Vec::new();
+    write_frame(&mut input, &serde_json::to_vec(pipeline)?)?;
+    Ok(input)
 }

@@ -390,9 +390,15 @@ fn a_command_cannot_speak_for_its_worker() {
     // The streams of everybody else in the sandbox, by every name that leads to them.
     let script = "for p in /proc/[0-9]*; do [ $p = /proc/$$ ] && continue; \
                   ls $p/fd >/dev/null && echo open $p; for f in 0 1 2; do echo forged > $p/fd/$f; done; done; exit 3";
-    let done = bench.done("shell", json!({ "command": "sh", "args": ["-c", script], "profile": "build" }));
-    assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(3), &json!("")));
-    assert!(done["stderr"].as_str().unwrap().contains("/proc/2/fd"), "it must have found the worker: {done}");
+    let last = json!({ "command": "sh", "args": ["-c", script] });
+    let piped = json!({ "command": "true", "stages": [last], "profile": "build" });
+    // One alone has the init for a neighbour, those of a pipeline have a worker besides.
+    let alone = json!({ "command": "sh", "args": ["-c", script], "profile": "build" });
+    for (call, neighbour) in [(alone, "/proc/1/fd"), (piped, "/proc/2/fd")] {
+        let done = bench.done("shell", call);
+        assert_eq!((&done["exit_code"], &done["stdout"]), (&json!(3), &json!("")));
+        assert!(done["stderr"].as_str().unwrap().contains(neighbour), "it must have found it: {done}");
+    }
 }
 
 fn there_is_no_network_and_networked_is_refused() {
