@@ -275,7 +275,7 @@ async fn come_in(app: &App, headers: &HeaderMap, signed_in: SignedIn) -> Result<
 
 /// Uses a challenge up that was answered well.
 fn use_up(app: &App, challenge: &[u8], by: &OperatorName) -> Result<(), Problem> {
-    let first = app.doors.use_up(challenge, by, app.gate.now());
+    let first = app.sessions.use_up(challenge, by, app.gate.now());
     if first { Ok(()) } else { Err(not_proved(NotProved::Challenge)) }
 }
 

@@ -41,7 +41,7 @@ pub(super) async fn open(
     if app.guards.stands(Guard::Sessions)
         && let Some(cookie) = session_cookie(&headers, &app.cookie_name)
     {
-        app.doors.close_of_cookie(cookie);
+        app.sessions.close_of_cookie(cookie);
     }
     // Who comes in is on record before they are in.
     app.gate.came_by_link(&whose).await?;
