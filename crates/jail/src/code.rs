@@ -37,9 +37,11 @@ mod tests {
 
     #[test]
     fn code_of_files_alone_is_let_go() {
-        let line = |access, inode| format!("00400000-00500000 {access} 00001000 fe:00 {inode}   /usr/bin/toolgate");
+        let line =
+            |access, inode| format!("00400000-00500000 {access} 00001000 fe:00 {inode}   /usr/bin/toolgate");
         assert_eq!(code_in(&line("r-xp", "42")), Some((0x0040_0000, 0x0050_0000)));
-        for (access, inode) in [("rwxp", "42"), ("r--p", "42"), ("rw-p", "42"), ("r-xs", "42"), ("r-xp", "0")] {
+        for (access, inode) in [("rwxp", "42"), ("r--p", "42"), ("rw-p", "42"), ("r-xs", "42"), ("r-xp", "0")]
+        {
             assert_eq!(code_in(&line(access, inode)), None, "{access} {inode}");
         }
         assert_eq!(code_in("nonsense"), None);

@@ -230,13 +230,15 @@ fn has_word_come() -> bool {
 
 /// The word was not for the program: programs look at what their input is, and some read it instead of files.
 fn read_nothing() -> io::Result<()> {
-    let nothing =
-        openat(rustix::fs::CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let nothing = openat(rustix::fs::CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     Ok(rustix::stdio::dup2_stdin(&nothing)?)
 }
 
 /// Nobody else has been there yet.
-#[expect(clippy::disallowed_methods, reason = "behind every wall, in scratch space that only this sandbox has")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "behind every wall, in scratch space that only this sandbox has"
+)]
 fn fill_home(files: &[HomeFile]) -> io::Result<()> {
     files.iter().try_for_each(|file| std::fs::write(Path::new(HOME).join(&file.name), &file.content))
 }

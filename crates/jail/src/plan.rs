@@ -345,7 +345,9 @@ impl Plan {
 
 fn check_command(draft: &Draft) -> Result<(), PlanError> {
     match &draft.program {
-        Program::Inside(name) | Program::WhenTold(name) if name.is_empty() => return Err(PlanError::NoCommand),
+        Program::Inside(name) | Program::WhenTold(name) if name.is_empty() => {
+            return Err(PlanError::NoCommand);
+        }
         Program::Inside(name) | Program::WhenTold(name) => check_nul(name, "the command")?,
         Program::Brought(path) => check_plain(path)?,
         Program::Own => {}

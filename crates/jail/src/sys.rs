@@ -507,8 +507,7 @@ pub(crate) fn list_mounts() -> io::Result<Vec<u64>> {
         let mut page = [0_u64; AT_ONCE];
         // SAFETY: the kernel reads as much of `wanted` as its `size` says, which is all of it, and writes at most `AT_ONCE`
         // numbers to `page`, which has room for them.
-        let count =
-            unsafe { libc::syscall(LISTMOUNT, &raw const wanted, page.as_mut_ptr(), AT_ONCE, 0_u32) };
+        let count = unsafe { libc::syscall(LISTMOUNT, &raw const wanted, page.as_mut_ptr(), AT_ONCE, 0_u32) };
         let Ok(count) = usize::try_from(count) else { return Err(io::Error::last_os_error()) };
         numbers.extend(page.iter().take(count));
         if count < AT_ONCE {

@@ -60,8 +60,7 @@ fn attempt(site: &Site<'_>, inner: &str, change: &str) -> Try<Effect> {
     let folder = site.place.open_folder("granted")?;
     fs::create_dir(folder.join("vault"))?;
     let payload: OsString = "waited-mounts".into();
-    let arguments =
-        [ATTACK_ARGUMENT.into(), payload, folder.into_os_string(), inner.into(), change.into()];
+    let arguments = [ATTACK_ARGUMENT.into(), payload, folder.into_os_string(), inner.into(), change.into()];
     let output = command_of(&site.bench.tool, &arguments).stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !said.contains("@asked") {
