@@ -127,7 +127,8 @@ pub(super) fn git_starts(words: &[&str]) -> bool {
 pub(super) fn awk_starts(words: &[&str]) -> bool {
     let reads = ["-f", "-E", "-i", "--file", "--exec", "--include"];
     let is_read = words.iter().any(|word| reads.iter().any(|option| is_option(word, option)));
-    let is_input = |word: &str| word.ends_with('-') || word.split('/').any(|name| matches!(name, "dev" | "proc"));
+    let is_input =
+        |word: &str| word.ends_with('-') || word.split('/').any(|name| matches!(name, "dev" | "proc"));
     words.iter().any(|word| {
         let code = word.replace("||", " ");
         code.contains("system") || code.contains(['|', '@']) || (is_read && is_input(word))
