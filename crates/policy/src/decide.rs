@@ -314,11 +314,14 @@ impl<'a> Hearing<'a> {
     /// Where an operator has listed commands, one that may start any other is none of those that may be run.
     fn hear_untold(&mut self, started: &Command) -> Result<(), Reason> {
         let (shell, origins) = (&self.settings.shell, &self.settings.origins);
-        let Some(untold) = started.untold.filter(|_| shell.allowed.is_some() || !shell.denied.is_empty()) else {
+        let Some(untold) = started.untold.filter(|_| shell.allowed.is_some() || !shell.denied.is_empty())
+        else {
             return Ok(());
         };
         let (list, place) = match shell.denied.first() {
-            Some(denied) => ("one of the denied commands", origins.of(&Setting::DeniedCommand(denied.clone()))),
+            Some(denied) => {
+                ("one of the denied commands", origins.of(&Setting::DeniedCommand(denied.clone())))
+            }
             None => ("a command that is not allowed", origins.of(&Setting::AllowedCommands)),
         };
         let why = format!("`{}` {untold}, also {list}", started.name);
