@@ -173,7 +173,7 @@ impl Engine {
                     Recorded::KeyConflict => Ok(self.key_conflict(case, request).await?),
                     Recorded::UsedUp(used_up) => {
                         let reason = limits.reason(used_up);
-                        let trace = with_limit(trace, &reason)?;
+                        let trace = with_limit(trace, &limits.step(used_up))?;
                         self.refuse(case, request, reason, trace).await
                     }
                     // The yes that covered it was taken back this moment, or others have taken what was left of a budget:

@@ -1,6 +1,6 @@
 //! What would be decided of a call, and why, without running anything.
 
-use policy::{Admitted, HookTime, Nearest, Question, Sight, Step, Verdict, layer_before};
+use policy::{Admitted, HookTime, Nearest, Question, Setting, Sight, Step, Verdict, layer_before};
 use serde::Serialize;
 
 use contract::{CallId, Reason};
@@ -89,8 +89,20 @@ impl Engine {
                 settings.hooks.iter().filter(|hook| hook.hears(HookTime::Before, &admitted.tool.name));
             explanation.trace.extend(hooks.map(|hook| {
                 let why = format!("hook `{}` would be heard, and can ask or deny", hook.name);
-                Step::of("hook", "-", why)
+                let place = settings.origins.of(&Setting::Hook(hook.name.clone())).map(str::to_owned);
+                Step { place, ..Step::of("hook", "-", why) }
             }));
+        }
+        // What runs at once has to be within its limits at once; what is asked about counts when it begins.
+        if matches!(ruling.verdict, Verdict::Allow(_)) {
+            let tool = &admitted.tool.name;
+            let (limits, store) = (engine.limits_on_running(tool), &self.inner.store);
+            let used_up = store.used_up(&request.agent, tool, None, &limits.allowances, self.now()).await?;
+            if let Some(used_up) = used_up {
+                explanation.trace.push(limits.step(used_up));
+                let reason = Some(limits.reason(used_up));
+                return Ok(Explanation { verdict: "deny", reason, ..explanation });
+            }
         }
         match ruling.verdict {
             Verdict::Allow(grant) => explanation.authority = Some(grant.authority().clone()),

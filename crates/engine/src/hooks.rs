@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clean::{MAX_CONTENT, clean_text};
 use contract::{Action, AgentName, CallId, Canonical, Output, Reason, TaskName, ToolName};
-use policy::{Admitted, HookTime, Question, Step, Verdict};
+use policy::{Admitted, HookTime, Question, Setting, Step, Verdict};
 use serde_json::Value;
 use thiserror::Error;
 use tools::Ran;
@@ -144,6 +144,7 @@ impl Engine {
         if hooks.is_empty() || matches!(verdict, Verdict::Deny(_)) {
             return Ok((verdict, trace));
         }
+        let settings = self.settings();
         let proposed = Proposed {
             call: admitted.call.clone(),
             agent: admitted.agent.clone(),
@@ -154,14 +155,15 @@ impl Engine {
         };
         for hook in hooks.iter().filter(|hook| hears(hook.as_ref(), HookTime::Before, &proposed.tool)) {
             let name = hook.name();
+            let place = settings.origins.of(&Setting::Hook(name.to_owned()));
             let reason = match heard(name, || hook.before(&proposed)).await {
                 Ok(Objection::None) => {
-                    tell(&mut trace, "-", format!("hook `{name}` has nothing against it"))?;
+                    tell(&mut trace, place, "-", format!("hook `{name}` has nothing against it"))?;
                     continue;
                 }
                 Ok(Objection::Ask(why)) => {
                     let why = format!("hook `{name}`: {}", short(&why));
-                    tell(&mut trace, "ask", why.clone())?;
+                    tell(&mut trace, place, "ask", why.clone())?;
                     verdict = self.asked_too(verdict, why);
                     continue;
                 }
@@ -169,7 +171,7 @@ impl Engine {
                 // ATTACK(failing-hook): no answer is a no.
                 Err(silence) => Reason::hook_failed(format!("hook `{name}` {silence}")),
             };
-            tell(&mut trace, "deny", reason.message.clone())?;
+            tell(&mut trace, place, "deny", reason.message.clone())?;
             return Ok((Verdict::Deny(reason), trace));
         }
         Ok((verdict, trace))
@@ -231,9 +233,15 @@ impl Engine {
 }
 
 /// One more step of a trace.
-pub(crate) fn tell(trace: &mut Value, says: &'static str, why: String) -> Result<(), EngineError> {
+pub(crate) fn tell(
+    trace: &mut Value,
+    place: Option<&str>,
+    says: &'static str,
+    why: String,
+) -> Result<(), EngineError> {
     if let Value::Array(steps) = trace {
-        steps.push(written("trace", &Step::of("hook", says, why))?);
+        let place = place.map(str::to_owned);
+        steps.push(written("trace", &Step { place, ..Step::of("hook", says, why) })?);
     }
     Ok(())
 }

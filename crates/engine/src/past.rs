@@ -72,6 +72,8 @@ pub struct Simulated {
     pub looked_at: u64,
     /// When the last call was asked before looking stopped early, if it did, in milliseconds since 1970.
     pub stopped_at: Option<i64>,
+    /// The keys of what the candidate changes and no decision shows, at all or wholly.
+    pub not_compared: Vec<&'static str>,
     /// What was found.
     #[serde(flatten)]
     pub found: Simulation,
@@ -137,6 +139,7 @@ impl Engine {
             until: past.span.until,
             looked_at: 0,
             stopped_at: None,
+            not_compared: policy::unheard(today.policy.settings(), other.policy.settings()),
             found: Simulation::default(),
         };
         let mut tally = Tally::naming(past.examples);

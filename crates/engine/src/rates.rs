@@ -3,7 +3,7 @@
 //! It counts nothing: the store does, in the transaction that records the call.
 
 use contract::{CallResult, CallStatus, Reason, ToolName};
-use policy::{Counted, Step};
+use policy::{Counted, Setting, Step};
 use serde_json::Value;
 use store::{Allowance, UsedUp};
 
@@ -14,13 +14,18 @@ use crate::settle::{Case, without_effect};
 /// The limits that hold for one call.
 pub(crate) struct Limits {
     counted: Vec<Counted>,
+    /// Where the one on the agent as a whole stands.
+    of_agent: Option<String>,
     pub(crate) allowances: Vec<Allowance>,
 }
 
 impl Engine {
     /// Those for a call that runs.
     pub(crate) fn limits_on_running(&self, tool: &ToolName) -> Limits {
-        Limits::of(self.settings().rates.counted(tool, self.catalogue().registered.iter()))
+        let settings = self.settings();
+        let of_agent = settings.origins.of(&Setting::AgentRate).map(str::to_owned);
+        let limits = Limits::of(settings.rates.counted(tool, self.catalogue().registered.iter()));
+        Limits { of_agent, ..limits }
     }
 
     /// Those for a call that is refused.
@@ -32,7 +37,14 @@ impl Engine {
 impl Limits {
     fn of(counted: Vec<Counted>) -> Limits {
         let allowance = |limit: &Counted| Allowance { tools: limit.tools.clone(), rate: limit.rate };
-        Limits { allowances: counted.iter().map(allowance).collect(), counted }
+        Limits { allowances: counted.iter().map(allowance).collect(), of_agent: None, counted }
+    }
+
+    /// What the limit that is used up has to say, and where it stands.
+    pub(crate) fn step(&self, used_up: UsedUp) -> Step {
+        let place = self.counted.get(used_up.which).and_then(|limit| limit.place.clone());
+        let place = place.or_else(|| self.of_agent.clone());
+        Step { place, ..Step::of("rate", "deny", self.reason(used_up).message) }
     }
 
     /// Why a call has to wait.
@@ -52,10 +64,9 @@ impl Limits {
 }
 
 /// A trace with what the limit had to say in the end.
-pub(crate) fn with_limit(mut trace: Value, reason: &Reason) -> Result<Value, EngineError> {
-    let step = Step::of("rate", "deny", reason.message.clone());
+pub(crate) fn with_limit(mut trace: Value, step: &Step) -> Result<Value, EngineError> {
     if let Value::Array(steps) = &mut trace {
-        steps.push(written("trace", &step)?);
+        steps.push(written("trace", step)?);
     }
     Ok(trace)
 }

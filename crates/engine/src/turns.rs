@@ -101,7 +101,7 @@ impl Engine {
         }
         let Some(_place) = self.wait_for_place(&case.agent).await else {
             let reason = no_place();
-            tell(&mut trace, "deny", reason.message.clone())?;
+            tell(&mut trace, None, "deny", reason.message.clone())?;
             return Ok((Verdict::Deny(reason), trace));
         };
         // ATTACK(hook-storm): whoever is over the limit starts nothing. What is asked about counts when it begins.
@@ -112,7 +112,7 @@ impl Engine {
             let used_up = store.used_up(&case.agent, &case.tool, claim.as_deref(), allowances, self.now());
             if let Some(used_up) = used_up.await? {
                 let reason = limits.reason(used_up);
-                let trace = with_limit(trace, &reason)?;
+                let trace = with_limit(trace, &limits.step(used_up))?;
                 return Ok((Verdict::Deny(reason), trace));
             }
         }

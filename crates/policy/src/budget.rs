@@ -283,7 +283,7 @@ pub(crate) fn accounts_of<'a>(
         }
         let take = match &rule.when.amount {
             None => 1,
-            Some(amount) => match known.amount(amount, &call.values) {
+            Some(amount) => match known.amount(amount, &rule.when.arguments, &call.values) {
                 Ok(amount) => amount.millionths(),
                 Err(_) => continue,
             },

@@ -283,7 +283,6 @@ impl<'a> Hearing<'a> {
     fn hear_commands(&mut self, constraints: &Constraints) -> Result<(), Reason> {
         let (shell, origins) = (&self.settings.shell, &self.settings.origins);
         for started in &self.call.facets.commands {
-            let Command { name: command, unlisted, .. } = started;
             let is_denied =
                 |program: &&str| shell.denied.contains(base_name(program)) || shell.denied.contains(*program);
             if let Some(command) = started.programs().find(is_denied) {
@@ -292,13 +291,16 @@ impl<'a> Hearing<'a> {
                 let place = named.iter().find_map(|setting| origins.of(setting));
                 return self.deny_at(place, "shell", Reason::command_not_allowed(why));
             }
-            match (&shell.allowed, unlisted) {
+            self.hear_untold(started)?;
+            match (&shell.allowed, &started.unlisted) {
                 // What an operator has listed by this very name is a command, whatever the profile's list says.
-                (Some(allowed), _) if allowed.contains(command) => {}
-                (Some(_), _) => {
-                    let why = format!("`{command}` is not on the list of allowed commands");
-                    let place = origins.of(&Setting::AllowedCommands);
-                    return self.deny_at(place, "shell", Reason::command_not_allowed(why));
+                (Some(allowed), _) => {
+                    // ATTACK(lists-by-another): what it starts is a command like any other.
+                    if let Some(command) = started.programs().find(|program| !allowed.contains(*program)) {
+                        let why = format!("`{command}` is not on the list of allowed commands");
+                        let place = origins.of(&Setting::AllowedCommands);
+                        return self.deny_at(place, "shell", Reason::command_not_allowed(why));
+                    }
                 }
                 // The lists are the second layer: what a command can do is up to the walls of its profile.
                 (None, Some(_)) if constraints.terminal == Terminal::Full => {}
@@ -307,6 +309,24 @@ impl<'a> Hearing<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Where an operator has listed commands, one that may start any other is none of those that may be run.
+    fn hear_untold(&mut self, started: &Command) -> Result<(), Reason> {
+        let (shell, origins) = (&self.settings.shell, &self.settings.origins);
+        let Some(untold) = started.untold.filter(|_| shell.allowed.is_some() || !shell.denied.is_empty())
+        else {
+            return Ok(());
+        };
+        let (list, place) = match shell.denied.first() {
+            Some(denied) => {
+                ("one of the denied commands", origins.of(&Setting::DeniedCommand(denied.clone())))
+            }
+            None => ("a command that is not allowed", origins.of(&Setting::AllowedCommands)),
+        };
+        let why = format!("`{}` {untold}, also {list}", started.name);
+        let hint = "name the program and its arguments themselves: no code, text for a shell, variable or option that says what is to be started";
+        self.deny_at(place, "shell", Reason::command_not_allowed(why).with_hint(hint))
     }
 
     fn hear_file_settings(&mut self) -> Result<(), Reason> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use contract::{Action, Category, Level};
+use contract::{Action, Actions, Category, Level};
 use serde::{Deserialize, Serialize};
 
 /// Where files may be touched.
@@ -112,6 +112,9 @@ pub fn categories_of(level: Level) -> BTreeSet<Category> {
     }
 }
 
+/// What people must approve at `restricted`, wherever an agent is given such tools there: writing to databases, and going live.
+const ASKED_WHEN_RESTRICTED: [&str; 4] = ["db:mutate", "db:admin", "deploy:staging", "deploy:production"];
+
 impl Constraints {
     /// What a level means where nothing is configured.
     pub fn of(level: Level) -> Constraints {
@@ -124,12 +127,17 @@ impl Constraints {
             deployment: false,
             requires_approval: BTreeSet::new(),
         };
+        let built_in = Actions::built_in();
         match level {
             Level::Custom | Level::Sandboxed => narrow,
             Level::Restricted => Constraints {
                 file_system: FileSystem::ProjectDirectory,
                 network: Network::AllowlistOnly,
                 git: Git::ReadAndBranch,
+                requires_approval: ASKED_WHEN_RESTRICTED
+                    .iter()
+                    .flat_map(|name| built_in.parse(name))
+                    .collect(),
                 ..narrow
             },
             Level::Standard => Constraints {

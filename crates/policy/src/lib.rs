@@ -63,7 +63,7 @@ pub use nearest::{Change, Nearest, nearest};
 pub use origins::{Dimension, Origins, Setting};
 pub use past::{
     Answer, Calls, Compared, Drifted, Flip, Flipped, Left, MOST_GROUPS, NotDecided, PastCall, Says, Side,
-    Simulation, Tally, Word, answer, compare,
+    Simulation, Tally, Word, answer, compare, unheard,
 };
 pub use period::{Period, day_of};
 pub use places::{NamedPlace, named_places};

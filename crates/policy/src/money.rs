@@ -121,7 +121,11 @@ impl Hearing<'_> {
         let currency = self.settings.prices.currency.clone();
         let cost = quote(self.call, self.settings).unwrap_or(Amount::ZERO);
         if cost > Amount::ZERO {
-            self.say("price", "-", format!("it costs {cost} {currency} at most"));
+            let (settings, tool) = (self.settings, &self.call.tool.name);
+            let mut named = settings.prices.tools.iter().filter(|priced| priced.tools.matches(tool));
+            let place = named
+                .find_map(|priced| settings.origins.of(&Setting::Price(priced.tools.as_str().to_owned())));
+            self.say_at(place, "price", "-", format!("it costs {cost} {currency} at most"));
         }
         if cost > Amount::ZERO || self.has_counted_amounts() {
             self.raise(SPEND, agent, constraints)?;

@@ -12,7 +12,7 @@ use contract::{AgentName, Autonomy, Level, Reach};
 use serde::Serialize;
 
 use crate::decide::decide;
-use crate::facts::{Admitted, Facts, base_name};
+use crate::facts::{Admitted, Command, Facts, base_name};
 use crate::level::{Git, Network, Overrides, Terminal};
 use crate::origins::{Dimension, Setting};
 use crate::rule::{ApprovalRule, RuleEffect};
@@ -253,14 +253,13 @@ fn commands<'a>(call: &'a Admitted, settings: &'a Settings, found: &mut Vec<Cand
         }
     }
     if settings.shell.allowed.is_some() {
-        let names: Vec<String> =
-            call.facets.commands.iter().map(|command| format!("`{}`", command.name)).collect();
+        let programs = || call.facets.commands.iter().flat_map(Command::programs);
+        let names: Vec<String> = programs().map(|name| format!("`{name}`")).collect();
         found.push(Candidate {
             what: format!("add {} to `tools.bash.allowed_commands`", names.join(", ")),
             place: settings.origins.of(&Setting::AllowedCommands).map(str::to_owned),
             apply: Box::new(move |settings| {
-                let names = call.facets.commands.iter().map(|command| command.name.clone());
-                settings.shell.allowed.get_or_insert_default().extend(names);
+                settings.shell.allowed.get_or_insert_default().extend(programs().map(str::to_owned));
             }),
         });
     } else if let Some(agent) = settings.agents.get(&call.agent) {

@@ -74,6 +74,12 @@ pub enum Setting {
     HostsOfTool(String),
     /// A host that nobody may reach.
     Blocked(String),
+    /// How often an agent may call at all.
+    AgentRate,
+    /// What calls of some tools cost.
+    Price(String),
+    /// A hook, by its name.
+    Hook(String),
 }
 
 /// One thing that a level says.

@@ -87,6 +87,8 @@ impl Preset {
                     terminal: Some(Terminal::RestrictedCommands),
                     ..Overrides::default()
                 },
+                // Whatever autonomy or list the agent is given besides.
+                human_approval: actions(&["exec:build", "test:run"]),
                 ..Agent::default()
             },
             Preset::Locked => Agent {
@@ -103,6 +105,10 @@ impl Preset {
 
 fn tools(lists: &[&[&str]]) -> Vec<ToolGlob> {
     lists.iter().copied().flatten().flat_map(|name| ToolGlob::parse(name)).collect()
+}
+
+fn actions(names: &[&str]) -> BTreeSet<Action> {
+    Actions::default().all().filter(|action| names.contains(&action.as_str())).collect()
 }
 
 /// Every action there is besides these. What looking costs may be spent, and no more than there is a budget for.

@@ -55,6 +55,8 @@ pub struct Counted {
     pub rate: Rate,
     /// Calls of which tools are counted; nothing means of all.
     pub tools: Option<Vec<ToolName>>,
+    /// Where it stands, if that is known here.
+    pub place: Option<String>,
     what: String,
 }
 
@@ -68,20 +70,26 @@ impl RateSettings {
         let named = self.tools.iter().filter(|limit| limit.tools.matches(tool)).map(|limit| Counted {
             rate: limit.rate,
             tools: Some(all.clone().filter(|name| limit.tools.matches(name)).cloned().collect()),
+            place: Some(limit.place.clone()),
             what: format!("`{}` ({})", limit.tools.as_str(), limit.place),
         });
-        let whole = Counted { rate: self.each_agent, tools: None, what: "all tools together".to_owned() };
+        let whole = Counted {
+            rate: self.each_agent,
+            tools: None,
+            place: None,
+            what: "all tools together".to_owned(),
+        };
         named.chain([whole]).collect()
     }
 
     /// The limit that a question about tools counts against: as many as calls that run.
     pub fn counted_asked(&self) -> Counted {
-        Counted { rate: self.each_agent, tools: None, what: "questions about tools".to_owned() }
+        Counted { rate: self.each_agent, tools: None, place: None, what: "questions about tools".to_owned() }
     }
 
     /// The limit that a refused call counts against.
     pub fn counted_refused(&self) -> Counted {
-        Counted { rate: self.refused, tools: None, what: "refused calls".to_owned() }
+        Counted { rate: self.refused, tools: None, place: None, what: "refused calls".to_owned() }
     }
 }
 

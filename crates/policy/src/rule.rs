@@ -16,9 +16,69 @@ use crate::budget::RuleBudget;
 use crate::settings::ToolGlob;
 use crate::spelling::{Known, Spoken, TextPattern};
 
-/// Parts of names under which amounts are given, in letters and digits.
-const AMOUNT_WORDS: [&str; 9] =
-    ["amount", "amt", "total", "price", "cost", "sum", "value", "quantity", "payment"];
+/// Parts of names under which amounts are given, or what an amount is counted in, in letters and digits.
+const AMOUNT_WORDS: [&str; 26] = [
+    "amount", "amt", "balance", "bitcoin", "budget", "cents", "charge", "cost", "credit", "currency",
+    "debit", "denomin", "deposit", "dollar", "euro", "invoice", "money", "payment", "price", "quantity",
+    "refund", "satoshi", "sum", "total", "value", "withdraw",
+];
+
+/// The same as words of their own: they are parts of too many others.
+const SHORT_AMOUNT_WORDS: [&str; 53] = [
+    "ada",
+    "aud",
+    "bid",
+    "bonus",
+    "btc",
+    "cad",
+    "ccy",
+    "cent",
+    "chf",
+    "cny",
+    "count",
+    "decimals",
+    "each",
+    "eth",
+    "eur",
+    "exponent",
+    "factor",
+    "fee",
+    "gbp",
+    "gwei",
+    "inr",
+    "installment",
+    "jpy",
+    "lamport",
+    "lot",
+    "margin",
+    "minor",
+    "multiple",
+    "multiplier",
+    "num",
+    "offer",
+    "paid",
+    "pay",
+    "pence",
+    "penny",
+    "percent",
+    "pounds",
+    "qty",
+    "rate",
+    "repeat",
+    "sat",
+    "scale",
+    "share",
+    "stake",
+    "tax",
+    "times",
+    "tip",
+    "tokens",
+    "unit",
+    "usd",
+    "usdc",
+    "usdt",
+    "wei",
+];
 
 /// A rule about who must be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,7 +169,7 @@ impl Conditions {
             }
         }
         if let Some(limit) = &self.amount {
-            match limit.fit(arguments, known) {
+            match limit.fit(&self.arguments, arguments, known) {
                 Fit::None => return Fit::None,
                 Fit::Unclear(why) => unclear = Some(why),
                 Fit::Clear => {}
@@ -197,6 +257,14 @@ pub enum Pattern {
 }
 
 impl Pattern {
+    /// Whether it fits one value and no other.
+    pub(crate) fn is_one_value(&self) -> bool {
+        match self {
+            Pattern::Text(pattern) => !pattern.as_str().contains(['*', '?']),
+            Pattern::Exactly(_) => true,
+        }
+    }
+
     fn fit<'a>(
         &self,
         path: &ArgumentPath,
@@ -261,8 +329,13 @@ pub enum Amounts {
 }
 
 impl AmountLimit {
-    fn fit<'a>(&'a self, arguments: &Value, known: &Known<'a>) -> Fit {
-        let amount = match known.amount(self, arguments) {
+    fn fit<'a>(
+        &'a self,
+        pinned: &'a BTreeMap<ArgumentPath, Pattern>,
+        arguments: &Value,
+        known: &Known<'a>,
+    ) -> Fit {
+        let amount = match known.amount(self, pinned, arguments) {
             Ok(amount) => amount,
             Err(why) => return Fit::Unclear(why),
         };
@@ -273,11 +346,12 @@ impl AmountLimit {
         if fits { Fit::Clear } else { Fit::None }
     }
 
-    /// The one amount there is, if it is where and what it should be.
-    pub(crate) fn read(&self, arguments: &Value) -> Result<Amount, String> {
+    /// The one amount there is, if it is where and what it should be. What the rule says of other arguments, such as a
+    /// currency, makes nothing unclear.
+    pub(crate) fn read(&self, pinned: &[&ArgumentPath], arguments: &Value) -> Result<Amount, String> {
         let path = &self.argument;
         let found = path.find(arguments).ok_or_else(|| format!("`{path}` is not given"))?;
-        if let Some(other) = self.another(arguments, &mut Vec::new()) {
+        if let Some(other) = self.another(pinned, arguments, &mut Vec::new()) {
             return Err(format!("`{other}` may be the amount instead of `{path}`"));
         }
         let Value::Number(number) = found else {
@@ -288,19 +362,19 @@ impl AmountLimit {
     }
 
     /// Something else that could be meant as the amount, by its name.
-    fn another(&self, value: &Value, at: &mut Vec<String>) -> Option<String> {
+    fn another(&self, pinned: &[&ArgumentPath], value: &Value, at: &mut Vec<String>) -> Option<String> {
         match value {
             Value::Object(members) => members.iter().find_map(|(name, member)| {
                 at.push(name.clone());
-                let is_ours = *at == self.argument.0;
+                let is_ours = *at == self.argument.0 || pinned.iter().any(|path| path.0 == *at);
                 let found = match !is_ours && looks_like_an_amount(name, self.argument.last()) {
                     true => Some(contract::show_hidden(&at.join("."))),
-                    false => self.another(member, at),
+                    false => self.another(pinned, member, at),
                 };
                 at.pop();
                 found
             }),
-            Value::Array(items) => items.iter().find_map(|item| self.another(item, at)),
+            Value::Array(items) => items.iter().find_map(|item| self.another(pinned, item, at)),
             _ => None,
         }
     }
@@ -323,10 +397,28 @@ fn looks_like_an_amount(name: &str, ours: &str) -> bool {
             .collect()
     };
     let folded = plain(name);
+    let is_short = |word: &str| {
+        let (word, one) = (plain(word), |word: &str| SHORT_AMOUNT_WORDS.contains(&word));
+        one(&word) || word.strip_suffix('s').is_some_and(one)
+    };
     !name.is_ascii()
         || folded.is_empty()
         || folded == plain(ours)
         || AMOUNT_WORDS.iter().any(|word| folded.contains(word))
+        || words_of(name).into_iter().chain([name]).any(is_short)
+}
+
+/// The words that a name is made of: `feeUsd`, `fee_usd` and `FEE-USD` are two.
+fn words_of(name: &str) -> Vec<&str> {
+    let mut starts = vec![0];
+    let pairs = name.char_indices().zip(name.chars().skip(1));
+    starts.extend(pairs.filter_map(|((at, before), after)| {
+        let begins = !before.is_ascii_uppercase() && after.is_ascii_uppercase();
+        (begins || !before.is_ascii_alphanumeric() || !after.is_ascii_alphanumeric())
+            .then_some(at + before.len_utf8())
+    }));
+    let ends = starts.iter().skip(1).copied().chain([name.len()]);
+    starts.iter().zip(ends).filter_map(|(start, end)| name.get(*start..end)).collect()
 }
 
 fn kind_of(value: &Value) -> &'static str {
@@ -353,7 +445,9 @@ mod tests {
 
     #[test]
     fn an_amount_is_over_its_limit_or_not() {
-        let fit = |amount: Value| over_100().fit(&json!({ "amount": amount, "to": "x" }), &Known::default());
+        let (limit, none) = (over_100(), BTreeMap::new());
+        let fit =
+            |amount: Value| limit.fit(&none, &json!({ "amount": amount, "to": "x" }), &Known::default());
         assert_eq!(fit(json!(100)), Fit::None);
         assert_eq!(fit(json!(0)), Fit::None);
         assert_eq!(fit(json!(100.0)), Fit::None);
@@ -387,8 +481,71 @@ mod tests {
             json!(1),
         ];
         for arguments in odd {
-            assert!(matches!(over_100().fit(&arguments, &Known::default()), Fit::Unclear(_)), "{arguments}");
+            let fit = over_100().fit(&BTreeMap::new(), &arguments, &Known::default());
+            assert!(matches!(fit, Fit::Unclear(_)), "{arguments}");
         }
+    }
+
+    #[test]
+    fn what_an_amount_is_counted_in_makes_it_unclear_unless_the_rule_says_it() {
+        let fit =
+            |rule: &Conditions, arguments: &Value| rule.fit(arguments, RuleEffect::Deny, &Known::default());
+        let any = Conditions { amount: Some(over_100()), ..Conditions::default() };
+        for key in [
+            "cents",
+            "fee",
+            "feeUsd",
+            "fees",
+            "qty",
+            "usd",
+            "USD",
+            "charge",
+            "units",
+            "unit",
+            "currency",
+            "baseCurrency",
+            "tx_fee",
+            "decimals",
+            "num_shares",
+            "repeat",
+            "times",
+            "wei",
+            "invoice",
+            "f_e_e_fee",
+        ] {
+            let arguments = json!({ "amount": 1, "order": { key: 10_000_000 } });
+            assert!(matches!(fit(&any, &arguments), Fit::Unclear(_)), "{key}");
+        }
+        for key in [
+            "to",
+            "account",
+            "country",
+            "description",
+            "feedback",
+            "syntax",
+            "timeout",
+            "id",
+            "note",
+            "unity",
+        ] {
+            assert_eq!(fit(&any, &json!({ "amount": 1, key: "x" })), Fit::None, "{key}");
+        }
+        let currency = ArgumentPath::parse("currency").unwrap();
+        let pinned = |text: &str| Conditions {
+            arguments: [(currency.clone(), Pattern::Text(TextPattern::of(text)))].into(),
+            ..any.clone()
+        };
+        let of = |amount: u64, currency: &str| json!({ "amount": amount, "currency": currency });
+        assert_eq!(fit(&pinned("EUR"), &of(1, "EUR")), Fit::None);
+        assert_eq!(fit(&pinned("EUR"), &of(101, "EUR")), Fit::Clear);
+        assert_eq!(fit(&pinned("EUR"), &of(101, "USD")), Fit::None, "it is not about dollars");
+        assert!(matches!(fit(&pinned("EUR"), &json!({ "amount": 101 })), Fit::Unclear(_)));
+        assert!(matches!(fit(&pinned("*"), &of(1, "BTC")), Fit::Unclear(_)), "any is none that is said");
+        // Two rules about one argument, of which one says what it is counted in.
+        let (arguments, known) = (of(1, "EUR"), Known::default());
+        let (one, other) = (pinned("EUR"), any.clone());
+        assert_eq!(one.fit(&arguments, RuleEffect::Deny, &known), Fit::None);
+        assert!(matches!(other.fit(&arguments, RuleEffect::Deny, &known), Fit::Unclear(_)));
     }
 
     #[test]

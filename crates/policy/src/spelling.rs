@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::facts::Command;
-use crate::rule::{AmountLimit, ArgumentPath};
+use crate::rule::{AmountLimit, ArgumentPath, Pattern};
 use crate::wildcard::{fits_beneath, fits_wildcard};
 
 /// Where a program without a slash in its name may be found.
@@ -85,8 +85,11 @@ pub(crate) struct Known<'a> {
     pub(crate) workspace: Option<&'a Path>,
     /// By where they stand in memory: to compare a long text costs more than to compare with a pattern.
     texts: RefCell<HashMap<*const str, Rc<Readings<'a>>>>,
-    amounts: RefCell<BTreeMap<&'a ArgumentPath, Result<Amount, String>>>,
+    /// By where they stand, and by what is said of other arguments.
+    amounts: RefCell<BTreeMap<AmountKey<'a>, Result<Amount, String>>>,
 }
+
+type AmountKey<'a> = (&'a ArgumentPath, Vec<&'a ArgumentPath>);
 
 /// What one text may mean.
 #[derive(Debug)]
@@ -162,9 +165,20 @@ impl<'a> Known<'a> {
     }
 
     /// The amount that a rule is about, or why it cannot be told.
-    pub(crate) fn amount(&self, limit: &'a AmountLimit, arguments: &Value) -> Result<Amount, String> {
-        let mut amounts = self.amounts.borrow_mut();
-        amounts.entry(&limit.argument).or_insert_with(|| limit.read(arguments)).clone()
+    pub(crate) fn amount(
+        &self,
+        limit: &'a AmountLimit,
+        pinned: &'a BTreeMap<ArgumentPath, Pattern>,
+        arguments: &Value,
+    ) -> Result<Amount, String> {
+        let said = pinned.iter().filter(|(_, pattern)| pattern.is_one_value()).map(|(path, _)| path);
+        let (said, mut amounts) = (said.collect::<Vec<_>>(), self.amounts.borrow_mut());
+        if let Some(amount) = amounts.get(&(&limit.argument, said.clone())) {
+            return amount.clone();
+        }
+        let amount = limit.read(&said, arguments);
+        amounts.insert((&limit.argument, said), amount.clone());
+        amount
     }
 
     fn readings(&self, text: &'a str) -> Rc<Readings<'a>> {

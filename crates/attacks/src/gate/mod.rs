@@ -37,6 +37,7 @@ mod raced;
 mod reading;
 mod records;
 mod reload;
+mod rule_programs;
 mod rule_values;
 mod rules;
 mod seal_races;
@@ -92,6 +93,7 @@ fn all() -> Vec<(&'static str, Vec<Case>)> {
         ("hooks", hooks::cases()),
         ("ways_in", ways_in::cases()),
         ("rules", rules::cases()),
+        ("programs", rule_programs::cases()),
         ("values", rule_values::cases()),
         ("crashes", crashes::cases()),
         ("private", private::cases()),

@@ -396,6 +396,12 @@ fn hidden_amounts() -> Vec<Value> {
         json!({ "amount": 1, "total": 1000 }),
         json!({ "amount": 1, "lines": [{ "amount": 1000 }] }),
         json!({ "amount": 1, "\u{430}mount": 1000 }),
+        json!({ "amount": 1, "cents": 10_000_000 }),
+        json!({ "amount": 1, "feeUsd": 1000 }),
+        json!({ "amount": 1, "qty": 1000 }),
+        json!({ "amount": 1, "charge": 1000 }),
+        json!({ "amount": 1, "units": 1000 }),
+        json!({ "amount": 1, "currency": "BTC" }),
         json!({ "amount": 10.000_001 }),
         json!({ "amount": 1e3 }),
     ]

@@ -106,7 +106,8 @@ pub(crate) fn pattern(text: &At<String>, warnings: &mut Vec<Problem>) -> Result<
     }
 }
 
-/// Checks the name of one tool. There is no rule about a tool that there is not.
+/// Checks the name of one tool. One that nearly is a built-in tool's is a slip; any other may be that of a tool which is
+/// registered from a file, now or later, and is said aloud.
 pub(crate) fn check(name: &str, place: Place, warnings: &mut Vec<Problem>) -> Result<(), Problem> {
     if ours().any(|known| known == name) || (name.starts_with("mcp_") && ToolName::parse(name).is_ok()) {
         return Ok(());
@@ -119,7 +120,13 @@ pub(crate) fn check(name: &str, place: Place, warnings: &mut Vec<Problem>) -> Re
         warnings.push(Problem::new(place, format!("`{name}` is read, but this version has no such tool")));
         return Ok(());
     }
-    Err(Problem::unknown(place, "there is no tool", name, ours()))
+    let known = ours().chain(DISCOVERY_NAMES).chain(LATER.iter().copied());
+    if ToolName::parse(name).is_err() || contract::nearest(name, known).is_some() {
+        return Err(Problem::unknown(place, "there is no tool", name, ours()));
+    }
+    let message = format!("`{name}` is no built-in tool; it means one that is added later");
+    warnings.push(Problem::new(place, message));
+    Ok(())
 }
 
 fn no_rule_about(name: &str) -> String {

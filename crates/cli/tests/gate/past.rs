@@ -93,6 +93,25 @@ fn a_candidate_is_tried_on_what_was_recorded_and_every_flip_is_listed() {
 }
 
 #[test]
+fn what_a_candidate_changes_and_no_decision_shows_is_named() {
+    let Some((place, _)) = place() else { return };
+    let (same, other) = (place.home().join("same.yaml"), place.home().join("other.yaml"));
+    fs::write(&same, IN_FORCE).expect("a configuration can be written");
+    let more = "egress: { block: [bad.example] }\ntools: { filesystem: { hidden_names: [\"*.key\"] } }\n";
+    fs::write(&other, format!("{IN_FORCE}\n{more}")).expect("a configuration can be written");
+    let simulate =
+        |file: &std::path::Path| place.json(&["policy", "simulate", "--policy", &file.to_string_lossy()]);
+    assert_eq!(simulate(&same).1["not_compared"], serde_json::json!([]));
+    let named = serde_json::json!(["tools.filesystem.hidden_names", "egress.block"]);
+    let (_, told) = simulate(&other);
+    assert_eq!((&told["not_compared"], &told["loosened"]), (&named, &serde_json::json!(0)), "{told}");
+    let arguments = ["policy", "simulate", "--policy", &other.to_string_lossy(), "--fail-on", "loosened"];
+    let shown = place.toolgate(&arguments);
+    assert!(shown.stderr.contains("tools.filesystem.hidden_names, egress.block"), "{shown:?}");
+    assert!(shown.stdout.contains("`egress.block` differ"), "{shown:?}");
+}
+
+#[test]
 fn drift_is_what_the_policy_in_force_says_otherwise_than_was_recorded() {
     let Some((place, candidate)) = place() else { return };
     fs::write(place.home().join("toolgate.yaml"), "{}").expect("a configuration can be written");

@@ -146,9 +146,20 @@ async fn a_flood_of_refused_calls_is_answered_and_not_recorded_one_by_one() {
 async fn an_agent_has_a_limit_where_nobody_configured_one() {
     let rates =
         RateSettings { each_agent: Rate { max_calls: 2, window_ms: 3_600_000 }, ..RateSettings::default() };
-    let desk = Desk::open(Settings { rates, ..settings() }).await;
+    let mut limited = Settings { rates, ..settings() };
+    limited.origins.insert(policy::Setting::AgentRate, "toolgate.yaml:4");
+    let desk = Desk::open(limited).await;
     desk.call("do", json!({})).await;
+    let asked = request("builder", "do", json!({}));
+    assert_eq!(desk.engine.explain(&asked, engine::Audience::People).await.unwrap().verdict, "allow");
     desk.call("do.more", json!({})).await;
+    // What would be refused is said before it is.
+    let explained = desk.engine.explain(&asked, engine::Audience::People).await.unwrap();
+    let last = explained.trace.last().unwrap();
+    assert_eq!((explained.verdict, last.layer, last.says), ("deny", "rate", "deny"));
+    assert_eq!(last.place.as_deref(), Some("toolgate.yaml:4"));
+    assert_eq!(explained.reason.unwrap().code, contract::Code::RateLimited);
+    assert_eq!(explained.authority, None);
     let result = desk.call("do", json!({})).await;
     assert!(result.content.contains("all tools together"), "{}", result.content);
     assert_eq!(RateSettings::default().each_agent.max_calls, 6000);

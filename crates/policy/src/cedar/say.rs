@@ -94,7 +94,7 @@ fn need_not_be_there(name: &str) -> String {
         // With `has &&` what cannot be told would go by.
         None if UNTOLD.contains(&name) => {
             return format!(
-                "`context.{name}` may not be there: write `!(context has {name}) || …` before it"
+                "`context.{name}` may not be there: write `if context has {name} then … else true`"
             );
         }
         None => ("context".to_owned(), name),

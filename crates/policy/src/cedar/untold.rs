@@ -14,7 +14,7 @@ pub(super) const UNTOLD: [&str; 2] = ["hosts", "commands"];
 /// What can be done about a rule that failed since this could not be told of a call.
 pub(super) fn hint(name: &str) -> String {
     format!(
-        "whoever runs this gate can change that: the rule that is named stands under `policy` in toolgate.yaml, or in a file named there; `context.{name}` cannot be told of this call, and what cannot be told is denied: keep `has` out of the rule, or write `!(context has {name}) || …`: with `context has {name} && …` such calls would go by"
+        "whoever runs this gate can change that: the rule that is named stands under `policy` in toolgate.yaml, or in a file named there; `context.{name}` cannot be told of this call, and what cannot be told is denied: keep `has` out of the rule, or write `if context has {name} then … else true`: with `context has {name} && …` such calls would go by"
     )
 }
 
@@ -85,7 +85,6 @@ mod tests {
         }
         for conditions in [
             "when { context.commands.contains(\"rm\") }",
-            "when { !(context has commands) || context.commands.contains(\"rm\") }",
             "when { !(context has commands) || (context has commands && context.commands.contains(\"rm\")) }",
             "when { if context has commands then context.commands.contains(\"rm\") else true }",
             "unless { context has hosts && context.hosts.contains(\"a.b\") }",

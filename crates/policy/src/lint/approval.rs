@@ -14,11 +14,18 @@ pub(super) fn findings(settings: &Settings, known: &CedarSchema) -> Vec<Finding>
 }
 
 fn find(place: usize, rule: &ApprovalRule, settings: &Settings, known: &CedarSchema) -> Option<Finding> {
-    let (kind, why, advice) = never_matches(rule, known)
-        .or_else(|| unused(rule, settings, known))
-        .or_else(|| waives_nothing(rule, known))
+    let about_tools = || {
+        never_matches(rule, known)
+            .or_else(|| unused(rule, settings, known))
+            .or_else(|| waives_nothing(rule, known))
+    };
+    // Of tools that are imported, or registered from files, nothing is known here.
+    let is_known = !rule.tool.may_mean_imported() && meant(rule, known).next().is_some();
+    let (kind, why, advice) = is_known
+        .then(about_tools)
+        .flatten()
         .or_else(|| shadowed(place, rule, settings))
-        .or_else(|| always_applies(rule, known))?;
+        .or_else(|| is_known.then(|| always_applies(rule, known)).flatten())?;
     let place = rule.place.clone();
     Some(Finding { kind, place, rule: format!("`{}`{}", rule.tool.as_str(), rule.when), why, advice })
 }
@@ -30,13 +37,6 @@ fn meant<'a>(rule: &'a ApprovalRule, known: &'a CedarSchema) -> impl Iterator<It
 }
 
 fn never_matches(rule: &ApprovalRule, known: &CedarSchema) -> Option<Found> {
-    if rule.tool.may_mean_imported() {
-        return None;
-    }
-    if meant(rule, known).next().is_none() {
-        let why = format!("there is no tool that `{}` fits", rule.tool.as_str());
-        return Some((FindingKind::NeverMatches, why, "correct the name, or remove the rule".to_owned()));
-    }
     // What is not given cannot be told, and a rule that approves is silent where something cannot be told.
     let lacking = missing(rule, known).filter(|_| rule.effect == RuleEffect::Approve)?;
     let why = format!("no tool that it is about has the argument `{lacking}`, so it frees nothing");
@@ -51,7 +51,7 @@ fn missing(rule: &ApprovalRule, known: &CedarSchema) -> Option<String> {
 }
 
 fn always_applies(rule: &ApprovalRule, known: &CedarSchema) -> Option<Found> {
-    if rule.effect == RuleEffect::Approve || rule.tool.may_mean_imported() {
+    if rule.effect == RuleEffect::Approve {
         return None;
     }
     let lacking = missing(rule, known)?;
@@ -62,9 +62,6 @@ fn always_applies(rule: &ApprovalRule, known: &CedarSchema) -> Option<Found> {
 }
 
 fn unused(rule: &ApprovalRule, settings: &Settings, known: &CedarSchema) -> Option<Found> {
-    if rule.tool.may_mean_imported() {
-        return None;
-    }
     let first = meant(rule, known).next()?;
     if meant(rule, known).any(|tool| is_used(&tool.facts, settings, settings.agents.values())) {
         return None;
@@ -76,7 +73,7 @@ fn unused(rule: &ApprovalRule, settings: &Settings, known: &CedarSchema) -> Opti
 
 /// What a rule that approves can free: what is asked by default, and stays in the sandbox.
 fn waives_nothing(rule: &ApprovalRule, known: &CedarSchema) -> Option<Found> {
-    if rule.effect != RuleEffect::Approve || rule.tool.may_mean_imported() {
+    if rule.effect != RuleEffect::Approve {
         return None;
     }
     let could_waive = |tool: &CedarTool| {

@@ -57,7 +57,7 @@ fn silent_where_untold(rule: &CedarRule) -> Option<Found> {
         "it says nothing about calls of which `context.{name}` cannot be told, since `context has {name}` is false for them"
     );
     let advice = format!(
-        "leave `context has {name}` out, and what cannot be told is denied; or write `!(context has {name}) || …`"
+        "leave `context has {name}` out, and what cannot be told is denied; or write `if context has {name} then … else true`"
     );
     Some((FindingKind::LetsUntoldBy, why, advice))
 }

@@ -4,6 +4,7 @@
 //! and rates did to a call then is not a part of it: neither side hears of them. Budgets are heard as if nothing was spent.
 
 mod tally;
+mod unheard;
 
 use std::cmp::Ordering;
 
@@ -14,6 +15,8 @@ use crate::decide::{decide, layer_before};
 use crate::facts::{Admitted, Facts};
 use crate::settings::Policy;
 use crate::verdict::{Ruling, Step, Verdict};
+
+pub use unheard::unheard;
 
 pub use tally::{Calls, Drifted, Flipped, Left, MOST_GROUPS, NotDecided, Simulation, Tally};
 

@@ -186,12 +186,12 @@ fn the_hint_about_what_cannot_be_told_does_not_advise_to_let_it_by() {
     untold.facets.commands = vec![Command { untold: Some("starts a shell"), ..Command::named("sh") }];
     let commands = "forbid (principal, action, resource) when { context.commands.contains(\"rm\") };";
     let hint = hint_of(commands, &untold);
-    assert!(hint.contains("write `!(context has commands) || …`"), "{hint}");
+    assert!(hint.contains("write `if context has commands then … else true`"), "{hint}");
     assert!(!hint.contains("asks whether there is something to look at"), "{hint}");
     // An argument of the same name is another thing, and there `has` is right.
     let argument = "forbid (principal, action, resource) when { context.arguments.commands == \"rm\" };";
     assert!(hint_of(argument, &untold).contains("`has` asks whether"), "{}", hint_of(argument, &untold));
-    let strict = "forbid (principal, action, resource) when { !(context has commands) || context.commands.contains(\"rm\") };";
+    let strict = "forbid (principal, action, resource) when { if context has commands then context.commands.contains(\"rm\") else true };";
     assert_eq!(denied(strict, &untold).0, Code::DeniedByRule);
 }
 

@@ -289,6 +289,43 @@ fn denied_commands_are_denied_by_name_and_by_path() {
 }
 
 #[test]
+fn what_a_command_starts_is_held_to_the_lists_like_the_command_and_what_cannot_be_told_is_refused() {
+    let mut admitted = call(&FREE[7]);
+    let refused = |admitted: &Admitted, settings: &Settings| match decide(
+        admitted,
+        &facts(),
+        &policy_of(settings.clone()),
+    )
+    .verdict
+    {
+        Verdict::Deny(reason) => Some((reason.code, reason.message)),
+        _ => None,
+    };
+    let free = settings(Agent::default());
+    let denying = Settings {
+        shell: policy::ShellSettings { allowed: None, denied: ["rm".to_owned()].into() },
+        ..free.clone()
+    };
+    let allowed = Some(["env".to_owned(), "git".to_owned()].into());
+    let allowing =
+        Settings { shell: policy::ShellSettings { allowed, denied: BTreeSet::new() }, ..free.clone() };
+    let starts = |name: &str| Command { starts: vec![name.to_owned()], ..listed("env") };
+    admitted.facets.commands = vec![starts("git")];
+    assert_eq!([&free, &denying, &allowing].map(|settings| refused(&admitted, settings)), [None, None, None]);
+    admitted.facets.commands = vec![starts("touch")];
+    assert_eq!(refused(&admitted, &denying), None);
+    let not_listed = "`touch` is not on the list of allowed commands".to_owned();
+    assert_eq!(refused(&admitted, &allowing), Some((Code::CommandNotAllowed, not_listed)));
+    admitted.facets.commands =
+        vec![Command { untold: Some("runs code that may start anything"), ..listed("env") }];
+    assert_eq!(refused(&admitted, &free), None, "where nothing is listed, nothing is asked of it");
+    let why = "`env` runs code that may start anything, also one of the denied commands".to_owned();
+    assert_eq!(refused(&admitted, &denying), Some((Code::CommandNotAllowed, why)));
+    let why = "`env` runs code that may start anything, also a command that is not allowed".to_owned();
+    assert_eq!(refused(&admitted, &allowing), Some((Code::CommandNotAllowed, why)));
+}
+
+#[test]
 fn an_operators_list_says_which_commands_there_are_and_without_one_the_profile_does() {
     let mut admitted = call(&FREE[7]);
     let verdict = |admitted: &Admitted, settings: &Settings| {
@@ -318,6 +355,40 @@ fn a_full_terminal_needs_no_profiles_list_and_heeds_an_operators() {
     assert_eq!(verdict(&settings), "deny");
     settings.shell = policy::ShellSettings { allowed: None, denied: ["mytool".to_owned()].into() };
     assert_eq!(verdict(&settings), "deny");
+}
+
+#[test]
+fn a_reviewer_asks_before_it_runs_anything_whatever_autonomy_and_lists_it_is_given() {
+    let preset = policy::Preset::Reviewer.agent();
+    let auto_approve = contract::Actions::built_in().all().collect();
+    let agent = Agent { autonomy: Autonomy::Full, auto_approve, ..preset };
+    for action in ["exec:build", "test:run"] {
+        assert_eq!(verdict(&row("shell", Terminal, action, Write, Stays), agent.clone()), "ask", "{action}");
+    }
+    assert_eq!(verdict(&row("shell", Terminal, "exec:inspect", Read, Stays), agent), "allow");
+}
+
+#[test]
+fn at_restricted_people_are_asked_about_databases_and_deployment_whatever_waives_questions() {
+    let auto_approve: BTreeSet<_> = contract::Actions::built_in().all().collect();
+    let at = |level| Agent {
+        level,
+        autonomy: Autonomy::Full,
+        auto_approve: auto_approve.clone(),
+        ..Agent::default()
+    };
+    let mutate = row("db.mutate", Database, "db:mutate", Write, Stays);
+    assert_eq!(verdict(&mutate, at(Level::Restricted)), "ask");
+    assert_eq!(verdict(&mutate, at(Level::Standard)), "allow");
+    let overrides = Overrides {
+        deployment: Some(true),
+        categories: Some([Category::Deployment].into()),
+        ..Overrides::default()
+    };
+    let deploy = row("deploy.staging", Category::Deployment, "deploy:staging", Write, Stays);
+    assert_eq!(verdict(&deploy, Agent { overrides, ..at(Level::Restricted) }), "ask");
+    let query = row("db.query", Database, "db:query", Read, Stays);
+    assert_eq!(verdict(&query, at(Level::Restricted)), "allow");
 }
 
 #[test]

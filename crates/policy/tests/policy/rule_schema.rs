@@ -218,6 +218,22 @@ fn what_can_never_match_is_told_and_nothing_else_is() {
 }
 
 #[test]
+fn what_is_advised_where_something_may_be_missing_is_taken_and_matches_what_cannot_be_told() {
+    for (name, value) in [("commands", "rm"), ("hosts", "example.com")] {
+        let looks = format!("context.{name}.contains(\"{value}\")");
+        let found = when(ANY, &format!("!(context has {name}) || {looks}"));
+        let [problem] = found.problems.as_slice() else { panic!("{found:?}") };
+        let advised =
+            format!("`context.{name}` may not be there: write `if context has {name} then … else true`");
+        assert!(problem.message.contains(&advised), "{problem:?}");
+        let found = when(ANY, &format!("if context has {name} then {looks} else true"));
+        assert_eq!(found, policy::Checked::default(), "{name}");
+        // The same for one that asks the other way about.
+        assert_eq!(when(ANY, &format!("if !(context has {name}) then true else {looks}")).problems.len(), 1);
+    }
+}
+
+#[test]
 fn a_scope_that_no_tool_fits_is_told_with_what_does_not() {
     for (scope, why) in [
         (
@@ -442,6 +458,37 @@ fn a_rule_that_lets_by_what_cannot_be_told_or_looks_at_money_that_nothing_costs_
     let price = ToolPrice { tools: ToolGlob::parse("*").unwrap(), price: Price::default() };
     let prices = PriceSettings { currency: "EUR".to_owned(), tools: vec![price] };
     assert_eq!(kinds(dear, Settings { prices, ..Settings::default() }), []);
+}
+
+#[test]
+fn nothing_is_found_about_a_rule_whose_tool_may_be_registered_from_a_file() {
+    for effect in [policy::RuleEffect::Deny, policy::RuleEffect::Prompt, policy::RuleEffect::Approve] {
+        for name in ["payroll.out", "payroll.*", "mcp_files_read"] {
+            let arguments = [(
+                policy::ArgumentPath::parse("to").unwrap(),
+                policy::Pattern::Text(policy::TextPattern::of("x")),
+            )];
+            let when = policy::Conditions { arguments: arguments.into(), amount: None };
+            let rule = policy::ApprovalRule {
+                when,
+                ..policy::ApprovalRule::about(ToolGlob::parse(name).unwrap(), effect, "toolgate.yaml:1")
+            };
+            let agent = AgentName::parse("coder").unwrap();
+            let settings = Settings {
+                rules: vec![rule],
+                agents: [(agent, Agent::default())].into(),
+                ..Settings::default()
+            };
+            assert_eq!(lint(&settings, &schema()), [], "{name}");
+        }
+    }
+    // A rule in Cedar is checked by its tool's name alone.
+    let about = "principal, action, resource == Tool::\"payroll.out\"";
+    let text =
+        format!("forbid ({about}) when {{ context.arguments has to && context.arguments.to == \"x\" }};");
+    let cedar = CedarRule::read(&text, |line| format!("rules.cedar:{line}")).unwrap();
+    assert_eq!(schema().checks().check(&cedar[0], &text), policy::Checked::default());
+    assert_eq!(lint(&Settings { cedar, ..Settings::default() }, &schema()), []);
 }
 
 #[test]

@@ -302,10 +302,15 @@ fn tool() -> impl Strategy<Value = ToolFacts> {
 
 fn facets() -> impl Strategy<Value = Facets> {
     let access = select(vec![WorkspaceAccess::None, WorkspaceAccess::Read, WorkspaceAccess::Write]);
-    let command = (select(&COMMANDS), prop::bool::weighted(0.1)).prop_map(|(name, is_unlisted)| Command {
-        unlisted: is_unlisted.then(|| Reason::command_not_allowed("not listed")),
-        ..Command::named(name)
-    });
+    let others = (weighted(0.2, select(&COMMANDS)), prop::bool::weighted(0.1));
+    let command = (select(&COMMANDS), prop::bool::weighted(0.1), others).prop_map(
+        |(name, is_unlisted, (started, is_untold))| Command {
+            unlisted: is_unlisted.then(|| Reason::command_not_allowed("not listed")),
+            starts: started.into_iter().map(str::to_owned).collect(),
+            untold: is_untold.then_some("starts anything"),
+            ..Command::named(name)
+        },
+    );
     let hosts = vec(rarely(&HOSTS, &PRIVATE_HOSTS), 1..3);
     let lists = (vec(command, 0..3), weighted(0.4, hosts));
     (

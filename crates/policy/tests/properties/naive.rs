@@ -61,12 +61,17 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
     let changes = facets.safety > Read;
     let writes_files = tool.category == FileSystem && facets.access == WorkspaceAccess::Write;
     let unlisted = facets.commands.iter().any(|command| match &settings.shell.allowed {
-        Some(allowed) => !allowed.contains(&command.name),
+        Some(allowed) => command.starts.iter().chain([&command.name]).any(|name| !allowed.contains(name)),
         None => command.unlisted.is_some() && level.terminal != Terminal::Full,
     });
-    let denied_command = |name: &str| {
+    let is_denied = |name: &str| {
         settings.shell.denied.iter().any(|denied| name == denied || name.ends_with(&format!("/{denied}")))
     };
+    let has_lists = settings.shell.allowed.is_some() || !settings.shell.denied.is_empty();
+    let denied_command = facets.commands.iter().any(|command| {
+        (command.untold.is_some() && has_lists)
+            || command.starts.iter().chain([&command.name]).any(|name| is_denied(name))
+    });
     let goes_out = facets.egress > Stays;
     let (listed, is_nobody) = list(call, settings, level.network);
     let is_listed = |host: &Target| listed.iter().any(|reach| reach.covers(host));
@@ -106,7 +111,7 @@ pub(crate) fn decided(call: &Admitted, facts: &Facts, settings: &Settings, cedar
         (goes_out && facets.hosts.iter().any(|host| is_blocked(host, call, settings)), HostNotAllowed),
         (goes_out && is_nobody && facets.hosts.iter().any(|host| !is_listed(host)), HostNotAllowed),
         (goes_out && nowhere, HostNotAllowed),
-        (unlisted || facets.commands.iter().any(|command| denied_command(&command.name)), CommandNotAllowed),
+        (unlisted || denied_command, CommandNotAllowed),
         (writes_files && settings.files.read_only, Constrained),
         (writes_files && !settings.files.delete && facets.action.as_str() == "code:delete", Constrained),
         (facts.operators < people, NoOperator),

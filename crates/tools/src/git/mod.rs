@@ -33,7 +33,7 @@ use contract::{
     Profile, Reason, RunFacts, SafetyClass, Target,
 };
 use jail::Names;
-use policy::{Facets, Grant, Settings};
+use policy::{Command, Facets, Grant, Settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -219,7 +219,13 @@ impl<In: DeserializeOwned + Send + Sync, Out: Serialize> Tool for Built<In, Out>
         let commands = self.commands(work, Path::new("/"), &names, &nothing())?;
         let stages: Vec<Stage> = commands.before.into_iter().chain(commands.stages).collect();
         // What stands in a message is no host that anybody reaches.
-        let inside = Facets { hosts: Vec::new(), ..facets_of(profile, action, &commands.directory, &stages) };
+        // Nor are the words of it the caller's: which program they start is known.
+        let programs = stages.iter().map(|stage| Command::named(&stage.command)).collect();
+        let inside = Facets {
+            hosts: Vec::new(),
+            commands: programs,
+            ..facets_of(profile, action, &commands.directory, &stages)
+        };
         Ok(match out {
             Some((target, egress)) => {
                 Facets { hosts: vec![target], egress, safety: SafetyClass::Network, ..inside }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use ended::{Ended, Shown, stopped};
 pub(crate) use launch::{EndOnDrop, Ending, Launch, Launched};
 pub(crate) use show::{Cut, SHOWN, cut};
+pub(crate) use starts::{VARIABLE as TOLD_BY_A_VARIABLE, may_name_a_program};
 
 use crate::facts::{facts_of_report, not_enforced};
 use crate::inside::{GitUse, Pipeline, Stage, Trade, Transport};

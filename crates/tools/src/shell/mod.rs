@@ -23,7 +23,9 @@ use tokio_util::sync::CancellationToken;
 use crate::inside::{Stage, StageEnd};
 use crate::operands::Sealed;
 use crate::path::{Beneath, Guard, names_of, shown};
-use crate::pipeline::{Commands, Ended, MAX_STAGES, Ready, danger_of, facets_of};
+use crate::pipeline::{
+    Commands, Ended, MAX_STAGES, Ready, TOLD_BY_A_VARIABLE, danger_of, facets_of, may_name_a_program,
+};
 use crate::surroundings::Surroundings;
 use crate::tool::{CallKind, Ran, Tool, check_grant, only_looks};
 use definition::definition;
@@ -68,8 +70,11 @@ impl Tool for Shell {
             .map_err(|error| Reason::internal(error.to_string()))?;
         let mut facets =
             facets_of(input.profile, action, input.cwd.as_deref().unwrap_or("."), &stages_of(&input));
+        let is_told = input.env.iter().any(|(name, value)| may_name_a_program(name, value));
         for command in &mut facets.commands {
             command.unlisted = commands::unlisted(&command.name, input.profile);
+            // ATTACK(program-by-another): `PAGER` and its like are words of the call, too.
+            command.untold = command.untold.or(is_told.then_some(TOLD_BY_A_VARIABLE));
         }
         Ok(facets)
     }

@@ -163,11 +163,12 @@ pub(crate) struct RuleFile {
     /// About which of their calls: what an argument has to be, by its name or `outer.inner`. In a text `*` stands for any
     /// text. Paths and programs are meant, not their spelling: `infra/*` is also `./infra//x` and, where all that is beneath
     /// is meant, `infra`; `git` is also `/usr/bin/git`, `env git` and each stage of a pipeline. What is missing, of another
-    /// kind, or cannot be told (`..`, a text for a shell) counts as a match for `prompt` and `deny`, and as none for
+    /// kind, or cannot be told (`..`, a text for a shell, code, an option or a variable that may start anything) counts as a match for `prompt` and `deny`, and as none for
     /// `approve`, which must fit every program that is started. Default: all calls.
     pub(crate) arguments: Given<BTreeMap<At<String>, PatternFile>>,
     /// About which amounts. One that is missing, misspelt, nested elsewhere, negative or not a plain number counts as
-    /// too much. Default: all.
+    /// too much. So does one beside which something else says how much, or of what: `fee`, `units`, `currency`; unless
+    /// `arguments` has that one's very value, such as `currency: EUR`. Default: all.
     pub(crate) amount: Given<AmountFile>,
     /// For `prompt`: how many different people must approve. It can only ask for more than the class of a call does.
     /// Default: 1.

@@ -62,10 +62,12 @@ pub(crate) struct Bash {
     /// Whether there is one. Default: true.
     pub(crate) enabled: Given<bool>,
     /// If given, these commands are run and no others, whatever the profile: it takes the place of the profiles' own lists,
-    /// so `ls` has to be in it too. An empty list is none. To add to the profiles' lists, there is `terminal: full`.
+    /// so `ls` has to be in it too. What a command starts by its words has to be in it as well, such as `git` in `env git`, and
+    /// one that may start anything is refused. An empty list is none. To add to the profiles' lists, there is `terminal: full`.
     #[serde(alias = "allowedCommands")]
     pub(crate) allowed_commands: Given<Vec<At<String>>>,
-    /// Commands that are never run. Default: none.
+    /// Commands that are never run, nor started by the words of another. With such a list, a command that may start anything is
+    /// refused: code or a text for a shell in its words, `git -c`, `make CC=x`. Default: none.
     #[serde(alias = "deniedCommands")]
     pub(crate) denied_commands: Given<Vec<At<String>>>,
     /// If given, only agents whose workspace is in one of these directories run commands.

@@ -15,6 +15,7 @@ impl Reader {
         found.levels(tree);
         found.tools(tree);
         found.egress(tree);
+        found.limits(tree);
         for category in Category::ALL {
             let place = super::backends::chosen(tree, *category).map(|chosen| chosen.place);
             found.add(Setting::Backend(*category), place);
@@ -158,6 +159,20 @@ impl Found<'_> {
         }
         let domains = browser.and_then(|browser| place_of(&browser.allowed_domains));
         self.add(Setting::HostsOfTool("browser.*".to_owned()), domains);
+    }
+
+    fn limits(&mut self, tree: &File) {
+        let policy = tree.policy.get();
+        self.add(Setting::AgentRate, policy.and_then(|policy| place_of(&policy.agent_rate_limit)));
+        let prices = tree.prices.get().and_then(|prices| prices.tools.get());
+        for (name, _) in prices.into_iter().flatten() {
+            self.add(Setting::Price(name.value.clone()), Some(name.place));
+        }
+        for hook in tree.hooks.get().into_iter().flatten() {
+            if let Some(name) = hook.value.name.at() {
+                self.add(Setting::Hook(name.value.clone()), Some(name.place));
+            }
+        }
     }
 
     fn egress(&mut self, tree: &File) {

@@ -40,7 +40,10 @@ fn an_agents_own_keys_take_the_place_of_its_presets_and_restrictions_add_up() {
         allowed: globs(&["shell"]),
         denied: globs(&["git.log"]),
         auto_approve: actions("exec:build").collect(),
-        human_approval: actions("exec:inspect").collect(),
+        human_approval: actions("exec:inspect")
+            .chain(actions("exec:build"))
+            .chain(actions("test:run"))
+            .collect(),
         denied_actions: reviewer.denied_actions.iter().cloned().chain(actions("code:read")).collect(),
         overrides: Overrides {
             network: Some(Network::None),

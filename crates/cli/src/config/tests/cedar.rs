@@ -55,6 +55,19 @@ fn a_rule_has_its_name_its_line_and_examples_that_hold() {
 }
 
 #[test]
+fn a_rule_may_name_a_tool_that_is_registered_from_a_file() {
+    let text = "policy:\n  rules:\n    - cedar: 'forbid (principal, action, resource == Tool::\"payroll.out\") \
+                when { context.arguments has to && context.arguments.to == \"x\" };'";
+    let read = loaded(text);
+    assert_eq!(read.meaning.settings.cedar.len(), 1);
+    let warned = read.warnings.join(" ");
+    assert!(
+        warned.contains("`payroll.out` is no built-in tool; it means one that is added later"),
+        "{warned}"
+    );
+}
+
+#[test]
 fn what_a_rule_names_exists() {
     let rule = |text: &str| refused(&format!("policy:\n  rules:\n    - cedar: '{text}'"));
     let scope = |scope: &str| rule(&format!("forbid ({scope});"));

@@ -1,4 +1,4 @@
-//! The page of verdicts: every tool's own examples, at every level and with every autonomy, for each preset, and for each
+//! The page of verdicts: every tool's own examples and some other calls, at every level and with every autonomy, for each preset, and for each
 //! seniority, where nothing else is configured.
 //!
 //! To write it anew: `TOOLGATE_WRITE_DOCS=1 cargo test verdicts`.
@@ -6,18 +6,23 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use contract::{AgentName, Autonomy, CallId, Canonical, Example, Level, ToolStatus};
+use contract::{
+    AgentName, Autonomy, CallId, Canonical, Example, Level, Reach, SafetyClass, ToolName, ToolStatus,
+    TrustLabel,
+};
 use policy::{
     Admitted, Agent, Facts, GrantLimits, Policy, Preset, Ruling, Seniority, Settings, ToolFacts, Verdict,
     decide,
 };
+use serde_json::{Value, json};
 use store::ToolRow;
 use tools::Tool;
 
 const PAGE: &str = include_str!("../../../../../docs/reference/verdicts.md");
 const BEGIN: &str = "<!-- verdicts: written by a test -->\n";
 
-const LEVELS: [Level; 4] = [Level::Sandboxed, Level::Restricted, Level::Standard, Level::Elevated];
+const LEVELS: [Level; 5] =
+    [Level::Sandboxed, Level::Restricted, Level::Standard, Level::Elevated, Level::Custom];
 const AUTONOMIES: [Autonomy; 4] = [Autonomy::Full, Autonomy::Semi, Autonomy::Supervised, Autonomy::Locked];
 
 #[test]
@@ -63,18 +68,146 @@ fn table(title: &str, agents: &[(&str, Agent)]) -> String {
             table.push_str(&format!("| `{name}` | {about} | {} |\n", cells.join(" | ")));
         }
     }
+    for other in others() {
+        let cells: Vec<String> = agents.iter().map(|(_, agent)| other.verdict(agent)).collect();
+        table.push_str(&format!("| {} | {} | {} |\n", other.named, other.about, cells.join(" | ")));
+    }
     table
+}
+
+/// A call that no tool gives as its example, or of a tool that is not built in.
+struct Other {
+    named: &'static str,
+    about: &'static str,
+    tool: &'static str,
+    arguments: Value,
+    /// What is configured, and what the tool is, besides.
+    change: fn(&mut Settings, &mut Admitted),
+}
+
+impl Other {
+    fn verdict(&self, agent: &Agent) -> String {
+        let tools = tools::built_in(&Settings::default()).unwrap();
+        let tool = tools.iter().find(|tool| tool.contract().name().as_str() == self.tool).unwrap();
+        let example = Example::of(self.about, self.arguments.clone());
+        changed_verdict(tool, &example, agent, self.change)
+    }
+}
+
+fn others() -> Vec<Other> {
+    let plain: fn(&mut Settings, &mut Admitted) = |_, _| {};
+    let listed: fn(&mut Settings, &mut Admitted) = |settings, _| {
+        settings.egress.allow = Some(vec![Reach::parse("example.com:443").unwrap()]);
+    };
+    let other = |named, about, tool, arguments| Other { named, about, tool, arguments, change: plain };
+    let (networked, read) = ("networked", json!({ "path": "a" }));
+    vec![
+        other(
+            "`fs.move`",
+            "over a file that is there",
+            "fs.move",
+            json!({ "from": "a", "to": "b", "overwrite": true }),
+        ),
+        other(
+            "`shell`",
+            "with a network, to a host that it names",
+            "shell",
+            json!({ "command": "curl", "args": ["https://example.com/"], "profile": networked }),
+        ),
+        other(
+            "`shell`",
+            "with a network, to nobody that it names",
+            "shell",
+            json!({ "command": "npm", "args": ["install"], "profile": networked }),
+        ),
+        Other {
+            change: listed,
+            ..other(
+                "`shell`",
+                "with a network, to a host that is listed",
+                "shell",
+                json!({ "command": "curl", "args": ["https://example.com/"], "profile": networked }),
+            )
+        },
+        Other {
+            change: listed,
+            ..other(
+                "`http.request`",
+                "read from a host that is listed",
+                "http.request",
+                json!({ "url": "https://example.com/" }),
+            )
+        },
+        Other {
+            change: listed,
+            ..other(
+                "`http.request`",
+                "send to a host that is listed",
+                "http.request",
+                json!({ "method": "POST", "url": "https://example.com/", "body": "x" }),
+            )
+        },
+        other(
+            "`http.request`",
+            "a port besides 80 and 443",
+            "http.request",
+            json!({ "url": "https://example.com:8443/" }),
+        ),
+        other("`http.request`", "a private address", "http.request", json!({ "url": "http://10.0.0.1/" })),
+        other(
+            "`http.request`",
+            "a metadata service",
+            "http.request",
+            json!({ "url": "http://169.254.169.254/" }),
+        ),
+        Other {
+            change: |_, call| is_of_others(call, TrustLabel::Imported),
+            ..other("an imported tool", "one that reads", "fs.read", read.clone())
+        },
+        Other {
+            change: |_, call| is_of_others(call, TrustLabel::Pinned),
+            ..other("a pinned tool", "one that reads", "fs.read", read.clone())
+        },
+        Other {
+            change: |_, call| is_of_class(call, SafetyClass::Financial),
+            ..other("a tool of an embedder", "class `financial`", "fs.read", read.clone())
+        },
+        Other {
+            change: |_, call| is_of_class(call, SafetyClass::Privileged),
+            ..other("a tool of an embedder", "class `privileged`", "fs.read", read)
+        },
+    ]
+}
+
+/// As if it had been imported by its file, and an operator had lowered its class.
+fn is_of_others(call: &mut Admitted, trust: TrustLabel) {
+    call.tool.trust = trust;
+    call.tool.name = ToolName::parse("others.read").unwrap();
+}
+
+fn is_of_class(call: &mut Admitted, class: SafetyClass) {
+    (call.tool.safety, call.facets.safety) = (class, class);
+    call.tool.name = ToolName::parse("own.tool").unwrap();
 }
 
 /// In a word, and for a no the layer that says it.
 fn verdict(tool: &Arc<dyn Tool>, example: &Example, agent: &Agent) -> String {
+    changed_verdict(tool, example, agent, |_, _| {})
+}
+
+fn changed_verdict(
+    tool: &Arc<dyn Tool>,
+    example: &Example,
+    agent: &Agent,
+    change: fn(&mut Settings, &mut Admitted),
+) -> String {
     let name = AgentName::parse("agent").unwrap();
     let agent = agent.clone();
-    let settings = Settings { agents: [(name.clone(), agent)].into(), ..Settings::default() };
+    let mut settings = Settings { agents: [(name.clone(), agent)].into(), ..Settings::default() };
     let contract = tool.contract();
     let definition = contract.definition();
     let arguments = Canonical::of(example.arguments.clone()).unwrap();
-    let call = Admitted {
+    let mut call = Admitted {
         call: CallId::from_random([1; 16]),
         agent: name,
         task: None,
@@ -96,6 +229,7 @@ fn verdict(tool: &Arc<dyn Tool>, example: &Example, agent: &Agent) -> String {
         values: Arc::new(arguments.value().clone()),
         asked_at: 0,
     };
+    change(&mut settings, &mut call);
     let facts = Facts {
         now: 0,
         workspace: PathBuf::from("/work"),

@@ -134,6 +134,11 @@ fn notes(simulated: &Simulated, names: &Names, lines: &mut Vec<String>) {
     let not_heard = "each call for the time when it was asked, with the operators there are now and as if nothing had been spent; without \
         approvals, hooks and rates. What an allowed call may reach and use is not compared.";
     labelled("decided", not_heard, lines);
+    if !simulated.not_compared.is_empty() {
+        let keys: Vec<String> = simulated.not_compared.iter().map(|key| format!("`{key}`")).collect();
+        let why = format!("{} differ, and what that changes is not shown here", keys.join(", "));
+        labelled("unseen", &why, lines);
+    }
 }
 
 /// A verdict, and the number of people where it takes more than one.

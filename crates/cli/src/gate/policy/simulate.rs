@@ -98,6 +98,10 @@ pub(super) async fn simulate(arguments: SimulateArguments, gate: Gate) -> Result
     if simulated.found.decided == 0 {
         talk::warning("no recorded call fits what was asked for, so nothing was compared");
     }
+    if !simulated.not_compared.is_empty() && arguments.fail_on.is_some() {
+        let keys = simulated.not_compared.join(", ");
+        talk::warning(&format!("the candidate also changes what is not compared: {keys}"));
+    }
     let altered = simulated.found.not_decided.altered.count;
     if altered > 0 {
         talk::warning(&format!(

@@ -2,7 +2,7 @@
 
 use contract::Autonomy::{self, Full, Semi, Supervised};
 use contract::Category::{self, Deployment, FileSystem, Mcp, VersionControl};
-use contract::Level;
+use contract::{Action, Actions, Level};
 use policy::Seniority::{Junior, Lead, Mid, Senior};
 use policy::{Agent, Constraints, Git, Network, Settings, Terminal, ToolFacts};
 
@@ -86,5 +86,19 @@ fn built_in(level: Level) -> Constraints {
     };
     let categories = all.into_iter().take(count).filter(|category| *category != Mcp).collect();
     let deployment = level == Level::Elevated;
-    Constraints { categories, network, git, terminal, deployment, ..Constraints::of(Level::Custom) }
+    let asked = |action: &Action| {
+        let name = action.as_str();
+        level == Level::Restricted
+            && (name.starts_with("deploy:") || matches!(name, "db:mutate" | "db:admin"))
+    };
+    let requires_approval = Actions::built_in().all().filter(asked).collect();
+    Constraints {
+        categories,
+        network,
+        git,
+        terminal,
+        deployment,
+        requires_approval,
+        ..Constraints::of(Level::Custom)
+    }
 }
