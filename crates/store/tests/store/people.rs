@@ -174,9 +174,10 @@ async fn whoever_was_not_there_when_it_was_asked_does_not_say_yes() {
         gate.store.answer(&approval(1), crate::gate::no("sock")).await.unwrap().state,
         ApprovalState::Rejected
     );
-    // One's own new credential is nobody else's.
+    // One's own new credential is nobody else's, and neither is what the owner of the gate lets them back in with.
     gate.record(asking_for(3, 1)).await;
     gate.store.rotate_operator(&you, digest("y3"), By::Operator(&you), NOW).await.unwrap();
+    gate.store.rotate_operator(&you, digest("y4"), By::Owner, NOW).await.unwrap();
     assert_eq!(gate.store.answer(&approval(3), yes("you")).await.unwrap().state, ApprovalState::Approved);
 }
 
