@@ -44,6 +44,7 @@ mod seal_races;
 mod seal_words;
 mod seals;
 mod secrets;
+mod servers_of_others;
 pub(crate) mod stand;
 mod standing;
 mod strangers;

@@ -8,11 +8,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::{AgentName, CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
+use contract::{CallResult, CallStatus, Category, EgressClass, SafetyClass, ToolName};
 use engine::{CatalogueGuard, Imported, Lowering};
 use policy::{
-    Agent, NamePrefix, Overrides, Passed, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess,
-    categories_of,
+    Agent, NamePrefix, Overrides, Settings, UpstreamSettings, UpstreamWay, WorkspaceAccess, categories_of,
 };
 use sandbox::Host;
 use serde_json::{Value, json};
@@ -22,6 +21,7 @@ use crate::Try;
 use crate::bench::{Need, find_program};
 use crate::case::Effect;
 use crate::gate::case::Case;
+use crate::gate::servers_of_others;
 use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, settings_of};
 use crate::launch::command_of;
 
@@ -55,7 +55,7 @@ pub(crate) fn cases() -> Vec<Case> {
                 let told = gate.send(gate.request("list_tools", json!({}))?)?.content;
                 Ok(Effect::through_if(told.contains("mcp_s_echo"), "it is told of to those whom it is for"))
             },
-            find_what_is_for_others,
+            servers_of_others::find,
         ),
         Case::new(
             "server-reads-outside",
@@ -558,7 +558,7 @@ pub(super) fn open_without<'a>(stand: &'a Stand<'a>, mode: &str, guard: Guard) -
     Ok(gate)
 }
 
-fn open_guarded<'a>(
+pub(super) fn open_guarded<'a>(
     stand: &'a Stand<'a>,
     mode: &str,
     otherwise: impl FnOnce(&mut UpstreamSettings),
@@ -607,65 +607,6 @@ pub(super) fn opening_of(
     opening.tools.push(Arc::new(Refresh::new(vec![Arc::clone(&upstream)])?));
     opening.tools.extend(Reading::all(&[Arc::clone(&upstream)])?);
     Ok((opening, upstream))
-}
-
-fn find_what_is_for_others(stand: &Stand<'_>) -> Try<Effect> {
-    let before = open(stand, "honest")?;
-    runtime()?.block_on(before.engine.close());
-    let others = |server: &mut UpstreamSettings| {
-        server.agents = AgentName::parse("other").ok().map(|other| [other].into());
-        server.passes = [Passed::Resources].into();
-    };
-    let gate = open_guarded(stand, "honest", others, None, None)?;
-    for (tool, arguments) in
-        [("list_tools", json!({})), ("search_tools", json!({ "query": "mcp_s_echo echo", "limit": 20 }))]
-    {
-        let told = gate.send(gate.request(tool, arguments)?)?;
-        if told.content.contains("mcp_s_echo") {
-            return Ok(Effect::Through(format!("`{tool}` tells of it")));
-        }
-    }
-    gate.call("load_tool", json!({ "name": "mcp_s_echo" }), Ending::Refused("unknown_tool"))?;
-    let read = json!({ "server": NAME, "uri": "demo://one" });
-    for (tool, arguments) in [("mcp.refresh", json!({ "server": NAME })), ("mcp.read_resource", read)] {
-        let asked = gate.call(tool, arguments, Ending::Refused("unknown_tool"))?;
-        if asked.content.contains("offers") || asked.content == "read" {
-            return Ok(Effect::Through(format!("`{tool}` asks the server")));
-        }
-    }
-    runtime()?.block_on(gate.engine.close());
-    tell_apart(stand, others)
-}
-
-/// Whether an agent that has a server can tell one that is for others from one that there is not.
-fn tell_apart(stand: &Stand<'_>, others: impl FnOnce(&mut UpstreamSettings)) -> Try<Effect> {
-    let (mut opening, theirs) = opening_of(stand, "honest", others, None)?;
-    let own = UpstreamSettings { agents: None, ..theirs.settings().clone() };
-    let own = Upstream::new("own", own).ok_or("the server has no name")?;
-    let both = [theirs, own];
-    opening.tools = Reading::all(&both)?;
-    opening.tools.push(Arc::new(Refresh::new(both.to_vec())?));
-    let gate = stand.open(opening)?;
-    runtime()?.block_on(gate.engine.set_upstreams(both.to_vec()))?;
-    gate.call("mcp.read_resource", json!({ "server": "own", "uri": "demo://one" }), Ending::Done)?;
-    for tool in ["mcp.read_resource", "mcp.refresh"] {
-        let loaded = gate.send(gate.request("load_tool", json!({ "name": tool }))?)?;
-        if loaded.content.contains(&format!("\"{NAME}\"")) {
-            return Ok(Effect::Through(format!("`{tool}` names it")));
-        }
-        let answer = |server: &str| {
-            let arguments = match tool {
-                "mcp.refresh" => json!({ "server": server }),
-                _ => json!({ "server": server, "uri": "demo://one" }),
-            };
-            gate.call(tool, arguments, Ending::Refused("bad_arguments"))
-        };
-        let (theirs, nobodys) = (answer(NAME)?, answer("nowhere")?);
-        if (theirs.status, &theirs.reason) != (nobodys.status, &nobodys.reason) {
-            return Ok(Effect::Through(format!("`{tool}` tells them apart: {}", theirs.content)));
-        }
-    }
-    Ok(Effect::Held("they are answered alike".to_owned()))
 }
 
 /// Asks the server what it offers, and lists that.
