@@ -1,16 +1,54 @@
-//! Lets go of code that this process has used.
+//! Lets go of code that this process has used and does not need now.
 //!
 //! A gate that has started has read its configuration, written schemas and made keys, and does none of that again for hours. The
 //! kernel keeps such code resident, with what stands around it, until memory is short. It is there once for all processes
-//! anyway, in the file that it was read from: what is needed again comes back from there.
+//! anyway, in the file that it was read from: what is needed again comes back from there, in less than a millisecond.
 
 use std::fs;
 use std::io;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
 
-/// Lets go of all of it: what the next calls need comes back with them. For a process that has started.
-pub fn let_go_of_code() -> io::Result<()> {
+/// Who uses less of a processor from one look to the next rests.
+const CALM: Duration = Duration::from_millis(5);
+/// Who has used as much since code was let go has some again.
+const WORK: Duration = Duration::from_millis(10);
+
+/// Lets go of all code whenever this process has worked and rests.
+#[derive(Debug, Default)]
+pub struct Rest {
+    /// The processor time that was used by the last look.
+    looked: Duration,
+    /// And when code was let go.
+    let_go: Duration,
+}
+
+impl Rest {
+    /// To be called again and again, a second apart or so.
+    pub fn look(&mut self) -> io::Result<()> {
+        let used = processor_time();
+        let is_due = is_due(used.saturating_sub(self.looked), used.saturating_sub(self.let_go));
+        self.looked = used;
+        if is_due {
+            let_go_of_code()?;
+            self.let_go = processor_time();
+        }
+        Ok(())
+    }
+}
+
+fn is_due(since_the_last_look: Duration, since_it_was_let_go: Duration) -> bool {
+    since_the_last_look < CALM && since_it_was_let_go >= WORK
+}
+
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+}
+
+fn let_go_of_code() -> io::Result<()> {
     for line in fs::read_to_string("/proc/self/maps")?.lines() {
         if let Some((start, end)) = code_in(line) {
             sys::let_go_of_code(start, end - start)?;
@@ -45,6 +83,14 @@ mod tests {
             assert_eq!(code_in(&line(access, inode)), None, "{access} {inode}");
         }
         assert_eq!(code_in("nonsense"), None);
+    }
+
+    #[test]
+    fn who_has_worked_and_rests_lets_go() {
+        let [little, much] = [1, 100].map(Duration::from_millis);
+        assert!(is_due(little, much));
+        assert!(!is_due(much, much), "it works still");
+        assert!(!is_due(little, little), "there is next to nothing to let go");
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod warm;
 mod watch;
 mod windows;
 
-pub use code::let_go_of_code;
+pub use code::Rest;
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 #[cfg(feature = "weaken")]
 pub use doors::lead_everything_to_loopback;

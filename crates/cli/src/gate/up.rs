@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
 use engine::{Credential, Engine};
+use jail::Rest;
 use serde_json::json;
 use server::{
     Elsewhere, HttpError, HttpOptions, HttpReady, Limits, Outside, OutsideError, TlsFiles, link_socket,
@@ -31,8 +32,6 @@ use crate::talk::{self, own_name};
 
 /// How often questions are looked at that nobody asks for.
 const TEND_EVERY: Duration = Duration::from_secs(1);
-/// How often code is let go that has not been needed since; what is needed comes back within a millisecond.
-const LET_GO_EVERY: Duration = Duration::from_secs(60);
 
 const AFTER_HELP: &str = "\
 The link it prints signs you in once, within ten minutes. Agents come in by `toolgate mcp`, or over HTTP with the token
@@ -138,8 +137,6 @@ pub(crate) async fn up(arguments: UpArguments) -> Result<i32, Trouble> {
     let ready = move |ready: HttpReady| {
         announce(&ready, json);
         live.begin(&engine, ready.address, &tasks, &stop_telling);
-        // What only the start needed; where it cannot be, it stays.
-        let _ = jail::let_go_of_code();
     };
     let served = serve_http(opened.engine, options, ready).await;
     stop_tending.cancel();
@@ -206,7 +203,7 @@ fn in_use(error: HttpError, home: &Path) -> Trouble {
 /// Sees to questions whose time is over, or that go on to others, also when nobody asks.
 fn tend(engine: Engine, shutdown: CancellationToken) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
-        let mut lets_go = Instant::now() + LET_GO_EVERY;
+        let mut rest = Rest::default();
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -214,11 +211,8 @@ fn tend(engine: Engine, shutdown: CancellationToken) -> tokio::task::JoinHandle<
             }
             // What fails now is tried again; whoever asks meanwhile hears of it.
             let _ = engine.tend().await;
-            if Instant::now() >= lets_go {
-                lets_go = Instant::now() + LET_GO_EVERY;
-                // Where it cannot be, it stays.
-                let _ = jail::let_go_of_code();
-            }
+            // Where code cannot be let go, it stays.
+            let _ = rest.look();
         }
     })
 }

@@ -61,6 +61,10 @@ async function looks(gate, eyes) {
         await page.getByRole('button', { name: 'Sign out' }).click();
         await page.getByText('You are signed out').waitFor();
         for (const violation of await eyes.check(page)) found.push(`${look.name} signed out: ${violation}`);
+        await page.goto(`${gate.url}/sign-in`);
+        await page.getByRole('heading').first().waitFor();
+        if (look.name !== 'phone-dark') await eyes.picture(page, `sign-in-${look.name}`);
+        for (const violation of await eyes.check(page)) found.push(`${look.name} sign-in: ${violation}`);
         await page.context().close();
     }
     return { found };
