@@ -177,5 +177,5 @@ fn variable(name: &str) -> Result<Secret> {
     let value = secret_in(name);
     value
         .map(Secret::new)
-        .with_context(|| format!("`{name}` is not in the environment, and a credential is there"))
+        .with_context(|| format!("`{name}` is not set in the environment, and the configuration takes a credential from it: set it where the gate is started, or take out what says `env:{name}`"))
 }

@@ -22,7 +22,7 @@ fn hint_for(code: Code, agent: &AgentName, tool: &ToolName) -> Option<String> {
             operator(format!("`agents` in toolgate.yaml names those there are, and not `{agent}`"))
         }
         Code::ToolDisabled => operator(format!(
-            "`tools` in toolgate.yaml says which there are; `toolgate tools show {tool}` shows it"
+            "`toolgate tools enable {tool}` if it was disabled by hand, else `tools` in toolgate.yaml; `toolgate tools show {tool}` shows it"
         )),
         Code::DeniedByList => operator(format!(
             "`denied_tools` and `denied_actions` of `agents.{agent}` in toolgate.yaml, and its `preset`"

@@ -30,6 +30,7 @@ start();
 function start() {
   const used = takeToken();
   if (used) at("signed-out-why").textContent = "That link has been used, or is more than ten minutes old.";
+  at("new-link").textContent += ` --listen ${location.host}`;
   copyOnClick(at("new-link-copy"), () => at("new-link").textContent);
   at("sign-out").addEventListener("click", async () => {
     at("signed-out-why").textContent = "Until the next link.";

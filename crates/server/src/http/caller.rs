@@ -269,7 +269,7 @@ fn not_signed_in() -> Problem {
 
 fn bad_credential() -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "bad_credential", "the credential is nobody's")
-        .with_hint("`toolgate agents token NAME` gives an agent's token")
+        .with_hint("`toolgate agents token NAME` gives an agent's token, and with `--rotate` another one")
 }
 
 fn forbidden(code: &'static str, detail: String) -> Problem {

@@ -81,5 +81,5 @@ pub(super) fn problem() -> Problem {
         "bad_credential",
         "the credential has ended while this was under way",
     )
-    .with_hint("`toolgate agents token NAME` gives an agent's token")
+    .with_hint("`toolgate agents token NAME` gives an agent's token, and with `--rotate` another one")
 }
