@@ -30,7 +30,8 @@ start();
 function start() {
   const used = takeToken();
   if (used) at("signed-out-why").textContent = "That link has been used, or is more than ten minutes old.";
-  at("new-link").textContent += ` --listen ${location.host}`;
+  const here = location.hostname === "localhost" ? "127.0.0.1" : location.hostname;
+  if (/^[\d.]+$/.test(here) && location.port) at("new-link").textContent += ` --listen ${here}:${location.port}`;
   copyOnClick(at("new-link-copy"), () => at("new-link").textContent);
   at("sign-out").addEventListener("click", async () => {
     at("signed-out-why").textContent = "Until the next link.";
