@@ -16,7 +16,6 @@
 mod cgroup;
 mod cgroups;
 mod changes;
-mod code;
 mod control;
 mod directories;
 mod doors;
@@ -39,6 +38,7 @@ mod own;
 mod plan;
 mod readied;
 mod report;
+mod rest;
 mod run_by_host;
 mod seal;
 mod seccomp;
@@ -54,7 +54,6 @@ mod warm;
 mod watch;
 mod windows;
 
-pub use code::Rest;
 pub use control::{Control, Controls, Enforcement, Finding, Level};
 #[cfg(feature = "weaken")]
 pub use doors::lead_everything_to_loopback;
@@ -78,6 +77,7 @@ pub use plan::{
 pub use report::{
     Change, ChangeKind, Changes, Counted, Limit, Memory, Outcome, Quarantined, Report, Timings, Usage,
 };
+pub use rest::Rest;
 pub use seal::{MAX_SEALED_BYTES, MAX_SEALED_FILES, SealedFile};
 pub use stream::{Capture, Captured, Feed, Streams};
 pub use supervise::News;

@@ -476,6 +476,12 @@ pub(crate) fn blank_environment() {
     }
 }
 
+/// `malloc_trim(3)`: what was freed goes back to the system, as far as whole pages of it are free.
+pub(crate) fn give_back_memory() {
+    // SAFETY: it takes the allocator's own locks, and changes nothing that anybody has allocated.
+    unsafe { libc::malloc_trim(0) };
+}
+
 /// `madvise(2)`: has the kernel forget that this code is here; it is read from its file again when it is run.
 pub(crate) fn let_go_of_code(start: usize, length: usize) -> io::Result<()> {
     let start = std::ptr::without_provenance_mut(start);

@@ -1,8 +1,9 @@
-//! Lets go of code that this process has used and does not need now.
+//! Lets go of what this process has used and does not need while it rests.
 //!
 //! A gate that has started has read its configuration, written schemas and made keys, and does none of that again for hours. The
 //! kernel keeps such code resident, with what stands around it, until memory is short. It is there once for all processes
-//! anyway, in the file that it was read from: what is needed again comes back from there, in less than a millisecond.
+//! anyway, in the file that it was read from: what is needed again comes back from there, in less than a millisecond. The
+//! allocator keeps what was freed in the same way, for a load that may not come again.
 
 use std::fs;
 use std::io;
@@ -17,7 +18,7 @@ const CALM: Duration = Duration::from_millis(5);
 /// Who has used as much since code was let go has some again.
 const WORK: Duration = Duration::from_millis(10);
 
-/// Lets go of all code whenever this process has worked and rests.
+/// Lets go of all code, and of memory that was freed, whenever this process has worked and rests.
 #[derive(Debug, Default)]
 pub struct Rest {
     /// The processor time that was used by the last look.
@@ -33,6 +34,7 @@ impl Rest {
         let is_due = is_due(used.saturating_sub(self.looked), used.saturating_sub(self.let_go));
         self.looked = used;
         if is_due {
+            sys::give_back_memory();
             let_go_of_code()?;
             self.let_go = processor_time();
         }
