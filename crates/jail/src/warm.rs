@@ -139,8 +139,8 @@ impl Warm {
         }
     }
 
-    /// Starts our own code for a plan, which waits for what [`Running::give`] brings; nothing if no sandbox is ready. Does
-    /// not block. Whoever has waited for it calls [`Warm::refill`].
+    /// Makes everything ready for a plan of our own code, or of a program that waits for the word, and waits for what
+    /// [`Running::give`] brings; nothing if no sandbox is ready. Does not block. Whoever has waited for it calls [`Warm::refill`].
     pub fn begin(&self, plan: &Plan) -> Option<Running> {
         // What is longer would have to be read while it is written.
         let plan = plan.encode().ok().filter(|plan| plan.len() <= SENT_AT_ONCE)?;

@@ -54,7 +54,8 @@ impl Launcher {
         self.wait(running)
     }
 
-    /// Starts our own code for a plan ahead of its input, if a sandbox is ready for it. Does not block.
+    /// Makes everything ready for a plan ahead of its input, if a sandbox is ready for it: our own code waits for that, and a
+    /// program is not executed before. Does not block.
     pub fn begin(&self, plan: &Plan) -> Option<Running> {
         self.proved.get().and(self.warm.get())?.begin(plan)
     }
