@@ -22,6 +22,14 @@ pub(crate) fn copy_program(from: &Path, to: &Path) -> Try<()> {
     Ok(())
 }
 
+/// Makes a program of a file that was written here: a copy of it that was never open for writing in this process.
+pub(crate) fn make_executable(path: &Path) -> Try<()> {
+    let written = path.with_extension("written");
+    fs::rename(path, &written)?;
+    copy_program(&written, path)?;
+    Ok(fs::remove_file(written)?)
+}
+
 /// A folder of the host for one attempt; removed when dropped.
 pub(crate) struct Place {
     folder: TempDir,

@@ -1,7 +1,5 @@
 //! Ways round a guard of connections: other protocols, other addresses, programs that use no library, and time.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +7,7 @@ use super::trip::Trip;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::payload::ATTACK_ARGUMENT;
+use crate::place::copy_program;
 
 /// Sends the token by whatever is not TCP over IPv4.
 const OTHERWISE: &str = r#"
@@ -83,8 +82,7 @@ pub(super) fn cases() -> Vec<Case> {
             |stand| {
                 let trip = Trip::begin(stand)?;
                 let copy = stand.workspace.join("static");
-                fs::copy(&stand.bench.tool, &copy)?;
-                fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+                copy_program(&stand.bench.tool, &copy)?;
                 let words = [
                     ATTACK_ARGUMENT,
                     "send-to",

@@ -20,6 +20,7 @@ use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Gate, Opening, Stand, standard, trusted};
 use crate::launch::{Mode, Run, command_of};
+use crate::place::make_executable;
 
 /// What an attack leaves behind in the workspace if it works.
 const MARK: &str = "PWNED";
@@ -292,15 +293,10 @@ fn furnish(stand: &Stand<'_>) -> Try<()> {
     stand.put("file", "PWNED\n")?;
     stand.put("long", &"a line that has to be sorted on disk\n".repeat(4000))?;
     for script in ["compress", "external"] {
-        executable(&stand.put(script, "#!/bin/sh\ntouch PWNED\nexec cat\n")?)?;
+        make_executable(&stand.put(script, "#!/bin/sh\ntouch PWNED\nexec cat\n")?)?;
     }
     stand.bare("tar", &["-cf", "archive.tar", "file"], &stand.workspace)?;
     Ok(())
-}
-
-pub(crate) fn executable(path: &Path) -> Try<()> {
-    use std::os::unix::fs::PermissionsExt;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
 fn is_here(program: &str) -> bool {
@@ -371,7 +367,7 @@ pub(crate) fn switch_off_the_walls(bench: &Bench) -> Try<()> {
 
 fn plant(stand: &Stand<'_>) -> Try<String> {
     let path = stand.put("evil/ls", "#!/bin/sh\ntouch PWNED ../PWNED\n")?;
-    executable(&path)?;
+    make_executable(&path)?;
     Ok(path.to_string_lossy().into_owned())
 }
 

@@ -18,6 +18,7 @@ use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Gate, Stand, standard, trusted};
+use crate::place::make_executable;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -527,7 +528,7 @@ fn read_hidden(stand: &Stand<'_>) -> Try<Effect> {
 /// A hook that was written is run by the next git of a person.
 fn control_hook(stand: &Stand<'_>) -> Try<Effect> {
     git(stand)?;
-    super::commands::executable(&stand.put(".git/hooks/pre-commit", "#!/bin/sh\ntouch PWNED\n")?)?;
+    make_executable(&stand.put(".git/hooks/pre-commit", "#!/bin/sh\ntouch PWNED\n")?)?;
     let arguments = ["-c", "user.name=x", "-c", "user.email=x", "commit", "--allow-empty", "-m", "x"];
     stand.bare("git", &arguments, &stand.workspace)?;
     obeyed(stand)

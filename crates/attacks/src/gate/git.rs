@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::commands::executable;
 use crate::gate::stand::{Ending, Gate, Stand, standard};
+use crate::place::make_executable;
 
 /// What a planted program leaves behind.
 const MARK: &str = "PWNED";
@@ -278,7 +278,7 @@ fn hooks(stand: &Stand<'_>, repository: &str, folder: &str) -> Try<()> {
         "reference-transaction",
         "post-index-change",
     ] {
-        executable(&stand.put(&format!("{repository}/{folder}/{hook}"), &program(stand))?)?;
+        make_executable(&stand.put(&format!("{repository}/{folder}/{hook}"), &program(stand))?)?;
     }
     Ok(())
 }
@@ -355,7 +355,7 @@ fn make(stand: &Stand<'_>, repository: &str) -> Try<()> {
     for step in steps {
         git(stand, &at, step)?;
     }
-    executable(&stand.put(&format!("{repository}/.git/run"), &program(stand))?)?;
+    make_executable(&stand.put(&format!("{repository}/.git/run"), &program(stand))?)?;
     stand.put(&format!("{repository}/b.txt"), "changed\n")?;
     Ok(())
 }

@@ -26,6 +26,7 @@ use crate::bench::Need;
 use crate::case::Effect;
 use crate::gate::case::Case;
 use crate::gate::stand::{Ending, Gate, Opening, Stand, settings_of};
+use crate::place::make_executable;
 
 /// What an attack leaves behind in the workspace if it works.
 const MARK: &str = "PWNED";
@@ -357,10 +358,10 @@ fn do_without_network(stand: &Stand<'_>) -> Try<Effect> {
 
 /// Puts a program into the workspace that leaves its mark, under names that look like a listed one's, too.
 fn plant(stand: &Stand<'_>) -> Try<()> {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
     for name in ["planted", "ls"] {
         let path = stand.put(name, &format!("#!/bin/sh\n: > {MARK}\n"))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+        make_executable(&path)?;
     }
     fs::create_dir_all(stand.workspace.join("links"))?;
     symlink("../planted", stand.workspace.join("links/ls"))?;

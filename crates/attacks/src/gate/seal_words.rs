@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::commands::executable;
 use crate::gate::seals::{EVIL, GOOD, furnish, furnished, seen};
 use crate::gate::stand::{Ending, Gate, Opening, Stand, runtime, standard};
+use crate::place::make_executable;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -64,7 +64,7 @@ pub(crate) fn cases() -> Vec<Case> {
             "named-in-passing",
             "a file is bound by whatever form of words, options and variables it is named in",
             |stand| {
-                executable(&stand.put("x.sh", EVIL)?)?;
+                make_executable(&stand.put("x.sh", EVIL)?)?;
                 stand.bare("env", &["-S", "./x.sh a"], &stand.workspace)?;
                 seen(stand)
             },
@@ -190,7 +190,7 @@ fn named_in_passing() -> Vec<(&'static str, Value)> {
 fn swap_each(stand: &Stand<'_>, calls: Vec<(&str, Value)>) -> Try<Effect> {
     let gate = stand.gate(standard())?;
     for (file, call) in calls {
-        executable(&stand.put(file, GOOD)?)?;
+        make_executable(&stand.put(file, GOOD)?)?;
         approve(&gate, &call)?;
         stand.put(file, EVIL)?;
         gate.call("shell", call.clone(), Ending::Failed("changed"))?;

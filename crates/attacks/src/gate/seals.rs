@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::Try;
 use crate::case::Effect;
 use crate::gate::case::Case;
-use crate::gate::commands::executable;
 use crate::gate::seal_races as races;
 use crate::gate::stand::{Ending, Gate, Stand, runtime, standard, trusted};
+use crate::place::make_executable;
 
 /// What a person reads and approves, and what is put in its place.
 pub(super) const GOOD: &str = "#!/bin/sh\necho good > GOOD\n";
@@ -189,10 +189,10 @@ fn program() -> Value {
 
 pub(super) fn furnish(stand: &Stand<'_>) -> Try<()> {
     if !stand.workspace.join("a/in/run.sh").exists() {
-        executable(&stand.put("a/in/run.sh", GOOD)?)?;
+        make_executable(&stand.put("a/in/run.sh", GOOD)?)?;
     }
     stand.put("evil/in/run.sh", EVIL)?;
-    executable(&stand.workspace.join("evil/in/run.sh"))
+    make_executable(&stand.workspace.join("evil/in/run.sh"))
 }
 
 pub(super) fn furnished<'a>(stand: &'a Stand<'a>) -> Try<Gate<'a>> {
@@ -275,7 +275,7 @@ fn link_over(stand: &Stand<'_>) -> Try<()> {
 }
 
 fn link_inside(stand: &Stand<'_>) -> Try<()> {
-    executable(&stand.put("a/in/real.sh", GOOD)?)?;
+    make_executable(&stand.put("a/in/real.sh", GOOD)?)?;
     stand.place.link("work/a/in/run.sh", "real.sh").map(drop)
 }
 

@@ -1,8 +1,7 @@
 //! Commands that run others: whatever a command line turns into, the walls of the profile are around it.
 
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use jail::{ChangeReport, Control, Limits, Names, Program, Strictness};
@@ -14,6 +13,7 @@ use crate::bench::{Need, find_program};
 use crate::case::{Attempt, Case, Effect, Teeth};
 use crate::launch::{Launcher, Mode, Ran, Run, Site, command_of};
 use crate::payload::ATTACK_ARGUMENT;
+use crate::place::make_executable;
 
 /// A command line that looks harmless. `{strike}` is a program of the attacker's, `{shown}` the directory it is in.
 struct Disguise {
@@ -159,8 +159,7 @@ fn prepare(site: &Site<'_>, canary: &Canary) -> Try<PathBuf> {
         canary.address()?
     );
     for name in ["strike", "ls"] {
-        let path = site.place.file(&format!("shown/{name}"), &script)?;
-        fs::set_permissions(path, Permissions::from_mode(0o755))?;
+        make_executable(&site.place.file(&format!("shown/{name}"), &script)?)?;
     }
     Ok(shown)
 }

@@ -10,7 +10,7 @@ use crate::Try;
 use crate::case::{Attempt, Case, Effect};
 use crate::launch::{Launcher, Mode, Run, Site, What};
 use crate::payload::{Payload, argument, held, through};
-use crate::place::token;
+use crate::place::{make_executable, token};
 
 pub(crate) const PAYLOADS: &[Payload] = &[("change-sealed", change_sealed)];
 
@@ -39,7 +39,7 @@ fn run(site: &Site<'_>, make: impl Fn(PathBuf) -> Run) -> Try<Attempt> {
     let work = site.place.open_folder("work")?;
     let secret = token();
     let script = site.place.file("work/run.sh", &format!("#!/bin/sh\necho {secret}\n"))?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    make_executable(&script)?;
     let run = Run { write: vec![work.clone()], working_directory: work.clone(), ..make(work) };
     let changes = matches!(run.what, What::Payload(_));
     let file = SealedFile { path: script.clone(), bytes: GOOD.len() as u64, executable: true };
