@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
+use std::mem;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -63,6 +65,10 @@ impl Errand {
     }
 }
 
+/// Has the C library keep a keeper's memory in large pages, where the system has any: every init is a copy of it, and what is
+/// in small ones is copied, and taken down, page by page.
+const LARGE_PAGES: (&str, &str) =
+    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=67108864");
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 /// As much of a frame as is gathered before it is sent, and reserved before it has come.
 const FRAME_AT_ONCE: usize = 16 * 1024;
@@ -166,6 +172,7 @@ impl Helper {
             Command::new(&self.binary)
                 .arg(argument)
                 .env_clear()
+                .envs((argument == ZYGOTE_ARGUMENT).then_some(LARGE_PAGES))
                 // Whoever kills the gate's whole group leaves somebody to clean up after it.
                 .process_group(0)
                 .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
@@ -190,7 +197,7 @@ pub(crate) struct Line {
 impl Line {
     pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
         let plan = request.plan.encode()?;
-        let mut running = Running { line: self, has_answered: false, early: None };
+        let mut running = Running::on(self);
         match running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input]) {
             // It has answered before it had read everything: what it said is there to be read.
             Err(HelperError::Silent(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(running),
@@ -200,7 +207,7 @@ impl Line {
 
     /// The same without the input, which [`Running::give`] brings. `plan` is encoded.
     pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
-        let mut running = Running { line: self, has_answered: false, early: None };
+        let mut running = Running::on(self);
         running.line.send(&[Errand::Run.as_bytes(), plan, &[]])?;
         Ok(running)
     }
@@ -272,6 +279,25 @@ pub struct Running {
     has_answered: bool,
     /// The answer, if it came where something else was waited for.
     early: Option<Vec<u8>>,
+    /// Whether somebody waits for it who must not block.
+    is_watched: bool,
+}
+
+impl Running {
+    fn on(line: Line) -> Running {
+        Running { line, has_answered: false, early: None, is_watched: false }
+    }
+}
+
+/// How much of an answer is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// Nothing.
+    NotYet,
+    /// It is long, and may have to be waited for.
+    InPart,
+    /// All of it, or whoever was to give it is gone: [`Running::wait`] does not block.
+    Whole,
 }
 
 /// Ends a run from elsewhere.
@@ -287,6 +313,46 @@ impl Running {
     /// Gives its input to a run that was begun without.
     pub fn give(&self, input: &[u8]) -> Result<(), HelperError> {
         write_frame(&self.line.channel, input).map_err(HelperError::Silent)
+    }
+
+    /// What becomes readable when its answer comes, for whoever must not block.
+    pub fn watched(&mut self) -> io::Result<UnixStream> {
+        self.is_watched = true;
+        self.line.channel.set_nonblocking(true)?;
+        self.line.channel.try_clone()
+    }
+
+    /// From now on whoever reads waits.
+    fn block(&mut self) -> io::Result<()> {
+        if mem::take(&mut self.is_watched) { self.line.channel.set_nonblocking(false) } else { Ok(()) }
+    }
+
+    /// What is there of its answer by now. Does not block. For a run whose network is not guarded.
+    ///
+    /// What waited and could not be used says once more that it is ready: that is no answer, and whoever took it for one would
+    /// wait for the whole run.
+    pub fn answered(&self) -> Answered {
+        let mut seen = [0; 8 + FRAME_AT_ONCE];
+        loop {
+            let peek = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+            let length = match recv(&self.line.channel, seen.as_mut_slice(), peek) {
+                Err(Errno::AGAIN) => return Answered::NotYet,
+                Err(Errno::INTR) => return Answered::InPart,
+                // Whoever has hung up says no more.
+                Err(_) | Ok((_, 0)) => return Answered::Whole,
+                Ok((_, length)) => length,
+            };
+            let frame = seen.first_chunk().map(|header| u64::from_le_bytes(*header)).filter(|_| length >= 8);
+            match frame {
+                Some(0) => {
+                    if recv(&self.line.channel, &mut [0_u8; 8], RecvFlags::DONTWAIT).is_err() {
+                        return Answered::Whole;
+                    }
+                }
+                Some(frame) if frame <= (length - 8) as u64 => return Answered::Whole,
+                _ => return Answered::InPart,
+            }
+        }
     }
 
     /// What leads out of its network, if that is guarded: waits until it is there. Nothing if the run is over before, or was
@@ -312,6 +378,7 @@ impl Running {
 
     /// Waits for the answer. No process of the sandbox is alive then but its init, which does nothing any more.
     pub fn wait(mut self) -> Result<Response, HelperError> {
+        self.block().map_err(HelperError::Silent)?;
         let bytes = match self.early.take() {
             Some(bytes) => bytes,
             None => read_answer(&self.line.channel).map_err(HelperError::Silent)?,
@@ -330,6 +397,7 @@ impl Hangup {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        let _ = self.block();
         // Not killed: what a tool has left behind is looked at after its end.
         let _ = self.line.channel.shutdown(Shutdown::Write);
         match &mut self.line.child {
@@ -591,4 +659,44 @@ fn read_frame(mut channel: &UnixStream, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length.min(FRAME_AT_ONCE));
     channel.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() == length { Ok(bytes) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running() -> (Running, UnixStream) {
+        let (channel, other) = UnixStream::pair().unwrap();
+        (Running::on(Line { channel, child: None, next: None }), other)
+    }
+
+    #[test]
+    fn an_answer_is_there_when_all_of_it_is() {
+        let (running, other) = running();
+        assert_eq!(running.answered(), Answered::NotYet);
+        (&other).write_all(&3_u64.to_le_bytes()).unwrap();
+        assert_eq!(running.answered(), Answered::InPart);
+        (&other).write_all(b"abc").unwrap();
+        assert_eq!(running.answered(), Answered::Whole);
+        drop(other);
+    }
+
+    #[test]
+    fn what_is_ready_has_not_answered_however_often_it_says_so() {
+        let (running, other) = running();
+        for _ in 0..3 {
+            write_frame(&other, b"").unwrap();
+        }
+        assert_eq!(running.answered(), Answered::NotYet);
+        write_frame(&other, b"x").unwrap();
+        assert_eq!(running.answered(), Answered::Whole);
+        drop(other);
+    }
+
+    #[test]
+    fn whoever_hangs_up_has_said_everything() {
+        let (running, other) = running();
+        drop(other);
+        assert_eq!(running.answered(), Answered::Whole);
+    }
 }

@@ -3,11 +3,12 @@
 //! Root never runs a tool as host root: the sandbox gets a host id from a range of its own, and owners in granted
 //! directories are translated. An ordinary user's sandbox keeps that user's one id.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{
     Pid, Signal, getegid, geteuid, getppid, pidfd_send_signal, set_parent_process_death_signal,
 };
@@ -117,7 +118,7 @@ impl Identity {
             &format!("{owner} {} 1", self.host_uid),
             &format!("{group} {} 1", self.host_gid),
         )
-        .and_then(|()| fs::File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())));
+        .and_then(|()| open_in_processes(&format!("{}/ns/user", pid.as_raw_nonzero()), OFlags::RDONLY));
         // The namespace lives on by its descriptor; the process is of no further use.
         pidfd_send_signal(&pidfd, Signal::KILL)?;
         sys::wait_for(Some(pid))?;
@@ -134,10 +135,28 @@ fn wait_to_be_killed_by(launcher: Pid) -> ! {
     sys::exit_now(1)
 }
 
+/// The host's `/proc`, in a zygote that does not see it any more. An init has it closed, and has no use for it.
+static PROCESSES: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Remembers it.
+pub(crate) fn keep_processes(processes: OwnedFd) {
+    let _ = PROCESSES.set(processes);
+}
+
+/// Opens something in the host's `/proc`.
+pub(crate) fn open_in_processes(path: &str, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::CLOEXEC;
+    let opened = match PROCESSES.get() {
+        Some(processes) => openat(processes, path, flags, Mode::empty()),
+        None => openat(CWD, format!("/proc/{path}"), flags, Mode::empty()),
+    };
+    Ok(File::from(opened?))
+}
+
 fn write_maps(pid: Pid, caller: Caller, uids: &str, gids: &str) -> io::Result<()> {
-    let process = format!("/proc/{}", pid.as_raw_nonzero());
     let write = |file: &str, text: &str| {
-        OpenOptions::new().write(true).open(format!("{process}/{file}"))?.write_all(text.as_bytes())
+        let path = format!("{}/{file}", pid.as_raw_nonzero());
+        open_in_processes(&path, OFlags::WRONLY)?.write_all(text.as_bytes())
     };
     if caller == Caller::User {
         // The kernel's condition for mapping one's own group without privilege.

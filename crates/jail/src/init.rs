@@ -9,6 +9,7 @@ use std::io;
 use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,13 +23,14 @@ use crate::control::{Control, Controls};
 use crate::doors::Doors;
 use crate::environment::HOME;
 use crate::identity::Identity;
-use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Said, Step, receive, send};
+use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Rlimits, Said, Step, receive, send};
 use crate::own;
 use crate::plan::{self, HomeFile};
 use crate::readied;
+use crate::rooms;
 use crate::stage_one::{self, Failure, HalfBuilt};
 use crate::stage_two::{self, BROUGHT};
-use crate::sys::{self, Executable, Haste, Used};
+use crate::sys::{self, Beside, Executable, Haste, Unexecuted, Used};
 
 /// How long those whom a tool leaves behind may take to end. They are killed, but the kernel may be busy with one of them.
 const ENDED_WITHIN: Duration = Duration::from_secs(1);
@@ -59,9 +61,9 @@ pub(crate) enum Network {
 pub(crate) fn live(inherited: Inherited) -> ! {
     let socket = &inherited.socket;
     let code = match build_and_start(socket, &inherited) {
-        Ok(Started::Tool { pid, holds_outputs }) => {
+        Ok(Started::Tool { pid, beside, holds_outputs }) => {
             sys::close_standard_streams(if holds_outputs { sys::Closed::Input } else { sys::Closed::All });
-            reap_until(pid, socket, inherited.without)
+            reap_until(pid, beside.as_ref(), socket, inherited.without)
         }
         Ok(Started::Nothing(why)) => report(socket, &Said::NotStarted(why)),
         Ok(Started::Abandoned) => 1,
@@ -73,11 +75,41 @@ pub(crate) fn live(inherited: Inherited) -> ! {
 enum Started {
     Tool {
         pid: Pid,
+        /// If it may turn out that it could not be executed.
+        beside: Option<Beside>,
         holds_outputs: bool,
     },
     Nothing(NotStarted),
     /// The launcher is gone.
     Abandoned,
+}
+
+/// Goes through what an init does with its orders, as far as that leaves nothing behind: its code is at hand then.
+pub(crate) fn rehearse() {
+    let text = |text: &str| OsString::from(text);
+    let orders = Orders {
+        program: OrderedProgram::Inside(text("true")),
+        arguments: vec![text("-")],
+        working_directory: PathBuf::from("/"),
+        environment: vec![(text("PATH"), text("/usr/bin")), (text("HOME"), text(HOME))],
+        directories: Vec::new(),
+        sealed: Vec::new(),
+        home: Vec::new(),
+        network: plan::Network::Closed,
+        rlimits: Rlimits { pids: Some(1), file_bytes: Some(1), open_files: 1 },
+        enters_cgroup: false,
+        holds_outputs: true,
+        scratch_bytes: 1,
+        terminal: None,
+        without: Controls::NONE,
+    };
+    let Ok((ours, theirs)) = UnixStream::pair() else { return };
+    if send(&ours, &orders, &[]).is_ok()
+        && let Ok((orders, _)) = receive::<Orders>(&theirs)
+        && let OrderedProgram::Inside(name) = &orders.program
+    {
+        drop(found(name, &orders));
+    }
 }
 
 /// The tool's streams become 0, 1 and 2; everything else but the socket is closed.
@@ -117,7 +149,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     }
     let keeps_root = without.contains(Control::Filesystem);
     let readied = readied::readied();
-    let built = if keeps_root { None } else { Some(stage_one::build_root(identity, without, readied)?) };
+    let mut built = if keeps_root { None } else { Some(stage_one::build_root(identity, without, readied)?) };
     stage_one::raise_first_walls(without, readied)?;
     if manner == Manner::Waiting {
         sys::touch_memory();
@@ -130,10 +162,11 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;
         enter_cgroup(&door)?;
     }
+    let rooms = built.as_mut().map(|built| rooms::make(built, &orders)).transpose()?.unwrap_or_default();
     let doors = guard_network(&orders, inherited.network, built.as_ref())?;
     let landlock = match built {
         Some(built) => {
-            stage_two::enter(&built, &orders, sent)?;
+            stage_two::enter(&built, &orders, rooms, sent)?;
             built.landlock
         }
         None => None,
@@ -189,49 +222,41 @@ fn start(
 ) -> Result<Started, Failure> {
     // Every wall stands around this process by now.
     fill_home(&orders.home).map_err(Failure::at(Step::Scratch))?;
+    let mut beside = None;
     let started = match &orders.program {
         OrderedProgram::Own => own::begin(orders),
         OrderedProgram::Brought(_) => execute(PathBuf::from(BROUGHT), OsString::from(BROUGHT), orders),
+        // Whoever collects outputs hears of the end and of the beginning at once. Others are told that it could be executed.
+        OrderedProgram::Inside(name) if orders.holds_outputs => found(name, orders)
+            .and_then(|program| sys::spawn_beside(program, None))
+            .map(|begun| beside.insert(begun).pid),
         OrderedProgram::Inside(name) => found(name, orders).and_then(|program| sys::spawn(&program)),
-        OrderedProgram::WhenTold(name) => {
-            let program = found(name, orders);
-            if !has_word_come() {
-                return Ok(Started::Abandoned);
-            }
-            read_nothing().and(program).and_then(|program| sys::spawn(&program))
-        }
+        OrderedProgram::WhenTold(name) => found(name, orders)
+            .and_then(|program| sys::spawn_beside(program, Some(read_nothing()?)))
+            .map(|begun| beside.insert(begun).pid),
     };
     let pid = match started {
         Ok(pid) => pid,
-        Err(error) => {
-            return Ok(Started::Nothing(match error.raw_os_error() {
-                Some(libc::ENOENT) => NotStarted::NotFound,
-                None if error.kind() == io::ErrorKind::NotFound => NotStarted::NotFound,
-                number => NotStarted::CannotExecute(number.unwrap_or(libc::EINVAL)),
-            }));
-        }
+        Err(error) => return Ok(Started::Nothing(why_not(&error))),
     };
     let tool = pidfd_open(pid, PidfdFlags::empty()).map_err(Failure::at(Step::Channel))?;
     let mut descriptors = vec![tool.as_fd()];
     descriptors.extend(terminal.as_ref().map(AsFd::as_fd));
     send(socket, &Said::Started(enforcement), &descriptors).map_err(Failure::at(Step::Channel))?;
-    Ok(Started::Tool { pid, holds_outputs: orders.holds_outputs })
+    Ok(Started::Tool { pid, beside, holds_outputs: orders.holds_outputs })
 }
 
-/// INVARIANT(nothing-before-the-word): whoever hangs up, or is killed, has said nothing.
-fn has_word_come() -> bool {
-    loop {
-        match rustix::io::read(rustix::stdio::stdin(), &mut [0; 1]) {
-            Err(Errno::INTR) => {}
-            read => return read == Ok(1),
-        }
+fn why_not(error: &io::Error) -> NotStarted {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => NotStarted::NotFound,
+        None if error.kind() == io::ErrorKind::NotFound => NotStarted::NotFound,
+        number => NotStarted::CannotExecute(number.unwrap_or(libc::EINVAL)),
     }
 }
 
-/// The word was not for the program: programs look at what their input is, and some read it instead of files.
-fn read_nothing() -> io::Result<()> {
-    let nothing = openat(rustix::fs::CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    Ok(rustix::stdio::dup2_stdin(&nothing)?)
+/// What a program reads that was begun by a word on its input.
+fn read_nothing() -> io::Result<OwnedFd> {
+    Ok(openat(rustix::fs::CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Scratch space of this sandbox, where nobody has been yet.
@@ -275,10 +300,17 @@ fn own_environment() -> Vec<(OsString, OsString)> {
 }
 
 /// Waits for everyone, until the tool itself is gone, and ends whoever it has left behind.
-fn reap_until(tool: Pid, socket: &OwnedFd, without: Controls) -> i32 {
+fn reap_until(tool: Pid, beside: Option<&Beside>, socket: &OwnedFd, without: Controls) -> i32 {
     loop {
         match sys::wait_for(None) {
             Ok((pid, ended)) if pid == tool => {
+                match beside.map_or(Ok(()), Beside::was_executed) {
+                    Ok(()) => {}
+                    Err(Unexecuted::NoWord) => return 1,
+                    Err(Unexecuted::Error(error)) => {
+                        return report(socket, &Said::NotStarted(why_not(&error)));
+                    }
+                }
                 let is_alone = !without.contains(Control::Processes) && end_all_others();
                 let used = if is_alone { Used::so_far().ok() } else { None };
                 let code = report(socket, &Said::Ended { status: ended.status, used });

@@ -15,12 +15,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::helper;
 use crate::host_mounts::HostMounts;
+use crate::identity::Caller;
 use crate::nursery::{self, Kind, Nursery, Zygote, Zygotes};
 use crate::orders::receive;
 use crate::own;
@@ -29,6 +31,9 @@ use crate::sys::{self, Cloned};
 
 /// The argument that makes our binary a keeper with its zygotes.
 pub const ZYGOTE_ARGUMENT: &str = "__zygote";
+
+/// A zygote that takes longer to answer has been stopped by somebody, and is done without.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// As much as a survey of a directory needs, several times over.
 const STACK: usize = 1 << 20;
@@ -40,7 +45,14 @@ pub(crate) fn serve() -> io::Result<()> {
     let _ = [Part::Most, Part::Rest].map(seccomp::filter);
     own::prepare();
     let mounts = Arc::new(HostMounts::begin()?);
-    let zygotes = Zygotes::new(begin_zygote(Kind::Plain)?, begin_zygote(Kind::Readied)?, mounts.clone());
+    let (plain, readied) = (begin_zygote(Kind::Plain)?, begin_zygote(Kind::Readied)?);
+    // Root's keeper copies mounts itself.
+    let shower = match Caller::current() {
+        Caller::Root => None,
+        // ATTACK(waited-mounts): what it sees is of the moment that everything else is of.
+        Caller::User => Some(begin_zygote(Kind::Shower)?.greeted()),
+    };
+    let zygotes = Zygotes::new(plain, readied, shower, mounts.clone());
     allow_many_descriptors();
     let zygotes = Arc::new(zygotes);
     let nursery = Nursery::of_zygotes(zygotes.clone());
@@ -65,6 +77,7 @@ pub(crate) fn serve() -> io::Result<()> {
 /// Begins a process that inits will be copies of.
 fn begin_zygote(kind: Kind) -> io::Result<Zygote> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(ANSWERED_WITHIN))?;
     // By the first thread, which is there until the end: those whom the zygote clones end with their parent's thread.
     match sys::clone_process(0, None)? {
         Cloned::Child => {

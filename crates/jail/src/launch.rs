@@ -26,7 +26,7 @@ use crate::host_mounts::{HostMounts, Moment};
 use crate::identity::{Caller, Identity};
 use crate::limits::Limits;
 use crate::mounts::copy_of;
-use crate::nursery::{Born, Lent, Nursery};
+use crate::nursery::{Born, Lent, Nursery, Root};
 use crate::orders::{Manner, OrderedProgram, Orders, Rlimits, Said, Source, Step, receive, send};
 use crate::plan::{Access, Directory, Plan, Program, Strictness};
 use crate::report::Report;
@@ -130,7 +130,7 @@ pub struct Prepared {
     init: Init,
     identity: Identity,
     without: Controls,
-    shares_settings: bool,
+    root: Root,
     socket: OwnedFd,
     pipes: Pipes,
     waited: Waited,
@@ -186,6 +186,7 @@ impl Prepared {
         if let Ok(mut prepared) = waited
             && prepared.waited.is_of_one_moment
             && mounts.now().is_same_list(begun)
+            && !(prepared.root == Root::Shared && nursery.is_blind())
         {
             prepared.waited.since = Some((mounts.clone(), begun));
             return Ok(prepared);
@@ -212,20 +213,9 @@ impl Prepared {
         }
         let door: Vec<BorrowedFd<'_>> = cgroup.door().into_iter().map(AsFd::as_fd).collect();
         tell(&born.socket, &manner, &door)?;
-        let Born { init, socket, pipes, network, shares_settings, .. } = born;
+        let Born { init, socket, pipes, network, root, .. } = born;
         let waited = Waited::default();
-        Ok(Prepared {
-            nursery,
-            init,
-            identity,
-            without,
-            shares_settings,
-            cgroup,
-            socket,
-            pipes,
-            waited,
-            network,
-        })
+        Ok(Prepared { nursery, init, identity, without, root, cgroup, socket, pipes, waited, network })
     }
 
     fn wait(
@@ -323,7 +313,7 @@ impl Prepared {
     /// Another one, if a plan leaves out walls, or has directories for which there is no place here.
     fn fit(self, plan: &Plan) -> Result<Prepared, StartError> {
         let is_setting = |directory: &Directory| directory.path.starts_with("/etc");
-        let has_places = !self.shares_settings || !plan.draft().directories.iter().any(is_setting);
+        let has_places = self.root == Root::Own || !plan.draft().directories.iter().any(is_setting);
         if has_places && self.without == plan.without() {
             return Ok(self);
         }
@@ -360,7 +350,8 @@ impl Prepared {
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
         let opened = open_directories(plan, self.waited.windows(), until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
-        let (mut orders, mut mounts) = give_orders(plan, &self.identity, &opened, terminal, &self.nursery)?;
+        let (mut orders, mut mounts) =
+            give_orders(plan, &self.identity, &opened, terminal, (&self.nursery, self.root))?;
         orders.holds_outputs = matches!(streams, Streams::Collect { .. });
         mounts.extend(content_of(plan, sealed)?);
         let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
@@ -508,15 +499,21 @@ fn give_orders(
     identity: &Identity,
     opened: &[Opened],
     terminal: Option<(u16, u16)>,
-    nursery: &Nursery,
+    (nursery, root): (&Nursery, Root),
 ) -> Result<(Orders, Vec<OwnedFd>), StartError> {
     let draft = plan.draft();
     let mut mounts = Vec::new();
     let mut directories = Vec::new();
     for directory in opened {
-        let source = match identity.caller {
-            Caller::User => Source::Copy(directory.path.clone()),
-            Caller::Root => {
+        let source = match (identity.caller, root) {
+            (Caller::User, Root::Own) => Source::Copy(directory.path.clone()),
+            (Caller::User, Root::Shared) => {
+                let path = &directory.path;
+                let failed = |source| StartError::Directory { path: path.clone(), source };
+                mounts.push(nursery.show(path).map_err(failed)?);
+                Source::Sent
+            }
+            (Caller::Root, _) => {
                 mounts.push(detached_for_root(directory, identity, nursery)?);
                 Source::Sent
             }
@@ -533,9 +530,13 @@ fn give_orders(
             if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
                 return Err(failed(io::Error::from(io::ErrorKind::InvalidInput)));
             }
-            match identity.caller {
-                Caller::User => OrderedProgram::Brought(Source::Copy(path.clone())),
-                Caller::Root => {
+            match (identity.caller, root) {
+                (Caller::User, Root::Own) => OrderedProgram::Brought(Source::Copy(path.clone())),
+                (Caller::User, Root::Shared) => {
+                    mounts.push(nursery.show(path).map_err(failed)?);
+                    OrderedProgram::Brought(Source::Sent)
+                }
+                (Caller::Root, _) => {
                     mounts.push(copy_of(CWD, path).map_err(|error| failed(error.into()))?);
                     OrderedProgram::Brought(Source::Sent)
                 }

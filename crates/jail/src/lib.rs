@@ -39,6 +39,7 @@ mod plan;
 mod readied;
 mod report;
 mod rest;
+mod rooms;
 mod run_by_host;
 mod seal;
 mod seccomp;
@@ -60,7 +61,7 @@ pub use doors::lead_everything_to_loopback;
 pub use doors::{CERTIFICATES, Doors, LOCAL_DOOR};
 pub use environment::{DEFAULT_PATH, HOME, PASSED_VARIABLES, is_denied_variable};
 pub use helper::{
-    HELPER_ARGUMENT, Hangup, Helper, HelperError, Kept, Request, Response, Running, serve_if_asked,
+    Answered, HELPER_ARGUMENT, Hangup, Helper, HelperError, Kept, Request, Response, Running, serve_if_asked,
 };
 pub use identity::Caller;
 pub use keeper::ZYGOTE_ARGUMENT;

@@ -89,8 +89,8 @@ pub(crate) fn attach_over(tree: impl AsFd, target: impl AsFd) -> Result<(), Errn
     move_mount(tree, "", target, "", flags)
 }
 
-/// Attaches a detached mount over a name in an open directory of the kernel's, which is no link that somebody made.
-pub(crate) fn attach_over_name(tree: impl AsFd, directory: impl AsFd, name: &str) -> Result<(), Errno> {
+/// Attaches a detached mount over a name in an open directory of the kernel's, or of ours, in which nobody has made a link.
+pub(crate) fn attach_over_name(tree: impl AsFd, directory: impl AsFd, name: &Path) -> Result<(), Errno> {
     move_mount(tree, "", directory, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 

@@ -13,9 +13,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::OFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use crate::identity::open_in_processes;
 use crate::sys;
 
 /// What the kernel tells of a network: packets of its device, and what every protocol has counted; and labels, which outlive
@@ -94,11 +96,11 @@ impl Network {
     fn new(buffer: &mut Vec<u8>) -> io::Result<Network> {
         sys::enter_new_namespaces(UnshareFlags::NEWNET)?;
         raise_loopback()?;
-        let namespace = File::open("/proc/self/ns/net")?.into();
-        let sockets = File::open(format!("/proc/self/net/{SOCKETS}"))?;
+        let namespace = open_in_processes("self/ns/net", OFlags::RDONLY)?.into();
+        let sockets = open_in_processes(&format!("self/net/{SOCKETS}"), OFlags::RDONLY)?;
         let mut told = Vec::with_capacity(TOLD.len());
         for (index, name) in TOLD.iter().enumerate() {
-            match File::open(format!("/proc/self/net/{name}")) {
+            match open_in_processes(&format!("self/net/{name}"), OFlags::RDONLY) {
                 Ok(file) => {
                     read_whole(&file, buffer)?;
                     told.push((file, buffer.clone()));

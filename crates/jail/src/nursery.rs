@@ -2,19 +2,23 @@
 //!
 //! A launcher with one thread does that itself. The keeper, which has many, has a zygote beside it: that is told who the
 //! sandbox is to be and nothing of what it will do, so no init is a copy of anything that belongs to a run. What it clones
-//! are the keeper's children and not its own: they end with the keeper, and the keeper waits for them.
+//! are the keeper's children and not its own: they end with the keeper, and the keeper waits for them. One more process of
+//! the kind clones nobody: it copies mounts that plans name, for sandboxes that do not see the host.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroup;
@@ -24,8 +28,10 @@ use crate::host_mounts::{HostMounts, Moment};
 use crate::identity::{Caller, Identity};
 use crate::init::{self, Inherited, Network};
 use crate::launch::{Init, Pipes, StartError};
+use crate::mounts::copy_of;
 use crate::networks::Networks;
 use crate::orders::{Step, receive, send};
+use crate::plan::wire_path;
 use crate::readied;
 use crate::sys::{self, Cloned, Haste, NEW_PID, NEW_USER, SIBLING};
 
@@ -75,6 +81,16 @@ impl Zygote {
         Zygote { socket: Mutex::new(socket), pid: Mutex::new(Some(pid)) }
     }
 
+    /// The same, once it has said that it has seen what it is to see. One that does not is as good as gone.
+    pub(crate) fn greeted(self) -> Zygote {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        if receive::<Answer>(&*socket).is_err() {
+            let _ = shutdown(&*socket, Shutdown::Both);
+        }
+        drop(socket);
+        self
+    }
+
     /// Whether it has ended. Then it is buried.
     fn is_gone(&self) -> bool {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +99,11 @@ impl Zygote {
         let is_gone = poll(&mut watched, Some(&now)).is_ok_and(|changed| changed > 0);
         if is_gone {
             let pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // What hung up has closed everything, which a process does when it ends.
-            let _ = pid.map(|pid| sys::wait_for(Some(pid)));
+            if let Some(pid) = pid {
+                // It has ended, or did not answer and was hung up on.
+                let _ = kill_process(pid, Signal::KILL);
+                let _ = sys::wait_for(Some(pid));
+            }
         }
         is_gone
     }
@@ -94,8 +113,10 @@ impl Zygote {
 pub(crate) struct Zygotes {
     /// Sees the host as it is, and clones for every sandbox.
     plain: Arc<Zygote>,
-    /// Has made ready what every sandbox shows, and clones for those with every wall.
+    /// Has made ready what every sandbox shows, and clones for those with every wall. It sees nothing of the host.
     readied: Arc<Zygote>,
+    /// Copies mounts of the host for those, where the keeper itself may not. Clones nobody.
+    shower: Option<Zygote>,
     /// Since before that.
     mounts: Arc<HostMounts>,
     since: Instant,
@@ -106,19 +127,30 @@ pub(crate) struct Zygotes {
 
 impl Zygotes {
     /// `mounts` was begun before anything was made ready.
-    pub(crate) fn new(plain: Zygote, readied: Zygote, mounts: Arc<HostMounts>) -> Zygotes {
+    pub(crate) fn new(
+        plain: Zygote,
+        readied: Zygote,
+        shower: Option<Zygote>,
+        mounts: Arc<HostMounts>,
+    ) -> Zygotes {
         let [plain, readied] = [plain, readied].map(Arc::new);
         let (is_of_one_moment, is_stale) = (AtomicBool::new(false), AtomicBool::new(false));
-        Zygotes { plain, readied, mounts, since: Instant::now(), is_of_one_moment, is_stale }
+        Zygotes { plain, readied, shower, mounts, since: Instant::now(), is_of_one_moment, is_stale }
     }
 
     /// Whether the host may look otherwise than when things were made ready, or nothing can be cloned any more. Where nothing
     /// could be made ready, the other one does.
     pub(crate) fn are_stale(&self) -> bool {
-        if self.since.elapsed() >= LONGEST_USE || !self.show_what_is_mounted() || self.plain.is_gone() {
+        let are_gone = self.plain.is_gone() || (self.is_blind() && !self.readied.is_gone());
+        if self.since.elapsed() >= LONGEST_USE || !self.show_what_is_mounted() || are_gone {
             self.is_stale.store(true, Ordering::Relaxed);
         }
         self.is_stale.load(Ordering::Relaxed)
+    }
+
+    /// Whether nobody copies mounts of the host any more for those who need somebody to.
+    fn is_blind(&self) -> bool {
+        self.shower.as_ref().is_some_and(Zygote::is_gone)
     }
 
     fn show_what_is_mounted(&self) -> bool {
@@ -144,8 +176,16 @@ pub(crate) struct Born {
     pub(crate) is_in_cgroup: bool,
     /// The network that it was born in, if that was lent to it.
     pub(crate) network: Option<Lent>,
-    /// Whether it shows settings that others show, too, in which there is no place for a directory of a plan.
-    pub(crate) shares_settings: bool,
+    pub(crate) root: Root,
+}
+
+/// Whose the root of a sandbox is when its plan comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// Its own.
+    Own,
+    /// One that others have, too. The host is out of sight there, and nothing of a plan has its place among its settings.
+    Shared,
 }
 
 /// A network that was lent to a sandbox. It is given back when this is dropped: nobody of that sandbox may be alive then.
@@ -169,6 +209,11 @@ enum Order {
     Bear { identity: Identity, without: Controls },
     /// A user namespace that translates owners.
     Translate { identity: Identity, owner: Owner },
+    /// A copy of what is mounted there.
+    Show {
+        #[serde(with = "wire_path")]
+        path: PathBuf,
+    },
     /// Nothing: everybody in this network has ended.
     TakeBack { network: u64 },
 }
@@ -180,6 +225,8 @@ enum Answer {
     Born { pid: i32, is_in_cgroup: bool, network: Option<u64> },
     /// The namespace travels beside this.
     Translated,
+    /// The mount travels beside this.
+    Shown,
     /// What could not be done; and the process that is to be buried, if there is one.
     Failed { step: Step, error: i32, pid: i32 },
 }
@@ -213,6 +260,14 @@ impl Nursery {
         }
     }
 
+    /// Whether a sandbox that shares its root can be shown nothing of the host any more.
+    pub(crate) fn is_blind(&self) -> bool {
+        match &self.maker {
+            Maker::Here => false,
+            Maker::Zygotes(zygotes) => zygotes.is_blind(),
+        }
+    }
+
     /// The same, for sandboxes that share nothing with others.
     pub(crate) fn for_own_settings(&self) -> Nursery {
         Nursery { shares: false, ..self.clone() }
@@ -233,17 +288,32 @@ impl Nursery {
             }
             Maker::Zygotes(zygotes) => zygotes,
         };
-        if self.shares && without.is_empty() && !zygotes.are_stale() {
+        if self.shares && without.is_empty() && !zygotes.are_stale() && !zygotes.is_blind() {
             match bear_by(&zygotes.readied, identity, without, cgroup) {
                 Ok(born) => {
                     zygotes.are_ready();
-                    return Ok(Born { shares_settings: true, ..born });
+                    return Ok(Born { root: Root::Shared, ..born });
                 }
                 // The other one does it; this one is buried if it has ended.
                 Err(_) => _ = zygotes.readied.is_gone(),
             }
         }
         bear_by(&zygotes.plain, identity, without, cgroup)
+    }
+
+    /// A copy of what is mounted at a path of the host, for a sandbox that shares its root with others.
+    pub(crate) fn show(&self, path: &Path) -> io::Result<OwnedFd> {
+        let shower = match &self.maker {
+            Maker::Zygotes(zygotes) => zygotes.shower.as_ref(),
+            Maker::Here => None,
+        };
+        let shower = shower.ok_or(io::ErrorKind::Unsupported)?;
+        let (answer, descriptors) =
+            ask(shower, &Order::Show { path: path.to_owned() }, None).map_err(io::Error::other)?;
+        match answer {
+            Answer::Failed { error, .. } => Err(io::Error::from_raw_os_error(error)),
+            _ => descriptors.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// A user namespace that translates files of this owner to the sandbox's host id and back.
@@ -285,7 +355,7 @@ fn bear_by(
             born_elsewhere(pid, is_in_cgroup, network, descriptors).ok_or_else(garbled)
         }
         Answer::Failed { step, error, pid } => Err(failed(step, error, pid)),
-        Answer::Translated => Err(garbled()),
+        Answer::Translated | Answer::Shown => Err(garbled()),
     }
 }
 
@@ -305,6 +375,8 @@ pub(crate) enum Kind {
     Plain,
     /// See [`Zygotes`].
     Readied,
+    /// See [`Zygotes`].
+    Shower,
 }
 
 /// The zygote's life: clones what it is asked for, until the keeper hangs up.
@@ -315,13 +387,25 @@ pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
     // Root may make networks and mounts. Anybody else has to be root of a user namespace first, and where that cannot be had
     // each sandbox makes its own.
     let may_make = identity.caller == Caller::Root || identity.be_root_of_a_namespace().is_ok();
-    if kind == Kind::Readied && (!may_make || readied::ready(&identity).is_err()) {
+    let is_ready = match kind {
+        Kind::Plain => true,
+        Kind::Readied => may_make && readied::ready(&identity).is_ok(),
+        Kind::Shower => may_make && readied::see_host_alone().is_ok(),
+    };
+    if !is_ready {
         return Err(io::ErrorKind::Unsupported.into());
+    }
+    if kind == Kind::Shower {
+        // What it copies is of a moment that the keeper knows.
+        send(keeper, &Answer::Shown, &[])?;
     }
     let mut networks = may_make.then(Networks::default);
     loop {
         let Ok((order, descriptors)) = receive::<Order>(keeper) else { return Ok(()) };
         match order {
+            Order::Bear { .. } if kind == Kind::Shower => {
+                send(keeper, &Answer::Failed { step: Step::Clone, error: libc::EPERM, pid: 0 }, &[])?;
+            }
             Order::Bear { identity, without } => {
                 let cgroup = descriptors.first().map(AsFd::as_fd);
                 let network = lend_to(&mut networks, without);
@@ -336,6 +420,11 @@ pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
                     }
                 }
             }
+            // INVARIANT(zygote-sees-no-plan): of a path that a plan names only the shower hears, of which nothing is a copy.
+            Order::Show { path } => match if kind == Kind::Shower { show(&path) } else { Err(Errno::PERM) } {
+                Ok(shown) => send(keeper, &Answer::Shown, &[shown.as_fd()])?,
+                Err(error) => send(keeper, &failed_with(Step::Directory(path), &error.into(), 0), &[])?,
+            },
             Order::TakeBack { network } => networks.iter_mut().for_each(|made| made.take_back(network)),
             Order::Translate { identity, owner } => match identity.translation_from(owner.0, owner.1) {
                 Ok(namespace) => send(keeper, &Answer::Translated, &[namespace.as_fd()])?,
@@ -343,6 +432,14 @@ pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
             },
         }
     }
+}
+
+/// A copy of what is mounted at a path, for a sandbox that does not see the host. The init looks whether it is what was
+/// searched.
+fn show(path: &Path) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let place = openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)?;
+    copy_of(place, Path::new(""))
 }
 
 /// A network for a sandbox with every wall: one that lacks some could leave something behind, or somebody.
@@ -393,7 +490,7 @@ fn bear(
         return Err((wall(Step::IdMap, source), init.pid.as_raw_nonzero().get()));
     }
     let pipes = Pipes { stdin: stdin_write, stdout: stdout_read, stderr: stderr_read };
-    Ok(Born { init, socket: ours, pipes, is_in_cgroup, network: None, shares_settings: false })
+    Ok(Born { init, socket: ours, pipes, is_in_cgroup, network: None, root: Root::Own })
 }
 
 /// From now on the keeper ends it and waits for it.
@@ -416,7 +513,7 @@ fn born_elsewhere(
     let [pidfd, socket, stdin, stdout, stderr] = <[OwnedFd; 5]>::try_from(descriptors).ok()?;
     let init = Init::new(Pid::from_raw(pid)?, pidfd);
     let pipes = Pipes { stdin, stdout, stderr };
-    Some(Born { init, socket, pipes, is_in_cgroup, network, shares_settings: false })
+    Some(Born { init, socket, pipes, is_in_cgroup, network, root: Root::Own })
 }
 
 fn ask(
@@ -426,8 +523,12 @@ fn ask(
 ) -> Result<(Answer, Vec<OwnedFd>), StartError> {
     let gone = |source| StartError::Wall { step: Step::Clone, source };
     let zygote = zygote.socket.lock().unwrap_or_else(PoisonError::into_inner);
-    send(&*zygote, order, beside.as_slice()).map_err(gone)?;
-    receive(&*zygote).map_err(gone)
+    let answered = send(&*zygote, order, beside.as_slice()).and_then(|()| receive(&*zygote));
+    if answered.is_err() {
+        // What it says later would be taken for an answer to somebody else.
+        let _ = shutdown(&*zygote, Shutdown::Both);
+    }
+    answered.map_err(gone)
 }
 
 fn failure(error: &StartError, pid: i32) -> Answer {

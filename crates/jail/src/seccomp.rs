@@ -41,6 +41,10 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
 const NUMBERS: usize = 640;
 
 const TIOCLINUX: u32 = 0x541C;
+/// Two that libc does not name.
+const F_SET_RW_HINT: u32 = 1036;
+/// See [`F_SET_RW_HINT`].
+const F_SET_FILE_RW_HINT: u32 = 1038;
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 
 /// What a zygote and an init build with, and nobody else in a sandbox has.
@@ -212,6 +216,17 @@ const INSPECTED: &[Inspected] = &[
     Inspected {
         call: libc::SYS_sendmmsg,
         checks: &[Check::Has { at: low(3), bits: FAST_OPEN, answer: EPERM }],
+        otherwise: ALLOW,
+    },
+    // ATTACK(lease): a lease has others wait who open the file, and a hint stays with it. Files of a sandbox may be those of
+    // others, too.
+    Inspected {
+        call: libc::SYS_fcntl,
+        checks: &[
+            Check::Is { at: low(1), value: libc::F_SETLEASE.cast_unsigned(), answer: EPERM },
+            Check::Is { at: low(1), value: F_SET_RW_HINT, answer: EPERM },
+            Check::Is { at: low(1), value: F_SET_FILE_RW_HINT, answer: EPERM },
+        ],
         otherwise: ALLOW,
     },
     // `clone3` takes its flags by pointer, where no filter can look: ENOSYS makes the C library use `clone`.

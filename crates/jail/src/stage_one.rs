@@ -33,7 +33,8 @@ use crate::mounts::{
 };
 use crate::networks;
 use crate::orders::Step;
-use crate::readied::Readied;
+use crate::readied::{OWN, Readied, open_root};
+use crate::rooms::ROOMS;
 use crate::seccomp::{self, Part};
 use crate::sys;
 use crate::system::SOFTWARE;
@@ -106,12 +107,21 @@ const MASKED: [&str; 11] = [
     "timer_list",
 ];
 
+/// How every `/proc` is mounted.
+pub(crate) const PROC: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
+    .union(MountAttrFlags::MOUNT_ATTR_NODEV)
+    .union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+
 /// A root under construction.
 pub(crate) struct HalfBuilt {
     /// The new root, attached somewhere in the old one while the host is in sight.
     pub(crate) root: OwnedFd,
     pub(crate) host: Host,
+    /// What the root is, if other sandboxes have the same.
+    pub(crate) shared: Option<&'static Readied>,
     covers: Covers,
+    /// Everything that may be written and is thrown away.
+    pub(crate) scratch: OwnedFd,
     /// The second wall, as far as no plan is needed for it.
     pub(crate) landlock: Option<landlock::Begun>,
 }
@@ -231,49 +241,57 @@ pub(crate) enum Shown {
 pub(crate) fn build_root(
     identity: &Identity,
     without: Controls,
-    readied: Option<&Readied>,
+    readied: Option<&'static Readied>,
 ) -> Result<HalfBuilt, Failure> {
-    // Before the root is attached, which may be over it.
-    let system = readied.map(|made| made.open().map(|handle| (made, handle))).transpose();
-    let system = system.map_err(Failure::at(Step::Root))?;
-    let (root, _) = new_root().map_err(Failure::at(Step::Root))?;
-    make_skeleton(&root).map_err(Failure::at(Step::Root))?;
-    let covers = if system.is_some() { Covers::Ready } else { Covers::Plain };
-    let mut built = HalfBuilt { root, host: Host::InSight, covers, landlock: None };
-    match system {
-        Some((made, system)) => made.show(system, &built.root)?,
-        None => {
-            make_covers(&built.root).map_err(Failure::at(Step::Root))?;
-            make_directory(&built.root, Path::new("etc")).map_err(Failure::at(Step::Root))?;
-            make_directory(&built.root, Path::new("dev")).map_err(Failure::at(Step::Root))?;
-            make_settings(&built.root, identity).map_err(Failure::at(Step::Root))?;
-            show_software(&built.root)?;
-            show_settings(&built.root)?;
-            make_devices(&built.root, without).map_err(Failure::at(Step::Devices))?;
-        }
-    }
+    let (root, covers) = match readied {
+        Some(_) => (open_root().map_err(Failure::at(Step::Root))?, Covers::Ready),
+        None => (build_own_root(identity, without)?, Covers::Plain),
+    };
+    let scratch = make_scratch(&root).map_err(Failure::at(Step::Scratch))?;
+    let mut built = HalfBuilt { root, host: Host::InSight, shared: readied, covers, scratch, landlock: None };
     mount_proc(&built, without)?;
     if !without.contains(Control::Devices) {
         make_terminals(&built.root).map_err(Failure::at(Step::Devices))?;
     }
-    make_scratch(&built.root).map_err(Failure::at(Step::Scratch))?;
     built.landlock = landlock::begin(&built.root, landlock::Tcp::Closed, without).map_err(no_landlock)?;
-    if identity.caller == Caller::Root {
+    if readied.is_some() {
+        // The zygote has left it before.
+        built.host = Host::Left;
+    } else if identity.caller == Caller::Root {
         leave_host(&built.root)?;
         built.host = Host::Left;
     }
     Ok(built)
 }
 
-/// An empty root, attached in the old one, and where.
-pub(crate) fn new_root() -> Result<(OwnedFd, &'static str), Errno> {
-    let root = new_filesystem(
+fn build_own_root(identity: &Identity, without: Controls) -> Result<OwnedFd, Failure> {
+    let root = new_root().map_err(Failure::at(Step::Root))?;
+    make_skeleton(&root).map_err(Failure::at(Step::Root))?;
+    for name in OWN {
+        make_directory(&root, Path::new(name)).map_err(Failure::at(Step::Root))?;
+    }
+    make_covers(&root).map_err(Failure::at(Step::Root))?;
+    make_settings(&root, identity).map_err(Failure::at(Step::Root))?;
+    show_software(&root)?;
+    show_settings(&root)?;
+    make_devices(&root, without).map_err(Failure::at(Step::Devices))?;
+    Ok(root)
+}
+
+/// An empty root, attached in the old one.
+pub(crate) fn new_root() -> Result<OwnedFd, Errno> {
+    let root = empty_root()?;
+    attach_somewhere(&root)?;
+    Ok(root)
+}
+
+/// An empty root.
+pub(crate) fn empty_root() -> Result<OwnedFd, Errno> {
+    new_filesystem(
         "tmpfs",
         &[("mode", "0755"), ("size", "8M"), ("nr_inodes", "16384")],
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
-    )?;
-    let place = attach_somewhere(&root)?;
-    Ok((root, place))
+    )
 }
 
 /// For `map_err`: the second wall failed. What the kernel said is not told apart.
@@ -332,22 +350,22 @@ fn empty_bounding_set() -> Result<(), Errno> {
 }
 
 /// `pivot_root` wants a mount point. It must be one that no plan can name: the host's directories are still to be found.
-fn attach_somewhere(root: &OwnedFd) -> Result<&'static str, Errno> {
+fn attach_somewhere(root: &OwnedFd) -> Result<(), Errno> {
     let mut last = Errno::NOENT;
     for place in ["/sys", "/proc"] {
         match openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|place| attach_over(root, place))
         {
-            Ok(()) => return Ok(place),
+            Ok(()) => return Ok(()),
             Err(error) => last = error,
         }
     }
     Err(last)
 }
 
-fn make_skeleton(root: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn make_skeleton(root: &OwnedFd) -> Result<(), Errno> {
     let home = HOME.trim_start_matches('/');
-    for directory in ["proc", "tmp", "run", "var", "home", home] {
+    for directory in ["proc", "tmp"].into_iter().chain(ROOMS).chain([home]) {
         mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
     }
     make_link(root, Path::new("var/tmp"), Path::new("/tmp"))
@@ -355,9 +373,7 @@ fn make_skeleton(root: &OwnedFd) -> Result<(), Errno> {
 
 /// What covers are copied from: empty, and for nobody to read.
 pub(crate) fn make_covers(root: &OwnedFd) -> Result<(), Errno> {
-    for directory in [".cover", ".cover/directory"] {
-        mkdirat(root, directory, Mode::from_raw_mode(0o755))?;
-    }
+    mkdirat(root, ".cover/directory", Mode::from_raw_mode(0o755))?;
     write_file(root, Path::new(".cover/file"), b"")?;
     for (covered, _) in COVERS {
         rustix::fs::chmodat(root, covered, Mode::empty(), rustix::fs::AtFlags::empty())?;
@@ -463,34 +479,45 @@ fn mount_proc(built: &HalfBuilt, without: Controls) -> Result<(), Failure> {
             .map_err(Failure::at(Step::Proc));
     }
     let guarded = !without.contains(Control::ProcFiles);
-    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    if guarded {
-        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
-    }
+    let attributes = if guarded { PROC | MountAttrFlags::MOUNT_ATTR_RDONLY } else { PROC };
     let failed = || Failure::at(Step::Proc);
     let proc = new_filesystem("proc", &[], attributes).map_err(failed())?;
     attach_at(&proc, &built.root, Path::new("proc"), Kind::Directory).map_err(failed())?;
     if !guarded {
         return Ok(());
     }
-    for name in MASKED {
-        let status = match rustix::fs::statat(&proc, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(status) if status.st_mode & 0o004 != 0 => status,
-            _ => continue,
-        };
-        let kind = match FileType::from_raw_mode(status.st_mode) {
-            FileType::Directory => Kind::Directory,
-            _ => Kind::File,
-        };
-        built.cover(kind).and_then(|cover| attach_over_name(cover, &proc, name)).map_err(failed())?;
+    let found;
+    let masked = match built.shared {
+        Some(readied) => &readied.masked,
+        None => {
+            found = masked_in(&proc);
+            &found
+        }
+    };
+    for (name, kind) in masked {
+        built
+            .cover(*kind)
+            .and_then(|cover| attach_over_name(cover, &proc, Path::new(name)))
+            .map_err(failed())?;
     }
     Ok(())
 }
 
+/// What has to be covered in a `/proc`. It is the same in every one of a host.
+pub(crate) fn masked_in(proc: &OwnedFd) -> Vec<(&'static str, Kind)> {
+    let kind_of = |name: &'static str| {
+        let status = rustix::fs::statat(proc, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let kind = match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        (status.st_mode & 0o004 != 0).then_some((name, kind))
+    };
+    MASKED.into_iter().filter_map(kind_of).collect()
+}
+
 /// One filesystem for everything that may be written and is thrown away, so that one limit counts it all.
-fn make_scratch(root: &OwnedFd) -> io::Result<()> {
+fn make_scratch(root: &OwnedFd) -> io::Result<OwnedFd> {
     let (size, inodes) = room_of_scratch(Limits::default().disk);
     let scratch = new_filesystem(
         "tmpfs",
@@ -507,7 +534,7 @@ fn make_scratch(root: &OwnedFd) -> io::Result<()> {
         let part = copy_of(&scratch, Path::new(name))?;
         attach_at(&part, root, Path::new(place), Kind::Directory)?;
     }
-    Ok(())
+    Ok(scratch)
 }
 
 /// Gives scratch space the room that a plan has for it.

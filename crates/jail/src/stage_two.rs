@@ -22,23 +22,26 @@ use crate::limits::Limits;
 use crate::mounts::{Use, attach_at, attach_over, copy_of, restrict, restrict_only};
 use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
 use crate::plan::{Access, Network};
+use crate::readied::open_root;
+use crate::rooms::Rooms;
 use crate::seal;
 use crate::seccomp::{self, Part};
 use crate::stage_one::{self, Failure, HalfBuilt, Host, no_landlock, resize_scratch};
 use crate::sys;
 
 /// Where a program brought from the host stands.
-pub(crate) const BROUGHT: &str = "/.tool";
+pub(crate) const BROUGHT: &str = "/run/.tool";
 
 /// Mounts made by the launcher, in the order of the orders.
 pub(crate) type Sent = vec::IntoIter<OwnedFd>;
 
 /// Mounts what the plan grants, and leaves the host's root for good.
-pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, mut sent: Sent) -> Result<(), Failure> {
+pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, rooms: Rooms, mut sent: Sent) -> Result<(), Failure> {
     if orders.scratch_bytes != Limits::default().disk {
         resize_scratch(&built.root, orders.scratch_bytes).map_err(Failure::at(Step::Scratch))?;
     }
-    if orders.directories.iter().any(|directory| directory.path.starts_with("/var/tmp")) {
+    let is_shared = built.shared.is_some();
+    if !is_shared && orders.directories.iter().any(|directory| directory.path.starts_with("/var/tmp")) {
         // It leads to scratch space otherwise.
         unlinkat(&built.root, "var/tmp", AtFlags::empty()).map_err(Failure::at(Step::Scratch))?;
     }
@@ -46,7 +49,7 @@ pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, mut sent: Sent) -> Resul
         doors::tell_programs(&built.root, guarded).map_err(Failure::at(Step::Network))?;
     }
     for directory in &orders.directories {
-        show_directory(built, directory, orders, &mut sent)?;
+        show_directory(built, directory, orders, &rooms, &mut sent)?;
     }
     if let OrderedProgram::Brought(source) = &orders.program {
         let mut bring = || -> io::Result<()> {
@@ -64,6 +67,11 @@ pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, mut sent: Sent) -> Resul
     }
     if built.host == Host::InSight {
         stage_one::leave_host(&built.root)?;
+    }
+    rooms.close()?;
+    if is_shared {
+        // It is sealed already.
+        return Ok(());
     }
     // Only the root's own mount: what is mounted on it has its attributes already.
     seal_root().map_err(Failure::at(Step::Root))
@@ -108,6 +116,7 @@ fn show_directory(
     built: &HalfBuilt,
     directory: &OrderedDirectory,
     orders: &Orders,
+    rooms: &Rooms,
     sent: &mut Sent,
 ) -> Result<(), Failure> {
     let path = || directory.path.clone();
@@ -118,8 +127,14 @@ fn show_directory(
         Access::Write => Use::ReadWrite,
     };
     restrict(&tree, wanted).map_err(Failure::at(Step::Directory(path())))?;
-    attach_at(&tree, &built.root, &directory.path, Kind::Directory)
-        .map_err(Failure::at(Step::Directory(path())))?;
+    let attach = || {
+        let is_beneath = |other: &OrderedDirectory| {
+            other.path != *directory.path && directory.path.starts_with(&other.path)
+        };
+        let has_room = !orders.directories.iter().any(is_beneath) && rooms.attach(&tree, &directory.path)?;
+        if has_room { Ok(()) } else { attach_at(&tree, &built.root, &directory.path, Kind::Directory) }
+    };
+    attach().map_err(Failure::at(Step::Directory(path())))?;
     guard_names(built, &tree, directory, orders)
 }
 
@@ -213,8 +228,7 @@ fn open_beneath_root(path: &PathBuf) -> Result<OwnedFd, Errno> {
 }
 
 fn seal_root() -> io::Result<()> {
-    let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    restrict_only(root, Use::ReadOnly)
+    restrict_only(open_root()?, Use::ReadOnly)
 }
 
 fn set_limits(limits: &Rlimits) -> Result<(), Errno> {

@@ -6,10 +6,12 @@
 use std::ffi::{CString, OsString};
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 use serde::{Deserialize, Serialize};
@@ -90,54 +92,150 @@ struct Spawning {
     path: *const libc::c_char,
     arguments: *const *const libc::c_char,
     environment: *const *const libc::c_char,
-    error: i32,
+    /// Where a word has to come from before anything is executed, and what the program reads instead.
+    word: Option<(BorrowedFd<'static>, BorrowedFd<'static>)>,
+    /// The number of the error, or [`NO_WORD`].
+    error: AtomicI32,
 }
+
+/// No word came, and none will.
+const NO_WORD: i32 = -1;
+
+/// As much as the new process needs.
+type Stack = MaybeUninit<[u128; 1024]>;
 
 /// Starts a program in a new process, and returns when it is executed or has failed to be.
 ///
 /// As `posix_spawn(3)` does it, without the 120 calls by which that resets signals one by one: handlers end with
 /// `execve(2)`, and of what is ignored only SIGPIPE is our own runtime's doing.
 pub(crate) fn spawn(executable: &Executable) -> io::Result<Pid> {
-    let pointers = |texts: &[CString]| -> Vec<*const libc::c_char> {
-        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
-    };
     let (arguments, environment) = (pointers(&executable.arguments), pointers(&executable.environment));
-    let mut spawning = Spawning {
+    let spawning = Spawning {
         path: executable.path.as_ptr(),
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
-        error: 0,
+        word: None,
+        error: AtomicI32::new(0),
     };
-    let mut stack = MaybeUninit::<[u128; 512]>::uninit();
+    let mut stack = Stack::uninit();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: we are not run until the new process has executed or ended, so everything it is given outlives its use of it,
+    // and nobody else touches that meanwhile.
+    let pid = unsafe { clone_to_execute(&spawning, &mut stack, flags) }?;
+    match spawning.error.into_inner() {
+        0 => Ok(pid),
+        error => {
+            let _ = wait_for(Some(pid));
+            Err(io::Error::from_raw_os_error(error))
+        }
+    }
+}
+
+/// A process that becomes a program while its maker goes on; see [`spawn_beside`].
+pub(crate) struct Beside {
+    /// The process.
+    pub(crate) pid: Pid,
+    spawning: &'static Spawning,
+}
+
+/// Why there was nothing to wait for after all.
+pub(crate) enum Unexecuted {
+    /// No word came.
+    NoWord,
+    /// It could not be executed.
+    Error(io::Error),
+}
+
+impl Beside {
+    /// Once it has ended: why it never was the program, if it says so. One that was killed before says nothing.
+    pub(crate) fn was_executed(&self) -> Result<(), Unexecuted> {
+        match self.spawning.error.load(Ordering::Acquire) {
+            0 => Ok(()),
+            NO_WORD => Err(Unexecuted::NoWord),
+            error => Err(Unexecuted::Error(io::Error::from_raw_os_error(error))),
+        }
+    }
+}
+
+/// Starts a program in a new process, and goes on meanwhile: whether it could be executed is known when it has ended. With
+/// `nothing`, it is executed when a byte has been read from the standard input, and reads `nothing` then. For an init, which
+/// starts one program.
+pub(crate) fn spawn_beside(executable: Executable, nothing: Option<OwnedFd>) -> io::Result<Beside> {
+    let arguments = Vec::leak(pointers(&executable.arguments));
+    let environment = Vec::leak(pointers(&executable.environment));
+    let word = nothing.map(|nothing| {
+        // SAFETY: descriptor 0 is open, and stays so in the new process, which has descriptors of its own.
+        let word = unsafe { BorrowedFd::borrow_raw(0) };
+        // SAFETY: the same goes for this one: it is never closed here.
+        let nothing = unsafe { BorrowedFd::borrow_raw(nothing.into_raw_fd()) };
+        (word, nothing)
+    });
+    let spawning: &'static Spawning = Box::leak(Box::new(Spawning {
+        path: executable.path.as_ptr(),
+        arguments: arguments.as_ptr(),
+        environment: environment.as_ptr(),
+        word,
+        error: AtomicI32::new(0),
+    }));
+    mem::forget(executable);
+    let stack = Box::leak(Box::new(Stack::uninit()));
+    // SAFETY: everything it is given is leaked, so it is there for as long as anybody uses it. Of what both processes have
+    // in common the new one writes to its own stack and to `error` alone, which is atomic: it allocates nothing. Only a
+    // call of it that fails writes `errno`, before it ends: the init makes its own calls without that but for waiting, which
+    // no signal interrupts, because it has no handlers.
+    let pid = unsafe { clone_to_execute(spawning, stack, libc::CLONE_VM | libc::SIGCHLD) }?;
+    Ok(Beside { pid, spawning })
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// `clone(2)` into [`execute`], with memory that is ours.
+///
+/// # Safety
+/// What `spawning` points to, and the stack, must be there until the new process has executed its program or ended.
+unsafe fn clone_to_execute(spawning: &Spawning, stack: &mut Stack, flags: libc::c_int) -> io::Result<Pid> {
     // SAFETY: one past the end of the array, which is aligned as a stack has to be.
     let top = unsafe { stack.as_mut_ptr().add(1) };
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: the new process runs `execute` on a stack of its own, with memory that is ours. We are not run until it
-    // has executed or ended, so everything it is given outlives its use of it, and nobody else touches that meanwhile.
-    let pid = unsafe { libc::clone(execute, top.cast(), flags, (&raw mut spawning).cast()) };
+    let spawning = std::ptr::from_ref(spawning).cast_mut();
+    // SAFETY: the new process runs `execute` on a stack of its own; the rest is the caller's promise.
+    let pid = unsafe { libc::clone(execute, top.cast(), flags, spawning.cast()) };
     if pid == -1 {
         return Err(io::Error::last_os_error());
     }
-    let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-    if spawning.error == 0 {
-        return Ok(pid);
-    }
-    let _ = wait_for(Some(pid));
-    Err(io::Error::from_raw_os_error(spawning.error))
+    Pid::from_raw(pid).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// The new process of [`spawn`]: three system calls, no allocation.
+/// The new process of [`spawn`] and [`spawn_beside`]: a few system calls, no allocation.
 extern "C" fn execute(spawning: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passed a pointer to a live local of this type, and waits: nobody else uses it meanwhile.
-    let spawning = unsafe { &mut *spawning.cast::<Spawning>() };
+    // SAFETY: whoever cloned this process passed a pointer to one, and keeps it alive; it is only read, but for `error`.
+    let spawning = unsafe { &*spawning.cast::<Spawning>() };
+    if let Some((word, nothing)) = spawning.word {
+        // INVARIANT(nothing-before-the-word): whoever hangs up, or is killed, has said nothing.
+        let came = loop {
+            match rustix::io::read(word, &mut [0_u8; 1]) {
+                Err(Errno::INTR) => {}
+                read => break read == Ok(1),
+            }
+        };
+        // The word was not for the program: programs look at what their input is, and some read it instead of files.
+        let ready =
+            if came { rustix::stdio::dup2_stdin(nothing).map_err(Errno::raw_os_error) } else { Err(NO_WORD) };
+        if let Err(error) = ready {
+            spawning.error.store(error, Ordering::Release);
+            exit_now(127)
+        }
+    }
     // SAFETY: SIG_DFL is a valid disposition; without CLONE_SIGHAND it is this process's own.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let none = signal_set(&[]);
     // SAFETY: an initialised set; the old mask is not asked for.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()) };
-    // SAFETY: a NUL-terminated path and two null-terminated arrays of such texts, which `spawn` keeps alive.
+    // SAFETY: a NUL-terminated path and two null-terminated arrays of such texts, which are kept alive.
     unsafe { libc::execve(spawning.path, spawning.arguments, spawning.environment) };
-    spawning.error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    let error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    spawning.error.store(error, Ordering::Release);
     exit_now(127)
 }
 

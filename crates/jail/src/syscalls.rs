@@ -21,7 +21,6 @@ pub(crate) const ALLOWED: &[libc::c_long] = &[
     libc::SYS_fchdir,
     libc::SYS_fchown,
     libc::SYS_fchownat,
-    libc::SYS_fcntl,
     libc::SYS_fdatasync,
     libc::SYS_fgetxattr,
     libc::SYS_flistxattr,

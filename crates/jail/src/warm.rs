@@ -9,7 +9,7 @@
 //!   fail. A run that finds nobody waiting gets a sandbox made at once, from the same code: slower, and not weaker.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
@@ -72,6 +72,8 @@ struct WaitingLine {
     channel: UnixStream,
     since: Instant,
     made: Made,
+    /// When it was last looked at.
+    state: State,
 }
 
 /// When it is made.
@@ -127,7 +129,9 @@ impl Warm {
 
     /// Starts one request. The sandbox ends when the handle is dropped. Whoever has waited for it calls [`Warm::refill`].
     pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
-        let started = self.inner.going_on(self.inner.line()?).start(request);
+        let line = self.inner.line()?;
+        let line = self.inner.waiting().going_on(line);
+        let started = line.start(request);
         self.refill_if_empty();
         started
     }
@@ -144,8 +148,20 @@ impl Warm {
     pub fn begin(&self, plan: &Plan) -> Option<Running> {
         // What is longer would have to be read while it is written.
         let plan = plan.encode().ok().filter(|plan| plan.len() <= SENT_AT_ONCE)?;
-        let channel = self.inner.waiting().take_ready(Instant::now())?;
-        self.inner.going_on(line_to(channel)).begin(&plan).ok()
+        let mut waiting = self.inner.waiting();
+        let channel = waiting.take_ready(Instant::now())?;
+        let mut line = waiting.going_on(line_to(channel));
+        drop(waiting);
+        // It has said that it is ready; what is said from now on is its answer.
+        line.channel.read_exact(&mut [0; 8]).ok()?;
+        line.begin(&plan).ok()
+    }
+
+    /// Whether fewer wait than should.
+    pub fn is_refill_due(&self) -> bool {
+        let mut waiting = self.inner.waiting();
+        waiting.look();
+        !waiting.are_enough(Instant::now())
     }
 
     /// Has as many wait as should: when a run is over.
@@ -186,27 +202,16 @@ impl Inner {
         }
     }
 
-    /// Whoever serves the line has another wait when the run is over: nobody has to ask for that.
-    fn going_on(&self, line: Line) -> Line {
-        let mut waiting = self.waiting();
-        if line.child.is_some() || waiting.are_enough(Instant::now()) {
-            return line;
-        }
-        match UnixStream::pair() {
-            Ok((ours, theirs)) => {
-                waiting.add(ours, Made::AfterARun);
-                Line { next: Some(theirs), ..line }
-            }
-            Err(_) => line,
-        }
-    }
-
     /// Has as many made as should wait. What cannot be made now is tried again with the next run.
     fn refill(&self) {
         // One at a time, or together they make too many.
         let Ok(_turn) = self.refilling.try_lock() else { return };
         loop {
-            if self.waiting().are_enough(Instant::now()) {
+            let mut waiting = self.waiting();
+            waiting.look();
+            let are_enough = waiting.are_enough(Instant::now());
+            drop(waiting);
+            if are_enough {
                 return;
             }
             match self.order_one() {
@@ -238,12 +243,39 @@ impl Inner {
 
 impl Waiting {
     fn add(&mut self, channel: UnixStream, made: Made) {
-        self.lines.push_back(WaitingLine { channel, since: Instant::now(), made });
+        self.lines.push_back(WaitingLine { channel, since: Instant::now(), made, state: State::Building });
     }
 
-    /// Whether as many wait, or soon will, as should.
+    /// Whoever serves the line has another wait when the run is over: nobody has to ask for that. Goes by what was last seen of
+    /// those who wait.
+    fn going_on(&mut self, line: Line) -> Line {
+        if line.child.is_some() || self.are_enough(Instant::now()) {
+            return line;
+        }
+        match UnixStream::pair() {
+            Ok((ours, theirs)) => {
+                self.add(ours, Made::AfterARun);
+                Line { next: Some(theirs), ..line }
+            }
+            Err(_) => line,
+        }
+    }
+
+    /// Looks at all of them at once: each look is a system call.
+    fn look(&mut self) {
+        let flags = PollFlags::IN | PollFlags::RDHUP;
+        let mut watched: Vec<_> = self.lines.iter().map(|line| PollFd::new(&line.channel, flags)).collect();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let seen = match poll(&mut watched, Some(&now)) {
+            Ok(_) => watched.iter().map(|fd| State::of(fd.revents())).collect(),
+            Err(_) => vec![State::Building; watched.len()],
+        };
+        self.lines.iter_mut().zip(seen).for_each(|(line, state)| line.state = state);
+    }
+
+    /// Whether as many wait, or soon will, as should, by the last look.
     fn are_enough(&self, now: Instant) -> bool {
-        let counts = |line: &&WaitingLine| match state_of(&line.channel) {
+        let counts = |line: &&WaitingLine| match line.state {
             State::Ready => true,
             State::Building => {
                 line.made == Made::AtOnce || now.saturating_duration_since(line.since) < SHORT_RUN
@@ -263,8 +295,8 @@ impl Waiting {
 
     /// The one that has waited longest and is ready.
     fn take_ready(&mut self, now: Instant) -> Option<UnixStream> {
-        while let Some(first) = self.lines.iter().position(|line| state_of(&line.channel) != State::Building)
-        {
+        self.look();
+        while let Some(first) = self.lines.iter().position(|line| line.state != State::Building) {
             let line = self.lines.remove(first)?;
             if line.is_useful(now) {
                 return Some(line.channel);
@@ -275,8 +307,9 @@ impl Waiting {
 
     /// Those that died, those that have waited for too long, and those that never come to be.
     fn drop_useless(&mut self, now: Instant) {
+        self.look();
         self.lines.retain(|line| line.is_useful(now));
-        let is_ready = |line: &WaitingLine| state_of(&line.channel) == State::Ready;
+        let is_ready = |line: &WaitingLine| line.state == State::Ready;
         let mut surplus = self.lines.iter().filter(|line| is_ready(line)).count().saturating_sub(self.wanted);
         self.lines.retain(|line| {
             let stays = surplus == 0 || !is_ready(line);
@@ -296,9 +329,10 @@ impl Waiting {
 }
 
 impl WaitingLine {
+    /// By the last look.
     fn is_useful(&self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.since);
-        match (state_of(&self.channel), self.made) {
+        match (self.state, self.made) {
             (State::Ready, _) => age < LONGEST_WAIT,
             (State::Building, Made::AtOnce) => age < LONGEST_BUILDING,
             // Whoever is to make it has a run to serve, or hangs up.
@@ -316,16 +350,16 @@ fn most() -> usize {
     usize::try_from(processors()).unwrap_or(1) * MOST_PER_PROCESSOR
 }
 
-/// A helper that waits says nothing but that it is ready, and hangs up when it is no more.
-fn state_of(channel: &UnixStream) -> State {
-    let mut watched = [PollFd::new(channel, PollFlags::IN | PollFlags::RDHUP)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let seen = poll(&mut watched, Some(&now)).map(|_| watched.map(|watched| watched.revents()));
-    match seen {
-        Ok([seen]) if seen.is_empty() => State::Building,
-        Ok([seen]) if seen == PollFlags::IN => State::Ready,
-        Ok(_) => State::Gone,
-        Err(_) => State::Building,
+impl State {
+    /// A helper that waits says nothing but that it is ready, and hangs up when it is no more.
+    fn of(seen: PollFlags) -> State {
+        if seen.is_empty() {
+            State::Building
+        } else if seen == PollFlags::IN {
+            State::Ready
+        } else {
+            State::Gone
+        }
     }
 }
 
@@ -333,8 +367,8 @@ fn state_of(channel: &UnixStream) -> State {
 fn is_soon_ready(channel: &UnixStream) -> bool {
     let most = Timespec::try_from(LONGEST_BUILDING).unwrap_or_default();
     let mut watched = [PollFd::new(channel, PollFlags::IN | PollFlags::RDHUP)];
-    let _ = poll(&mut watched, Some(&most));
-    state_of(channel) == State::Ready
+    let seen = poll(&mut watched, Some(&most)).map(|_| watched.map(|watched| watched.revents()));
+    matches!(seen, Ok([seen]) if State::of(seen) == State::Ready)
 }
 
 /// Replaces those that died or have waited for too long, and lets fewer wait in calm times, as long as there is a gate.

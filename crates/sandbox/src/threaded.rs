@@ -79,13 +79,25 @@ impl Launcher {
         self.wait(running)
     }
 
+    /// Waits for the end of what has been given its input. Does not block if that is [`jail::Answered::Whole`]; sandboxes for
+    /// later runs are made by [`Launcher::refill`].
+    pub fn answer_of(&self, running: Running) -> Result<Report, Refusal> {
+        reported(running.wait())
+    }
+
+    /// Whether fewer sandboxes wait than should.
+    pub fn is_refill_due(&self) -> bool {
+        self.warm.get().is_some_and(Warm::is_refill_due)
+    }
+
     /// Ends what was begun and is not wanted.
     pub fn let_go(&self, running: Running) {
         drop(running);
         self.refill();
     }
 
-    fn refill(&self) {
+    /// Has as many sandboxes wait as should.
+    pub fn refill(&self) {
         if let Some(warm) = self.warm.get() {
             warm.refill();
         }
@@ -94,10 +106,7 @@ impl Launcher {
     fn wait(&self, running: Running) -> Result<Report, Refusal> {
         let answered = running.wait();
         self.refill();
-        match answered? {
-            Response::Report(report) => Ok(*report),
-            refused => Err(told(refused)),
-        }
+        reported(answered)
     }
 
     /// Starts a program that is talked to.
@@ -138,6 +147,13 @@ impl Launcher {
         }
         let _ = self.proved.set(());
         Ok(())
+    }
+}
+
+fn reported(answered: Result<Response, HelperError>) -> Result<Report, Refusal> {
+    match answered? {
+        Response::Report(report) => Ok(*report),
+        refused => Err(told(refused)),
     }
 }
 

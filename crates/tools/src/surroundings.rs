@@ -16,12 +16,13 @@ use crate::path::names_of;
 use crate::pipeline::Ready;
 use crate::pool::Pool;
 use crate::reach::Reaching;
+use crate::wire::ToldNames;
 
 /// What tools need besides a grant. A clone is the same surroundings.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     shared: Arc<Shared>,
-    names: Arc<Names>,
+    names: Arc<ToldNames>,
     holds: Option<Arc<Holds>>,
     pool: Arc<Pool>,
     owner: Option<Owner>,
@@ -70,7 +71,7 @@ impl Surroundings {
         let pool = Arc::new(Pool::new(Lifecycle::default()));
         Surroundings {
             shared,
-            names: Arc::default(),
+            names: Arc::new(ToldNames::of(Names::default())),
             holds: None,
             pool,
             owner: None,
@@ -108,7 +109,7 @@ impl Surroundings {
     /// The same where more names are guarded: those of these settings, besides those that always are.
     #[must_use]
     pub fn guarding(self, settings: &FileSettings) -> Surroundings {
-        Surroundings { names: Arc::new(names_of(settings).into_owned()), ..self }
+        Surroundings { names: Arc::new(ToldNames::of(names_of(settings).into_owned())), ..self }
     }
 
     /// The same with a folder, out of every sandbox's reach, where all gates of one home say what they hold.
@@ -189,7 +190,12 @@ impl Surroundings {
     }
 
     pub(crate) fn names(&self) -> &Names {
-        &self.names
+        self.names.names()
+    }
+
+    /// The same, to be told to workers.
+    pub(crate) fn told_names(&self) -> Arc<ToldNames> {
+        Arc::clone(&self.names)
     }
 
     pub(crate) fn host(&self) -> &Host {

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clean::Findings;
 use contract::{Binding, Digest, Reason};
 use jail::Names;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::files::{FileCall, FileResult};
 use crate::path::Beneath;
@@ -21,7 +24,8 @@ pub(crate) struct WorkerRequest {
     /// The workspace.
     pub(crate) root: PathBuf,
     /// Names it must not touch, whatever the sandbox covers.
-    pub(crate) names: Names,
+    #[serde(with = "told")]
+    pub(crate) names: Arc<ToldNames>,
     /// The largest file that is read or written.
     pub(crate) max_bytes: u64,
     /// What to do about symbolic links.
@@ -30,6 +34,53 @@ pub(crate) struct WorkerRequest {
     pub(crate) expected: Vec<Expected>,
     /// What is to be done.
     pub(crate) call: FileCall,
+}
+
+/// Guarded names, with the text by which a worker is told of them. They are many and nearly always the same, so they are
+/// written once for all questions, and read once for all that bring the same text.
+#[derive(Clone, Debug)]
+pub(crate) struct ToldNames {
+    names: Names,
+    /// Nothing if it could not be written: then each question writes its own, or fails.
+    text: Option<Box<RawValue>>,
+}
+
+impl ToldNames {
+    pub(crate) fn of(names: Names) -> ToldNames {
+        let text = to_raw_value(&names).ok();
+        ToldNames { names, text }
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+}
+
+/// What is written instead of each question's own names, and read from it.
+mod told {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(told: &Arc<ToldNames>, to: S) -> Result<S::Ok, S::Error> {
+        match &told.text {
+            Some(text) => text.serialize(to),
+            None => told.names.serialize(to),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<ToldNames>, D::Error> {
+        /// Those of the question before.
+        static LATEST: Mutex<Option<Arc<ToldNames>>> = Mutex::new(None);
+        let text = Box::<RawValue>::deserialize(from)?;
+        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |told: &&Arc<ToldNames>| told.text.as_ref().is_some_and(|own| own.get() == text.get());
+        if let Some(told) = latest.as_ref().filter(is_it) {
+            return Ok(Arc::clone(told));
+        }
+        let names = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let told = Arc::new(ToldNames { names, text: Some(text) });
+        *latest = Some(Arc::clone(&told));
+        Ok(told)
+    }
 }
 
 /// A file that people were asked about.
@@ -222,6 +273,31 @@ mod tests {
         assert_eq!(said.split_first_chunk(), Some((&7_u64.to_le_bytes(), b"abc".as_slice())));
         assert_eq!(split_number(&frame), Some((7, b"abc".as_slice())));
         assert_eq!(split_number(&[7; 15]), None);
+    }
+
+    #[test]
+    fn names_are_told_whole_and_those_of_another_question_are_not_kept_for_it() {
+        let question = |names: Names| WorkerRequest {
+            root: "/w".into(),
+            names: Arc::new(ToldNames::of(names)),
+            max_bytes: 1,
+            links: Links::Refuse,
+            expected: Vec::new(),
+            call: serde_json::from_str(r#"{ "Read": { "path": "a" } }"#).unwrap(),
+        };
+        let there_and_back = |names: &Names| {
+            let told: WorkerRequest =
+                serde_json::from_slice(&serde_json::to_vec(&question(names.clone())).unwrap()).unwrap();
+            told.names.names().clone()
+        };
+        let few = Names { hidden: vec![jail::Pattern::parse("*.pem").unwrap()], protected: Vec::new() };
+        for names in [Names::default(), few.clone(), Names::default(), Names::default(), few] {
+            assert_eq!(there_and_back(&names), names);
+        }
+        let mut garbled = serde_json::to_value(question(Names::default())).unwrap();
+        garbled["names"]["hidden"] = serde_json::json!([".."]);
+        assert!(serde_json::from_value::<WorkerRequest>(garbled.clone()).is_err());
+        assert!(serde_json::from_str::<WorkerRequest>(&garbled.to_string()).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The kernel's own surface: calls nobody needs, and namespaces inside a namespace.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
@@ -20,6 +21,7 @@ pub(crate) const PAYLOADS: &[Payload] = &[
     ("protocols", protocols),
     ("pairs", pairs),
     ("reset-affinity", reset_affinity),
+    ("lease", lease),
     ("nest", nest),
     ("nest-and-mount", nest_and_mount),
     ("call-32", call_like_32_bits),
@@ -166,6 +168,12 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("unreachable-calls", "calls that nobody needs do not reach the kernel", &filter, |site| {
             told_by(site, "calls", &[])
         }),
+        Case::new(
+            "lease",
+            "nobody can have others wait who open a file, nor leave a mark on it",
+            &filter,
+            |site| told_by(site, "lease", &[]),
+        ),
         Case::new("socket-families", "socket families that nobody needs do not exist", &filter, |site| {
             told_by(site, "families", &[])
         }),
@@ -219,6 +227,24 @@ fn call(arguments: &[String]) {
     if let Some(useful) = USEFUL.iter().find(|useful| useful.id == name) {
         tell(name, try_call(useful.number, useful.words));
     }
+}
+
+/// On a file of the attacker's own: for those that sandboxes share it is the same call.
+fn lease(_: &[String]) {
+    let path = std::env::temp_dir().join("toolgate-lease");
+    let opened = std::fs::write(&path, "").and_then(|()| std::fs::File::open(&path));
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) => return held(format!("there is no file: {error}")),
+    };
+    let number = |number: i32| Word::Number(i64::from(number));
+    let of_file = |command: i32, value| {
+        try_call(libc::SYS_fcntl, [number(file.as_raw_fd()), number(command), value, NONE, NONE])
+    };
+    tell("F_SETLEASE", of_file(libc::F_SETLEASE, number(libc::F_RDLCK)));
+    // F_SET_RW_HINT, to what every file has.
+    tell("F_SET_RW_HINT", of_file(1036, Word::Buffer));
+    let _ = std::fs::remove_file(&path);
 }
 
 fn calls(_: &[String]) {

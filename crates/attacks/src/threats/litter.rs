@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jail::{Control, Network, Request, Response};
 
@@ -14,7 +14,7 @@ use crate::launch::{Mode, Ran, Reply, Run, Site, Start};
 use crate::payload::{Payload, argument, held, say, through};
 use crate::raw::{Word, try_call};
 
-pub(crate) const PAYLOADS: &[Payload] = &[("litter", litter)];
+pub(crate) const PAYLOADS: &[Payload] = &[("litter", litter), ("rooms", rooms)];
 
 /// How many sandboxes have waited in one trial, and in a long one.
 const ROUNDS: usize = 40;
@@ -28,15 +28,45 @@ const NUMBER: Word = Word::Number(0x7067);
 const FOLDERS: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", jail::HOME];
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case {
-        teeth: Teeth::Shown(Box::new(twice_in_one)),
-        ..Case::new(
-            "used-twice",
-            "nothing of one run is there in the next",
-            &[Control::Filesystem, Control::Processes, Control::Network, Control::Ipc],
-            again_and_again,
-        )
-    }]
+    vec![
+        Case {
+            teeth: Teeth::Shown(Box::new(twice_in_one)),
+            ..Case::new(
+                "used-twice",
+                "nothing of one run is there in the next",
+                &[Control::Filesystem, Control::Processes, Control::Network, Control::Ipc],
+                again_and_again,
+            )
+        },
+        Case {
+            // The control: whoever was granted something finds the way to it.
+            teeth: Teeth::Shown(Box::new(|site| {
+                look_around(&site.bench.site(Mode::behind_all())?, Granted::Folder)?.told()
+            })),
+            ..Case::new(
+                "room-of-another",
+                "the way to what a plan grants is in no other sandbox, and nobody makes anything in a root",
+                &[Control::Filesystem],
+                |site| {
+                    look_around(site, Granted::Folder)?;
+                    look_around(site, Granted::Nothing)?.judged(Ran::told)
+                },
+            )
+        },
+    ]
+}
+
+/// What a run that looks around was granted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Granted {
+    Folder,
+    Nothing,
+}
+
+fn look_around(site: &Site<'_>, granted: Granted) -> Try<Ran> {
+    let folder = site.place.folder(&format!("granted-{}", granted as u8))?;
+    let read = if granted == Granted::Folder { vec![folder] } else { Vec::new() };
+    site.run(Run { read, ..Run::payload("rooms", [""]) })
 }
 
 /// The control: the second of two in one sandbox finds everything that the first has left.
@@ -73,6 +103,36 @@ fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
         }
     }
     Err("there was no round".into())
+}
+
+/// Where every root has a place for a plan's directories, and what is in it in every sandbox: the tool's own home, scratch
+/// space, and this program.
+const ROOMS: [(&str, &str); 8] = [
+    ("/home", "agent"),
+    ("/media", ""),
+    ("/mnt", ""),
+    ("/opt", ""),
+    ("/root", ""),
+    ("/run", ".tool"),
+    ("/srv", ""),
+    ("/var", "tmp"),
+];
+
+/// Looks for the way to something that was granted, and tries to leave something in the root.
+fn rooms(_: &[String]) {
+    let is_other = |entry: &fs::DirEntry, own: &str| entry.file_name() != own;
+    let ways = ROOMS.iter().flat_map(|(room, own)| {
+        let entries = fs::read_dir(room).into_iter().flatten().flatten();
+        entries.filter(move |entry| is_other(entry, own)).map(|entry| entry.path().display().to_string())
+    });
+    let places = ROOMS.iter().map(|(room, _)| *room).chain(["/", "/etc", "/dev", "/usr", "/.cover"]);
+    // That it belongs to somebody else is not what holds: it cannot be written to.
+    let is_read_only = |path: &PathBuf| {
+        fs::write(path, "").is_err_and(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem)
+    };
+    let open = places.map(|place| Path::new(place).join(NAME)).filter(|path| !is_read_only(path));
+    let found: Vec<String> = ways.chain(open.map(|path| format!("no wall at {}", path.display()))).collect();
+    if found.is_empty() { held("nothing was there") } else { through(found.join(", ")) }
 }
 
 /// What is looked for.

@@ -152,7 +152,7 @@ impl FileTool {
         self.refuse_what_can_never_be(&call, &self.settings)?;
         Ok(WorkerRequest {
             root: grant.workspace().to_owned(),
-            names: at.names().clone(),
+            names: at.told_names(),
             max_bytes: self.settings.max_bytes.min(MOST_BYTES),
             links: self.links(),
             expected: at.in_force().map(InForce::expected).unwrap_or_default(),

@@ -48,7 +48,7 @@ pub(super) struct Place {
 
 impl<'a> Root<'a> {
     pub(super) fn open(question: &'a WorkerRequest) -> Result<Root<'a>, Reason> {
-        Root::at(&question.root, &question.names, question.links, question.max_bytes)
+        Root::at(&question.root, question.names.names(), question.links, question.max_bytes)
     }
 
     pub(super) fn at(

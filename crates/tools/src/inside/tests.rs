@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jail::Names;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::files::FileCall;
-use crate::wire::Links;
+use crate::wire::{Links, ToldNames};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -38,7 +39,7 @@ impl Place {
         let call: FileCall = serde_json::from_value(call).unwrap();
         answer(&WorkerRequest {
             root: self.root(),
-            names: Names::default(),
+            names: Arc::new(ToldNames::of(Names::default())),
             max_bytes: 1000,
             links: self.links,
             expected: Vec::new(),
@@ -271,7 +272,7 @@ fn nothing_is_done_where_a_file_is_not_as_it_was() {
         let call: FileCall = serde_json::from_value(json!({ "Delete": { "path": "f" } })).unwrap();
         answer(&WorkerRequest {
             root: place.root(),
-            names: Names::default(),
+            names: Arc::new(ToldNames::of(Names::default())),
             max_bytes: 1000,
             links: Links::Refuse,
             expected: serde_json::from_value(expected).unwrap(),

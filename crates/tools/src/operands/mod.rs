@@ -166,7 +166,7 @@ impl Surroundings {
         }
         let question = WorkerRequest {
             root,
-            names: self.names().clone(),
+            names: self.told_names(),
             max_bytes: MOST_BYTES,
             links,
             expected: Vec::new(),

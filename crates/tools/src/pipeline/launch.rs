@@ -2,21 +2,27 @@
 //!
 //! Knows neither what it is told nor what it says. Whoever stops waiting for it ends it, and with it whatever it could reach.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::{Digest, Reason};
-use jail::{Hangup, HelperError, Plan, Report, Request};
+use jail::{Answered, Hangup, HelperError, Plan, Report, Request, Running};
 use policy::WorkspaceAccess;
-use sandbox::Refusal;
+use sandbox::{Launcher, Refusal};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::facts::not_enforced;
-use crate::operands::busy;
+use crate::operands::{Hold, busy};
 use crate::reach::{Usage, WayOut};
 use crate::surroundings::Surroundings;
 use crate::tool::taken_back;
+
+/// As much as is given to a sandbox in place: it takes that without waiting for anybody to read.
+const GIVEN_AT_ONCE: usize = 16 * 1024;
 
 /// A run that has its plan.
 pub(crate) struct Launch {
@@ -62,20 +68,33 @@ impl Launch {
         let of_run = Arc::clone(&ending);
         // Ends the sandbox when this future is dropped, too.
         let on_drop = EndOnDrop(Arc::clone(&ending));
-        let running = at.launch(move |launcher| {
-            // Until its last process has ended, whoever stops waiting for it.
-            let _hold = hold;
-            let begun = |hangup| of_run.begun(hangup);
-            match (way, ready) {
-                (Some(way), _) => {
-                    let mut open = None;
-                    let ran = launcher.run_guarded(&request, begun, |doors| open = way.open(doors));
-                    (ran, open)
-                }
-                (None, Some(running)) => (launcher.finish(running, &request, begun), None),
-                (None, None) => (launcher.run(&request, begun), None),
+        let is_short = way.is_none() && request.input.len() <= GIVEN_AT_ONCE;
+        let (given, ready) = match ready {
+            Some(running) if is_short => {
+                (Given::give(running, hold.clone(), at, &request.input, &ending), None)
             }
-        });
+            ready => (None, ready),
+        };
+        let running = async {
+            if let Some(given) = given {
+                return Some((given.answer().await, None));
+            }
+            at.launch(move |launcher| {
+                // Until its last process has ended, whoever stops waiting for it.
+                let _hold = hold;
+                let begun = |hangup| of_run.begun(hangup);
+                match (way, ready) {
+                    (Some(way), _) => {
+                        let mut open = None;
+                        let ran = launcher.run_guarded(&request, begun, |doors| open = way.open(doors));
+                        (ran, open)
+                    }
+                    (None, Some(running)) => (launcher.finish(running, &request, begun), None),
+                    (None, None) => (launcher.run(&request, begun), None),
+                }
+            })
+            .await
+        };
         tokio::pin!(running);
         let mut cancelled = false;
         let ran = loop {
@@ -101,6 +120,77 @@ impl Launch {
             not_ended(&refusal, effect)
         })?;
         Ok(Launched { report, usage, worker })
+    }
+}
+
+/// A run that has been given its input, and is waited for in place: to wake a thread for that, and to be woken by it, takes
+/// longer than a short command. It ends when this is dropped, and the workspace is held until then.
+struct Given {
+    running: Option<(Running, Option<Arc<Hold>>)>,
+    at: Surroundings,
+}
+
+impl Given {
+    /// Nothing if it is gone: then it has begun with nothing, and is made anew.
+    fn give(
+        running: Running,
+        hold: Option<Arc<Hold>>,
+        at: &Surroundings,
+        input: &[u8],
+        ending: &Ending,
+    ) -> Option<Given> {
+        let given = Given { running: Some((running, hold)), at: at.clone() };
+        let (running, _) = given.running.as_ref()?;
+        // What could not be ended is not begun.
+        let hangup = running.hangup().ok()?;
+        running.give(input).ok()?;
+        ending.begun(hangup);
+        Some(given)
+    }
+
+    async fn answer(mut self) -> Result<Report, Refusal> {
+        let comes = match &mut self.running {
+            Some((running, _)) => Given::comes(running).await,
+            None => Ok(Answered::Whole),
+        };
+        let silent = |kind: io::ErrorKind| HelperError::Silent(kind.into());
+        let (running, hold) = self.running.take().ok_or(silent(io::ErrorKind::NotConnected))?;
+        let answer = match comes {
+            Ok(Answered::Whole) => self.at.launcher().answer_of(running),
+            // What is long is waited for by somebody who may.
+            _ => {
+                let wait = move |launcher: &Launcher| (launcher.answer_of(running), hold);
+                self.at.launch(wait).await.ok_or(silent(io::ErrorKind::Interrupted))?.0
+            }
+        };
+        if self.at.launcher().is_refill_due() {
+            let at = self.at.clone();
+            tokio::task::spawn_blocking(move || at.launcher().refill());
+        }
+        answer
+    }
+
+    /// Waits until there is an answer.
+    async fn comes(running: &mut Running) -> io::Result<Answered> {
+        let watched = UnixStream::from_std(running.watched()?)?;
+        let look = || match running.answered() {
+            Answered::NotYet => Err(io::ErrorKind::WouldBlock.into()),
+            answered => Ok(answered),
+        };
+        watched.async_io(Interest::READABLE, look).await
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        if let Some((running, hold)) = self.running.take() {
+            // Its end is waited for.
+            let at = self.at.clone();
+            tokio::task::spawn_blocking(move || {
+                at.launcher().let_go(running);
+                drop(hold);
+            });
+        }
     }
 }
 
