@@ -58,11 +58,12 @@ pub(crate) use select_calls;
 pub(crate) const BY_ID: &str = select_calls!("WHERE c.id = $1");
 const KNOWN: &str = "SELECT id FROM calls WHERE id = $1";
 // Few calls of an agent wait, and it may have made millions: an order that no index has keeps SQLite from going through all
-// of them for the sake of theirs.
+// of them for the sake of theirs. Only the first is wanted; a limit would have SQLite make a table to sort them in, also if
+// there is none.
 pub(crate) const WAITING: &str = select_calls!(
     "WHERE c.status = 'waiting' AND k.same_request = $1 AND c.agent = $2 AND c.task IS NOT DISTINCT FROM $3 \
      AND c.tool = $4 AND ((a.state = 'pending' AND a.expires_at > $5) \
-     OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at + 0, c.id LIMIT 1"
+     OR (a.state = 'approved' AND a.usable_until > $5)) ORDER BY c.asked_at + 0, c.id"
 );
 const CLAIMED: &str = select_calls!("JOIN claims l ON l.call = c.id WHERE l.claim = $1");
 const ADD: &str = "INSERT INTO calls (id, agent, task, tool, contract, request, arguments, arguments_json, policy, \

@@ -8,11 +8,12 @@
 //! - A ticket is drawn after its commit; a sync covers the tickets that were drawn before it began.
 //! - After a sync that failed nothing counts as durable: the system may have dropped what it could not write.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Mutex;
@@ -25,24 +26,37 @@ use crate::sqlite::Fold;
 #[derive(Debug)]
 pub(crate) struct Disk {
     database: PathBuf,
-    /// The file that has the database's name, by device and number.
-    file: Option<(u64, u64)>,
-    log: Log,
+    /// The file that has the database's name.
+    file: Option<Identity>,
     /// Tickets drawn so far.
     committed: AtomicU64,
-    /// Every ticket up to this one is on the disk. Whoever holds it syncs.
-    synced: Mutex<u64>,
+    synced: Mutex<Synced>,
     failed: AtomicBool,
+    /// How long syncs take, in microseconds: the slowest of late.
+    slowest: AtomicU64,
     fold: Fold,
+}
+
+/// What is known of the disk. Whoever holds it syncs.
+#[derive(Debug)]
+struct Synced {
+    /// Every ticket up to this one is on the disk.
+    until: u64,
+    log: Log,
 }
 
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
     folder: PathBuf,
+    /// The file that had the log's name when it was last synced. As long as it is open, no other file has its number.
+    kept: Option<(File, Identity)>,
     /// The file whose name is known to be durable too.
-    known: AtomicU64,
+    known: Option<Identity>,
 }
+
+/// Which file it is: device and number.
+type Identity = (u64, u64);
 
 impl Disk {
     /// The disk under a database file, which is named without links: SQLite keeps its log beside the file itself.
@@ -50,14 +64,14 @@ impl Disk {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let folder = database.parent().unwrap_or(Path::new("/")).to_owned();
-        let log = Log { path: path.into(), folder, known: AtomicU64::new(0) };
+        let log = Log { path: path.into(), folder, kept: None, known: None };
         Disk {
             database: database.to_owned(),
             file: identity(database),
-            log,
             committed: AtomicU64::new(0),
-            synced: Mutex::new(0),
+            synced: Mutex::new(Synced { until: 0, log }),
             failed: AtomicBool::new(false),
+            slowest: AtomicU64::new(u64::MAX),
             fold: Fold::of(database),
         }
     }
@@ -79,9 +93,10 @@ impl Disk {
         self.fold.committed();
     }
 
-    /// Ends what is done beside those who write.
+    /// Ends what is done beside those who write, and lets go of the log, which SQLite removes.
     pub(crate) async fn close(&self) {
         self.fold.close().await;
+        self.synced.lock().await.log.kept = None;
     }
 
     /// Returns when everything that was committed before is on the disk.
@@ -89,13 +104,14 @@ impl Disk {
         let ticket = self.committed.fetch_add(1, Ordering::SeqCst) + 1;
         let mut synced = self.synced.lock().await;
         self.check()?;
-        if *synced >= ticket {
+        if synced.until >= ticket {
             return Ok(());
         }
         let until = self.committed.load(Ordering::SeqCst);
-        match here(|| self.log.sync()) {
+        let company = if until == ticket { Company::None } else { Company::Others };
+        match self.timed(company, || synced.log.sync()) {
             Ok(()) => {
-                *synced = until;
+                synced.until = until;
                 Ok(())
             }
             Err(error) => {
@@ -106,9 +122,35 @@ impl Disk {
     }
 }
 
+/// What takes no longer is waited for in place, in microseconds.
+const SHORT: u64 = 2_000;
+
+/// Whether others wait for the same sync.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Company {
+    None,
+    Others,
+}
+
+impl Disk {
+    /// Waits in this thread. Where that may take long, or there is much to do, the runtime is told so, and others go on in
+    /// another thread. One that is alone and does not wait long changes no thread: that would cost it more than it leaves to
+    /// others.
+    fn timed<T>(&self, company: Company, work: impl FnOnce() -> T) -> T {
+        let before = self.slowest.load(Ordering::Relaxed);
+        let begun = Instant::now();
+        let in_place = company == Company::None && before < SHORT;
+        let done = if in_place { work() } else { elsewhere_meanwhile(work) };
+        let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        // One that took long is remembered for a few.
+        self.slowest.store(took.max(before.min(SHORT << 4) / 2), Ordering::Relaxed);
+        done
+    }
+}
+
 /// Waits in this thread, after the runtime was told so: others go on in another one. To hand the work to another thread, and
 /// wait for that one, would be two changes of thread more.
-fn here<T>(work: impl FnOnce() -> T) -> T {
+fn elsewhere_meanwhile<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
         // Where there is only one thread, nobody else is there to go on.
@@ -117,26 +159,43 @@ fn here<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Which file has a name.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().as_ref().map(identity_of)
+}
+
+fn identity_of(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
 }
 
 impl Log {
-    fn sync(&self) -> io::Result<()> {
-        // By name each time: the log is another file when SQLite has made it anew. It holds no locks on this one.
-        let file = match File::open(&self.path) {
-            Ok(file) => file,
+    fn sync(&mut self) -> io::Result<()> {
+        let (file, identity) = match self.named() {
+            Ok(named) => named,
             // All of it is in the database itself, and synced, or SQLite would not have removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
         file.sync_data()?;
-        let inode = file.metadata()?.ino();
-        if self.known.load(Ordering::SeqCst) != inode {
+        if self.known != Some(identity) {
             File::open(&self.folder)?.sync_all()?;
-            self.known.store(inode, Ordering::SeqCst);
+            self.known = Some(identity);
         }
+        self.kept = Some((file, identity));
         Ok(())
+    }
+
+    /// The file that has the log's name: another one when SQLite has made it anew. It holds no locks on this one.
+    fn named(&mut self) -> io::Result<(File, Identity)> {
+        let kept = self.kept.take();
+        let named = identity_of(&fs::metadata(&self.path)?);
+        match kept.filter(|(_, kept)| *kept == named) {
+            Some(kept) => Ok(kept),
+            None => {
+                let file = File::open(&self.path)?;
+                let identity = identity_of(&file.metadata()?);
+                Ok((file, identity))
+            }
+        }
     }
 }
 
@@ -191,12 +250,35 @@ mod tests {
         });
         let mut found = 0;
         while found < 50 {
-            disk.log.known.store(0, Ordering::SeqCst);
+            disk.synced.lock().await.log.known = None;
             disk.wait().await.unwrap();
-            found += u32::from(disk.log.known.load(Ordering::SeqCst) != 0);
+            found += u32::from(disk.synced.lock().await.log.known.is_some());
         }
         stop.store(true, Ordering::SeqCst);
         others.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_log_that_is_synced_is_the_one_that_has_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = Disk::under(&home.path().join("store.db"));
+        let log = home.path().join("store.db-wal");
+        let mut before = None;
+        for _ in 0..3 {
+            fs::write(&log, "commits").unwrap();
+            for _ in 0..2 {
+                disk.wait().await.unwrap();
+                let synced = disk.synced.lock().await;
+                let (file, kept) = synced.log.kept.as_ref().unwrap();
+                assert_eq!((identity(&log), synced.log.known), (Some(*kept), Some(*kept)));
+                assert_eq!(identity_of(&file.metadata().unwrap()), *kept);
+                assert_ne!(before, Some(*kept), "its number is not given to another while it is open");
+            }
+            before = disk.synced.lock().await.log.known;
+            fs::remove_file(&log).unwrap();
+        }
+        disk.wait().await.unwrap();
+        assert!(disk.synced.lock().await.log.kept.is_none(), "what is gone is let go of");
     }
 
     #[tokio::test]
@@ -219,7 +301,7 @@ mod tests {
         for task in waiting {
             task.await.unwrap().unwrap();
             // Whoever came first has synced for all three.
-            assert_eq!(*disk.synced.lock().await, 3);
+            assert_eq!(disk.synced.lock().await.until, 3);
         }
     }
 }

@@ -226,6 +226,9 @@ fn put(path: &Path, content: &[u8], mode: u32) -> Result<(), KeysError> {
 pub struct PublicKey {
     key: VerifyingKey,
     name: String,
+    /// What follows from both, and is asked for with every signature.
+    id: String,
+    note_hash: [u8; 4],
 }
 
 /// Why a text is not a public key.
@@ -262,7 +265,7 @@ impl PublicKey {
             _ => return Err(PublicKeyError::Algorithm),
         };
         let key = VerifyingKey::from_bytes(key).map_err(|_| PublicKeyError::Algorithm)?;
-        let public = PublicKey { key, name: name.to_owned() };
+        let public = PublicKey::named(key, name.to_owned());
         // A weak key would accept signatures that nobody made.
         if public.key.is_weak() {
             return Err(PublicKeyError::Algorithm);
@@ -271,8 +274,16 @@ impl PublicKey {
     }
 
     fn of(key: VerifyingKey) -> PublicKey {
-        let name = format!("toolgate.local/{}", id_of(&key));
-        PublicKey { key, name }
+        PublicKey::named(key, format!("toolgate.local/{}", id_of(&key)))
+    }
+
+    fn named(key: VerifyingKey, name: String) -> PublicKey {
+        let mut hash = Sha256::new();
+        hash.update(name.as_bytes());
+        hash.update([b'\n', ALGORITHM]);
+        hash.update(key.as_bytes());
+        let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
+        PublicKey { key, name, id: id_of(&key), note_hash: [a, b, c, d] }
     }
 
     /// The name under which it signs: the origin of the ledger's checkpoints.
@@ -282,17 +293,12 @@ impl PublicKey {
 
     /// What it is called in receipts: 16 hexadecimal digits of its hash.
     pub fn id(&self) -> String {
-        id_of(&self.key)
+        self.id.clone()
     }
 
     /// The four bytes by which a signed note names the key.
     pub(crate) fn note_hash(&self) -> [u8; 4] {
-        let mut hash = Sha256::new();
-        hash.update(self.name.as_bytes());
-        hash.update([b'\n', ALGORITHM]);
-        hash.update(self.key.as_bytes());
-        let [a, b, c, d, ..] = <[u8; 32]>::from(hash.finalize());
-        [a, b, c, d]
+        self.note_hash
     }
 
     /// Whether this key made this signature.
@@ -323,7 +329,8 @@ fn id_of(key: &VerifyingKey) -> String {
 
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from(if half < 10 { b'0' + half } else { b'a' + half - 10 });
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ const STEPS: &[Step] = &[
     step!("0013_answers"),
     step!("0014_sign_ins"),
     step!("0015_versions"),
+    step!("0016_pages"),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)";

@@ -19,6 +19,7 @@ use crate::durable::Disk;
 use crate::error::{Says, StoreError};
 use crate::faults::Faults;
 use crate::keys::{Keys, KeysError};
+use crate::later::{Answers, Later};
 use crate::ledger::Tail;
 use crate::life::Life;
 use crate::migrations::{self, Stop};
@@ -36,6 +37,9 @@ pub(crate) const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// Connections that only read. One more writes.
 const READERS: u32 = 4;
+
+/// Begins a view of a file.
+const VIEW: &str = "BEGIN";
 
 const KEY: &str = "SELECT public_key FROM gate";
 const WRAPPING: &str = "SELECT id FROM wrapping";
@@ -241,6 +245,24 @@ impl Store {
         self.readers.acquire().await.map_err(|error| self.not_reached(error))
     }
 
+    /// Asks several things, in a file at one moment and with one lock.
+    ///
+    /// The connection that writes is asked if it is free: what this gate has written last is asked for most, and every
+    /// other connection would have to read it from the file again.
+    pub(crate) async fn look(&self, questions: Later) -> Result<Answers, StoreError> {
+        let mut lent = match self.writer.acquire_free().await.map_err(|error| self.not_reached(error))? {
+            Some(writer) => {
+                self.faults.check()?;
+                writer
+            }
+            None => self.read().await?,
+        };
+        match self.database {
+            Database::Sqlite => questions.ask(&mut *View::begin(lent, VIEW).await?).await,
+            Database::Postgres => questions.ask(&mut lent).await,
+        }
+    }
+
     /// No connection in time: others hold the file, or the server is not there.
     pub(crate) fn not_reached(&self, error: sqlx::Error) -> StoreError {
         match (self.database, error) {
@@ -253,7 +275,7 @@ impl Store {
     pub(crate) async fn snapshot(&self) -> Result<View, StoreError> {
         self.faults.check()?;
         let begin = match self.database {
-            Database::Sqlite => "BEGIN",
+            Database::Sqlite => VIEW,
             Database::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
         };
         self.readers.view(begin).await.map_err(|error| self.not_reached(error))

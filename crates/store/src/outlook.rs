@@ -52,7 +52,7 @@ impl Store {
         questions.keep(self.same_that_waits(call, now))?;
         questions.keep(sqlx::query(LAST))?;
         let before = self.remembered();
-        let mut answers = questions.ask(&mut *self.read().await?).await?;
+        let mut answers = self.look(questions).await?;
         let is_anything_due = answers.row()?.is_some();
         let waiting = answers.row()?.as_ref().map(|row| revealed_call(row, self.keys())).transpose()?;
         let last = last_of(answers.row()?)?;

@@ -90,11 +90,18 @@ impl Pool {
         }
     }
 
+    /// Borrows one to a file, if nobody else has it at this moment.
+    pub(crate) async fn acquire_free(&self) -> Result<Option<Lent>, Error> {
+        let Pool::File(pool) = self else { return Ok(None) };
+        match pool.free() {
+            Some(slot) => Ok(Some(Lent::OfFile(pool.connected(slot).await?))),
+            None => Ok(None),
+        }
+    }
+
     /// Borrows one for a transaction that ends without a trace.
     pub(crate) async fn view(&self, begin: &'static str) -> Result<View, Error> {
-        let mut lent = self.acquire().await?;
-        AnyTransactionManager::begin(&mut lent, Some(begin.into_sql_str())).await?;
-        Ok(View(lent))
+        View::begin(self.acquire().await?, begin).await
     }
 
     /// Lends none any more, and closes all once they are back.
@@ -108,12 +115,15 @@ impl Pool {
 
 impl FilePool {
     async fn acquire(&self) -> Result<OwnedMappedMutexGuard<Option<Kept>, Kept>, Error> {
-        let free = self.slots.iter().find_map(|slot| Arc::clone(slot).try_lock_owned().ok());
-        let slot = match free {
+        let slot = match self.free() {
             Some(slot) => slot,
             None => timeout(self.longest, self.queue()?).await.map_err(|_| Error::PoolTimedOut)?,
         };
         self.connected(slot).await
+    }
+
+    fn free(&self) -> Option<OwnedMutexGuard<Option<Kept>>> {
+        self.slots.iter().find_map(|slot| Arc::clone(slot).try_lock_owned().ok())
     }
 
     /// The turn of one who finds none free.
@@ -188,6 +198,13 @@ impl DerefMut for Lent {
 
 /// A transaction in which everything stays as it was when it began.
 pub(crate) struct View(Lent);
+
+impl View {
+    pub(crate) async fn begin(mut lent: Lent, begin: &'static str) -> Result<View, Error> {
+        AnyTransactionManager::begin(&mut lent, Some(begin.into_sql_str())).await?;
+        Ok(View(lent))
+    }
+}
 
 impl Deref for View {
     type Target = AnyConnection;

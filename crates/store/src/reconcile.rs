@@ -96,8 +96,8 @@ impl Store {
         let body = committed(body, &secrets, &Names::of(&call));
         check_receipt(&call, status, &body).map_err(|what| ReconcileError::Mismatch { what })?;
         let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
-        let envelope = sign_receipt(statement.text(), self.keys()).map_err(StoreError::from)?;
-        let seq = write.append(now, RECONCILED, statement.into_value()).await?;
+        let envelope = sign_receipt(statement.text(), self.keys());
+        let seq = write.append_canonical(now, RECONCILED, &statement).await?;
         let record = sqlx::query(RECORD)
             .bind(id.as_str())
             .bind(word.found.as_str())

@@ -19,13 +19,35 @@ use crate::write::Write;
 /// How many calls are sealed in one transaction.
 const AT_A_TIME: i64 = 200;
 
+/// Calls that have not ended, and have no key.
+macro_rules! open_calls {
+    ($select:literal, $state:literal, $limit:literal) => {
+        concat!(
+            $select,
+            " FROM calls c WHERE ",
+            $state,
+            " AND NOT EXISTS (SELECT 1 FROM call_keys k WHERE k.call = c.id) LIMIT ",
+            $limit
+        )
+    };
+}
+
 const ANY: &str = "SELECT 1 FROM calls WHERE arguments_json <> '' OR result IS NOT NULL LIMIT 1";
-const ANY_OPEN: &str = "SELECT 1 FROM calls c WHERE c.settled_at IS NULL \
-    AND NOT EXISTS (SELECT 1 FROM call_keys k WHERE k.call = c.id) LIMIT 1";
+// One for each state that has an index: what is not settled yet is little, and the rest may be millions.
+const ANY_WAITING: &str = open_calls!("SELECT 1", "c.status = 'waiting'", "1");
+const ANY_UNDER_WAY: &str = open_calls!("SELECT 1", "c.status IN ('planned', 'running')", "1");
 const IN_THE_CLEAR: &str = "SELECT id, request, arguments, arguments_json, result FROM calls \
     WHERE arguments_json <> '' OR result IS NOT NULL LIMIT $1";
-const OPEN: &str = "SELECT c.id, c.request, c.arguments, c.arguments_json, c.result FROM calls c \
-    WHERE c.settled_at IS NULL AND NOT EXISTS (SELECT 1 FROM call_keys k WHERE k.call = c.id) LIMIT $1";
+const WAITING: &str = open_calls!(
+    "SELECT c.id, c.request, c.arguments, c.arguments_json, c.result",
+    "c.status = 'waiting'",
+    "$1"
+);
+const UNDER_WAY: &str = open_calls!(
+    "SELECT c.id, c.request, c.arguments, c.arguments_json, c.result",
+    "c.status IN ('planned', 'running')",
+    "$1"
+);
 const CLAIMS: &str = "SELECT claim FROM claims WHERE call = $1";
 const NAME_CLAIM: &str = "UPDATE claims SET claim = $2, request = $3 WHERE claim = $1";
 const FOUND: &str = "SELECT result FROM reconciliations WHERE call = $1";
@@ -39,7 +61,7 @@ const CLEAR: &str = "UPDATE calls SET arguments_json = '', result = NULL WHERE i
 
 /// Whether there are calls of earlier versions that are not sealed yet.
 pub(crate) async fn has_plain_text(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
-    for sql in [ANY, ANY_OPEN] {
+    for sql in [ANY, ANY_WAITING, ANY_UNDER_WAY] {
         if sqlx::query(sql).fetch_optional(&mut *connection).await?.is_some() {
             return Ok(true);
         }
@@ -52,10 +74,11 @@ impl Store {
     pub(crate) async fn seal_plain_text(&self) -> Result<(), StoreError> {
         loop {
             let mut write = self.write().await?;
-            let mut rows =
-                sqlx::query(IN_THE_CLEAR).bind(AT_A_TIME).fetch_all(write.connection().await?).await?;
-            if rows.is_empty() {
-                rows = sqlx::query(OPEN).bind(AT_A_TIME).fetch_all(write.connection().await?).await?;
+            let mut rows = Vec::new();
+            for sql in [IN_THE_CLEAR, WAITING, UNDER_WAY] {
+                if rows.is_empty() {
+                    rows = sqlx::query(sql).bind(AT_A_TIME).fetch_all(write.connection().await?).await?;
+                }
             }
             if rows.is_empty() {
                 sqlx::query(CLEAR_CONTENTS).execute(write.connection().await?).await?;
@@ -100,5 +123,34 @@ impl Store {
             sqlx::query(sql).bind(id.as_str()).execute(write.connection().await?).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::AssertSqlSafe;
+
+    use super::*;
+    use crate::keys::Keys;
+
+    #[tokio::test]
+    async fn an_opened_store_looks_at_calls_that_have_not_ended_and_not_at_all_that_were_made() {
+        let home = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", home.path().join("store.db").display());
+        let store = Store::open(&url, Keys::load_or_create(home.path()).unwrap()).await.unwrap();
+        for (sql, index) in [
+            (ANY, "calls_in_the_clear"),
+            (ANY_WAITING, "calls_waiting"),
+            (ANY_UNDER_WAY, "calls_under_way"),
+            (IN_THE_CLEAR, "calls_in_the_clear"),
+            (WAITING, "calls_waiting"),
+            (UNDER_WAY, "calls_under_way"),
+        ] {
+            let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
+            let explain = if sql.contains("$1") { explain.bind(1_i64) } else { explain };
+            let steps = explain.fetch_all(&mut *store.read().await.unwrap()).await.unwrap();
+            let steps: Vec<String> = steps.iter().map(|step| step.try_get("detail").unwrap()).collect();
+            assert!(steps.iter().any(|step| step.contains(index)), "{sql}: {steps:#?}");
+        }
     }
 }

@@ -147,11 +147,11 @@ pub(crate) async fn end(
     let body = ReceiptBody { cost: cost_of(&call, body.cost), ..body };
     check_receipt(&call, status, &body).map_err(|what| SettleError::Mismatch { what })?;
     let statement = Canonical::of(json!(body)).map_err(StoreError::from)?;
-    let envelope = sign_receipt(statement.text(), &keys).map_err(StoreError::from)?;
+    let envelope = sign_receipt(statement.text(), &keys);
     let key = &secrets.key;
     let released = has_done_nothing(&call, &body);
     let taken = call.reserved.as_ref().map(|_| outcome_of(&call, body.cost.as_ref()));
-    let seq = write.append(now, SETTLED, statement.into_value()).await?;
+    let seq = write.append_canonical(now, SETTLED, &statement).await?;
     write.say(sqlx::query(FILE).bind(id.as_str()).bind(seq).bind(envelope))?;
     let whole = result.to_string();
     keep(write, &id, key, Private::Result, "", whole.as_bytes(), None)?;

@@ -30,8 +30,8 @@ const NUMBERED: &str = "SELECT at FROM spent WHERE agent = $1 AND kind = $2 AND 
 const MOVE_BACK: &str = "UPDATE spent SET at = at - $3 WHERE agent = $1 AND kind = $2";
 const ADD: &str = "INSERT INTO spent (agent, kind, number, tool, at) VALUES ($1, $2, $3, $4, $5)";
 // Two go for each that comes: what is no longer needed goes by itself, and no call has to wait for it.
-const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number IN \
-    (SELECT number FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number LIMIT 2)";
+const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number <= \
+    (SELECT min(number) FROM spent WHERE agent = $1 AND kind = $2) + 1";
 const CLAIMED: &str = "SELECT call FROM claims WHERE claim = $1";
 const FLOOD: &str = "SELECT since, unrecorded, digest FROM floods WHERE agent = $1";
 const BEGIN_FLOOD: &str = "INSERT INTO floods (agent, since, unrecorded, digest) VALUES ($1, $2, 1, $3)";

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::Canonical;
 use serde_json::Value;
 use sqlx::any::AnyArguments;
 use sqlx::query::Query;
@@ -210,13 +211,31 @@ impl Write<'_> {
         kind: &str,
         body: Value,
     ) -> Result<i64, StoreError> {
-        self.store.faults.check()?;
+        let mut tail = self.appending(kind).await?;
         let key = self.store.keys().public();
-        let mut tail = self.loaded().await?;
         let seq = tail.append(&mut self.later, key, time, kind, list.into(), body)?;
         self.tail = Some(tail);
-        self.about.note(kind);
         Ok(seq)
+    }
+
+    /// The same for a body whose text is known already, in no list.
+    pub(crate) async fn append_canonical(
+        &mut self,
+        time: i64,
+        kind: &str,
+        body: &Canonical,
+    ) -> Result<i64, StoreError> {
+        let mut tail = self.appending(kind).await?;
+        let key = self.store.keys().public();
+        let seq = tail.append_text(&mut self.later, key, time, kind, body.text().to_owned())?;
+        self.tail = Some(tail);
+        Ok(seq)
+    }
+
+    async fn appending(&mut self, kind: &str) -> Result<Tail, StoreError> {
+        self.store.faults.check()?;
+        self.about.note(kind);
+        self.loaded().await
     }
 
     /// Where the ledger ends, taken or read.

@@ -122,15 +122,33 @@ impl Tail {
         list: Option<List>,
         mut body: Value,
     ) -> Result<i64, StoreError> {
-        if self.frontier.size() == 0 {
-            let opened = json!({ "version": 1, "public_key": key.to_string() });
-            self.put(later, time, OPENED, opened)?;
-        }
+        self.open(later, key, time)?;
         if let Some(list) = list {
             let seq = i64::try_from(self.size()).unwrap_or(i64::MAX);
             self.lists.push(list, seq, &mut body);
         }
+        self.put(later, time, kind, Canonical::of(body)?.text().to_owned())
+    }
+
+    /// The same for an entry of no list, whose body is canonical JSON already.
+    pub(crate) fn append_text(
+        &mut self,
+        later: &mut Later,
+        key: &PublicKey,
+        time: i64,
+        kind: &str,
+        body: String,
+    ) -> Result<i64, StoreError> {
+        self.open(later, key, time)?;
         self.put(later, time, kind, body)
+    }
+
+    fn open(&mut self, later: &mut Later, key: &PublicKey, time: i64) -> Result<(), StoreError> {
+        if self.frontier.size() == 0 {
+            let opened = json!({ "version": 1, "public_key": key.to_string() });
+            self.put(later, time, OPENED, Canonical::of(opened)?.text().to_owned())?;
+        }
+        Ok(())
     }
 
     /// The last entry: its place and its hash.
@@ -153,10 +171,9 @@ impl Tail {
         later.keep(sqlx::query(sql).bind(size).bind(note))
     }
 
-    fn put(&mut self, later: &mut Later, time: i64, kind: &str, body: Value) -> Result<i64, StoreError> {
+    fn put(&mut self, later: &mut Later, time: i64, kind: &str, body: String) -> Result<i64, StoreError> {
         let seq = i64::try_from(self.frontier.size())
             .map_err(|_| StoreError::Unreadable { what: "ledger size" })?;
-        let body = Canonical::of(body)?.text().to_owned();
         let entry = Entry { seq, time, kind: kind.to_owned(), prev: self.last, body };
         let leaf = entry.leaf();
         let hashes = self.frontier.push(leaf).concat();

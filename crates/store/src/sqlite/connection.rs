@@ -1,13 +1,15 @@
 //! One connection: what it is asked is answered before the question returns.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rusqlite::fallible_iterator::FallibleIterator;
-use rusqlite::{Batch, Connection, OpenFlags};
+use rusqlite::{Batch, Connection, OpenFlags, Statement};
 use sqlx::any::{AnyArguments, AnyQueryResult, AnyRow, AnyStatement, AnyTypeInfo};
 use sqlx::{Either, Error, SqlStr};
 use sqlx_core::any::AnyConnectionBackend;
@@ -15,7 +17,7 @@ use sqlx_core::connection::LogSettings;
 use sqlx_core::logger::QueryLogger;
 use tokio::time::sleep;
 
-use super::values::{bind, is_locked, read, told};
+use super::values::{Columns, bind, columns_of, is_locked, read, told};
 
 /// As many statements as all that a gate does often, and a few more.
 const MOST_PREPARED: usize = 100;
@@ -34,6 +36,8 @@ pub(super) struct FileConnection {
     /// How long it waits for others who hold the file.
     patience: Duration,
     logged: LogSettings,
+    /// What the rows of statements are made of.
+    columns: HashMap<SqlStr, Columns>,
 }
 
 /// How a connection to a file is made.
@@ -49,7 +53,7 @@ impl FileConnection {
     pub(super) fn open(options: &FileOptions) -> Result<FileConnection, Error> {
         let FileOptions { path, patience, logged } = options.clone();
         let connection = connect(&path).map_err(told)?;
-        Ok(FileConnection { connection, patience, logged })
+        Ok(FileConnection { connection, patience, logged, columns: HashMap::new() })
     }
 
     pub(super) fn is_in_transaction(&self) -> bool {
@@ -60,7 +64,8 @@ impl FileConnection {
     pub(super) fn roll_back_now(&mut self) {
         if self.is_in_transaction() {
             // Whatever is wrong with it is found by whoever begins the next one.
-            let _ = self.connection.execute_batch("ROLLBACK");
+            let _ =
+                self.connection.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
         }
     }
 
@@ -75,10 +80,10 @@ impl FileConnection {
         let (begun, mut pause) = (Instant::now(), SHORTEST_PAUSE);
         loop {
             let mut answer = Answer::new();
-            let sql = logger.sql().as_str();
+            let sql = logger.sql();
             let done = match &arguments {
                 Some(arguments) => self.run_one(sql, arguments, most_rows, &mut answer),
-                None => self.run_all(sql, &mut answer),
+                None => self.run_all(sql.as_str(), &mut answer),
             };
             match done {
                 // Nothing has been done yet, so it can be done anew.
@@ -97,18 +102,19 @@ impl FileConnection {
 
     /// One statement, which stays prepared.
     fn run_one(
-        &self,
-        sql: &str,
+        &mut self,
+        sql: &SqlStr,
         arguments: &AnyArguments,
         most_rows: usize,
         answer: &mut Answer,
     ) -> Result<(), Error> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(told)?;
+        let mut statement = self.connection.prepare_cached(sql.as_str()).map_err(told)?;
         bind(&mut statement, arguments)?;
         let changes = !statement.readonly();
-        let ended = read(statement.raw_query(), most_rows, answer)?;
+        let columns = |statement: &Statement<'_>| known(&mut self.columns, sql, statement);
+        let ended = read(statement.raw_query(), most_rows, columns, answer)?;
         if ended {
-            answer.push(Either::Left(self.changed(changes)));
+            answer.push(Either::Left(changed(&self.connection, changes)));
         }
         Ok(())
     }
@@ -117,20 +123,36 @@ impl FileConnection {
         let mut statements = Batch::new(&self.connection, sql);
         while let Some(mut statement) = statements.next().map_err(told)? {
             let changes = !statement.readonly();
-            read(statement.raw_query(), usize::MAX, answer)?;
-            answer.push(Either::Left(self.changed(changes)));
+            read(statement.raw_query(), usize::MAX, columns_of, answer)?;
+            answer.push(Either::Left(changed(&self.connection, changes)));
         }
         Ok(())
-    }
-
-    fn changed(&self, is_change: bool) -> AnyQueryResult {
-        let rows_affected = if is_change { self.connection.changes() } else { 0 };
-        AnyQueryResult { rows_affected, last_insert_id: None }
     }
 
     async fn run_for_nothing(&mut self, sql: SqlStr) -> Result<(), Error> {
         self.run(sql, Some(AnyArguments::default()), usize::MAX).await.map(drop)
     }
+}
+
+fn changed(connection: &Connection, is_change: bool) -> AnyQueryResult {
+    let rows_affected = if is_change { connection.changes() } else { 0 };
+    AnyQueryResult { rows_affected, last_insert_id: None }
+}
+
+/// The columns of a statement, remembered by its text where that names them.
+fn known(columns: &mut HashMap<SqlStr, Columns>, sql: &SqlStr, statement: &Statement<'_>) -> Columns {
+    if let Some(known) = columns.get(sql) {
+        return Arc::clone(known);
+    }
+    let new = columns_of(statement);
+    if !sql.as_str().contains('*') {
+        // Some texts are made for one question; those that are asked often are soon known again.
+        if columns.len() >= MOST_PREPARED {
+            columns.clear();
+        }
+        columns.insert(sql.clone(), Arc::clone(&new));
+    }
+    new
 }
 
 /// Opens a file that is there.

@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 
 use super::connection::connect;
 
-/// How many commits there are from one time to the next.
-const EVERY: u64 = 24;
+/// How many commits there are from one time to the next: then the log is about as long as SQLite itself would let it become.
+const EVERY: u64 = 64;
 
 /// One that waits for nobody: it folds as much as can be folded while others read and write.
 const FOLD: &str = "PRAGMA wal_checkpoint(PASSIVE)";

@@ -49,12 +49,14 @@ impl ToSql for Argument<'_> {
 pub(super) fn read(
     mut rows: Rows<'_>,
     most: usize,
+    mut columns_of: impl FnMut(&Statement<'_>) -> Columns,
     answer: &mut Vec<Either<AnyQueryResult, AnyRow>>,
 ) -> Result<bool, Error> {
     let mut columns = None;
     for _ in 0..most {
         let Some(row) = rows.next().map_err(told)? else { return Ok(true) };
-        let (column_names, columns) = columns.get_or_insert_with(|| columns_of(row.as_ref()));
+        let known = columns.get_or_insert_with(|| columns_of(row.as_ref()));
+        let (column_names, columns) = known.as_ref();
         let values = (0..columns.len()).map(|index| {
             let kind = kind_of(row.get_ref(index).map_err(told)?)
                 .map_err(|source| Error::ColumnDecode { index: index.to_string(), source })?;
@@ -67,15 +69,16 @@ pub(super) fn read(
     Ok(false)
 }
 
-type Columns = (Arc<sqlx_core::HashMap<UStr, usize>>, Vec<AnyColumn>);
+/// What a row is made of: where each name stands, and all of them in their order.
+pub(super) type Columns = Arc<(Arc<sqlx_core::HashMap<UStr, usize>>, Vec<AnyColumn>)>;
 
-fn columns_of(statement: &Statement<'_>) -> Columns {
+pub(super) fn columns_of(statement: &Statement<'_>) -> Columns {
     // What kind of value it is, each value says of itself.
     let type_info = AnyTypeInfo { kind: AnyTypeInfoKind::Null };
     let column = |(ordinal, name)| AnyColumn { ordinal, name: UStr::new(name), type_info: type_info.clone() };
     let columns: Vec<AnyColumn> = statement.column_names().into_iter().enumerate().map(column).collect();
     let names = columns.iter().map(|column| (column.name.clone(), column.ordinal)).collect();
-    (Arc::new(names), columns)
+    Arc::new((Arc::new(names), columns))
 }
 
 fn kind_of(value: ValueRef<'_>) -> Result<AnyValueKind, Box<dyn error::Error + Send + Sync>> {

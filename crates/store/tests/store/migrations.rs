@@ -1,9 +1,10 @@
 //! The schema, there and back and there again.
 
+use contract::CallStatus;
 use store::{Store, danger};
 
 use super::Database;
-use crate::gate::{Gate, NOW, Raw, running};
+use crate::gate::{Gate, NOW, Raw, call_id, running, settlement};
 
 /// Everything that the database knows of the schema, as text.
 async fn schema(raw: &mut Raw) -> Vec<String> {
@@ -46,4 +47,30 @@ async fn up_and_down_and_up_again_gives_the_same_schema() {
     assert_eq!(again.ledger_size().await.unwrap(), 0);
     again.record_call(running(1)).await.unwrap();
     again.verify(None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_the_version_before_keeps_everything_and_is_the_same_as_a_new_one() {
+    let gate = Gate::open().await;
+    gate.record(running(1)).await;
+    gate.settle(&running(1), CallStatus::Completed).await;
+    gate.record(running(2)).await;
+    let mut raw = gate.raw().await;
+    let new = schema(&mut raw).await;
+    gate.store.close().await;
+    danger::revert(&gate.url, 15).await.unwrap();
+    let before = schema(&mut raw).await;
+    assert!(before.iter().any(|line| line.contains("calls_unsettled")), "{before:#?}");
+    assert_ne!(before, new);
+    let store = gate.again().await;
+    assert_eq!(schema(&mut raw).await, new);
+    // Other connections learn of it too, and the rules hold.
+    let elsewhere = format!("UPDATE calls SET status = 'elsewhere' WHERE id = '{}'", call_id(2));
+    assert!(raw.try_out(&elsewhere).await.is_err());
+    store.record_call(running(3)).await.unwrap();
+    store.settle(settlement(&running(3), CallStatus::Failed)).await.unwrap();
+    store.verify(None).await.unwrap();
+    assert!(store.result(&call_id(1)).await.unwrap().is_some());
+    raw.drop_rules().await;
+    assert!(raw.try_out(&elsewhere).await.is_err(), "nor is it one of the words");
 }

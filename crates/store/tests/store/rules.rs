@@ -116,6 +116,21 @@ async fn a_call_begins_where_calls_begin() {
     }
 }
 
+#[tokio::test]
+async fn a_receipt_is_of_an_entry_that_somebody_named() {
+    let gate = a_call_in_each_state().await;
+    let mut raw = gate.raw().await;
+    let of = |seq: &str| {
+        format!("INSERT INTO receipts (call, seq, envelope) VALUES ('{}', {seq}, '{{}}')", call_id(2))
+    };
+    for seq in ["NULL", "-1", "1000"] {
+        assert!(raw.try_out(&of(seq)).await.is_err(), "{seq}");
+    }
+    assert_eq!(raw.try_out(&of("0")).await, Ok(()));
+    let taken = raw.text("SELECT CAST(max(seq) AS TEXT) FROM receipts").await;
+    assert_eq!(raw.try_out(&of(&taken)).await, Err("receipts are never replaced".to_owned()));
+}
+
 /// One approval in each state, by the state's place in [`APPROVAL_STATES`].
 async fn an_approval_in_each_state() -> Gate {
     let gate = Gate::open().await;
