@@ -1,6 +1,7 @@
 //! Questions to people: who waits, what they are asked, and what their answer sets in motion.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use contract::{
     Action, AgentName, ApprovalId, ApprovalView, CallId, CallResult, Canonical, Digest, EgressClass,
@@ -351,7 +352,7 @@ impl Engine {
         // Those that hear of what it gave need a place, too.
         drop(turn);
         let at = self.surroundings_of(&row.id, &request, in_force);
-        Ok(Some(self.see_run(case, request, grant, Some(approval), at, cancel.clone()).await))
+        Ok(Some(self.see_run(case, Arc::new(request), grant, Some(approval), at, cancel.clone()).await))
     }
 
     /// Sees to what time does: questions past it are closed, with the calls that waited for them; others go on to the

@@ -28,7 +28,8 @@ use crate::engine::Engine;
 use crate::error::{EngineError, written};
 use crate::rates::with_limit;
 use crate::request::Request;
-use crate::settle::{Case, End, not_recorded, still_running, waiting};
+use crate::seen_through::{Caught, Fell, SeenThrough};
+use crate::settle::{Case, End, lost, not_recorded, still_running, waiting};
 use crate::shadow::with_shadow;
 use crate::standing::Ruled;
 
@@ -74,8 +75,9 @@ impl Engine {
             session_id = self.session.as_deref(),
             %tool,
         );
-        match Box::pin(self.anew().take(id.clone(), &tool, &request, patience, cancel)).instrument(span).await
-        {
+        let (engine, request) = (self.anew(), Arc::new(request));
+        let taken = Box::pin(engine.take(id.clone(), &tool, &request, patience, cancel));
+        match taken.instrument(span).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(call = %id, %tool, error = chain(&error), "a call could not be recorded");
@@ -88,7 +90,7 @@ impl Engine {
         &self,
         id: CallId,
         tool: &ToolName,
-        request: &Request,
+        request: &Arc<Request>,
         patience: Duration,
         cancel: CancellationToken,
     ) -> Result<CallResult, EngineError> {
@@ -147,7 +149,9 @@ impl Engine {
                     self.new_call(case, request, trace.clone(), claim, run_with(&grant, under.clone())?);
                 let at = self.surroundings_of(&case.id, request, in_force);
                 if is_seeded("acts_without_any_record") {
-                    return Ok(self.see_run(case.clone(), request.clone(), grant, None, at, cancel).await);
+                    return Ok(self
+                        .see_run(case.clone(), Arc::clone(request), grant, None, at, cancel)
+                        .await);
                 }
                 let (limits, charge) = (self.limits_on_running(&case.tool), self.charge_of(&grant));
                 let case = &Case { quote: grant.charge().map(|charge| charge.cost), ..case.clone() };
@@ -164,7 +168,9 @@ impl Engine {
                 drop(held);
                 self.note_used_up(case, &recorded);
                 if matches!(recorded, Recorded::New { .. }) {
-                    return Ok(self.see_run(case.clone(), request.clone(), grant, under, at, cancel).await);
+                    return Ok(self
+                        .see_run(case.clone(), Arc::clone(request), grant, under, at, cancel)
+                        .await);
                 }
                 // What is ready, or in force, is for nobody then.
                 drop(at);
@@ -373,11 +379,12 @@ impl Engine {
         token.inspect(CancellationToken::cancel).is_some()
     }
 
-    /// Runs a call whose intent is on record, to its end. It is seen through even if the caller stops waiting.
+    /// Runs a call whose intent is on record, to its end. It is seen through even if the caller stops waiting. As long as
+    /// somebody waits they poll it, so whoever waits does nothing else in between that takes long.
     pub(crate) async fn see_run(
         &self,
         case: Case,
-        request: Request,
+        request: Arc<Request>,
         grant: Grant,
         approval: Option<ApprovalRow>,
         at: Surroundings,
@@ -386,31 +393,44 @@ impl Engine {
         let engine = self.clone();
         let own = cancel.child_token();
         self.owned().insert(case.id.clone(), own.clone());
-        let (of_task, asked) = (case.clone(), approval.clone());
-        let seen_through = self.inner.tasks.spawn(async move {
-            let end = match engine.begin(&of_task, &grant, asked.as_ref()).await {
-                Ok(()) => {
-                    let ran = engine.run(&request, grant, at, own).await;
-                    End::Ran(Box::new(engine.hear_after(&of_task, ran).await))
-                }
-                Err(reason) => End::NotRun(reason),
+        let tracked = self.inner.tasks.token();
+        let (id, tool) = (case.id.clone(), case.tool.clone());
+        let seen_through = async move {
+            let _tracked = tracked;
+            let asked = approval.as_ref();
+            let run = async {
+                let end = match engine.begin(&case, &grant, asked).await {
+                    Ok(()) => {
+                        let ran = engine.run(&request, grant, at, own).await;
+                        End::Ran(Box::new(engine.hear_after(&case, ran).await))
+                    }
+                    Err(reason) => End::NotRun(reason),
+                };
+                reach("ran");
+                let result = engine.settle(&case, end, asked).await;
+                reach("settled");
+                result
             };
-            reach("ran");
-            let result = engine.settle(&of_task, end, asked.as_ref()).await;
-            reach("settled");
-            engine.owned().remove(&of_task.id);
+            let result = match Caught::new(run).await {
+                Ok(result) => result,
+                // A tool that panics has ended its own run, not the gate; what it had done by then nobody knows.
+                Err(Fell) => {
+                    note_panic();
+                    let reason = Reason::outcome_unknown("the tool's own code failed");
+                    engine.settle(&case, End::Lost(reason), asked).await
+                }
+            };
+            engine.owned().remove(&case.id);
             result
-        });
-        match seen_through.await {
-            Ok(result) => result,
-            // A tool that panics has ended its own task, not the gate; what it had done by then nobody knows.
-            Err(_) => {
-                note_panic();
-                self.owned().remove(&case.id);
-                let reason = Reason::outcome_unknown("the tool's own code failed");
-                self.settle(&case, End::Lost(reason), approval.as_ref()).await
-            }
+        };
+        let seen_through = SeenThrough::new(seen_through);
+        if self.caller.is_none() {
+            return seen_through.await;
         }
+        // Whoever tells the caller something meanwhile may wait for it to be heard, and polls nothing else: no client's patience
+        // is to keep a run from its end.
+        let ending = |_| lost(&id, &tool, Reason::outcome_unknown("the gate is ending"));
+        tokio::spawn(seen_through).await.unwrap_or_else(ending)
     }
 
     /// Makes it durable that the effect may begin, unless it is already.

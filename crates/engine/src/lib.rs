@@ -46,6 +46,7 @@ mod replay;
 mod request;
 mod review;
 mod seal;
+mod seen_through;
 mod settle;
 mod shadow;
 mod sign_in;

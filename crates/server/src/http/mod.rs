@@ -31,6 +31,7 @@ mod guards;
 mod ledger;
 mod limits;
 mod links;
+mod look_again;
 mod mcp;
 mod numbers;
 mod oauth;
@@ -91,6 +92,7 @@ pub use routes::ROUTES;
 use app::App;
 use events::Tidings;
 use links::LinkSocket;
+use look_again::LookAgain;
 use outside::shake;
 use room::{Room, Seat};
 
@@ -274,8 +276,8 @@ async fn take_connections(
         let _ = stream.set_nodelay(true);
         let stop = stop.clone();
         match tls.clone() {
-            None => connections.spawn(serve_connection(stream, seat, service, ways, stop)),
-            Some(acceptor) => connections.spawn(async move {
+            None => connections.spawn(LookAgain::new(serve_connection(stream, seat, service, ways, stop))),
+            Some(acceptor) => connections.spawn(LookAgain::new(async move {
                 let shaken = tokio::select! {
                     () = stop.cancelled() => return,
                     () = seat.leave() => return,
@@ -284,7 +286,7 @@ async fn take_connections(
                 if let Ok(stream) = shaken {
                     serve_connection(stream, seat, service, ways, stop).await;
                 }
-            }),
+            })),
         };
     }
 }
