@@ -12,6 +12,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -88,9 +89,9 @@ impl Disk {
         }
     }
 
-    /// To be told of each commit.
-    pub(crate) fn committed(&self) {
-        self.fold.committed();
+    /// To be told of each commit, and whose turn it is to write.
+    pub(crate) fn committed(&self, turn: &Arc<Mutex<()>>) {
+        self.fold.committed(turn);
     }
 
     /// Ends what is done beside those who write, and lets go of the log, which SQLite removes.
@@ -212,8 +213,6 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[tokio::test]

@@ -109,9 +109,9 @@ impl Place {
         let wait = patience.as_millis();
         match (self.database(), purpose) {
             // What is committed survives a power cut: `Disk` sees to it, for many at once. It also sees to it that the log
-            // stays short, unless it never gets to it.
+            // stays short, unless it never gets to it. A call changes a little of many pages, so those of a new file are small.
             (Database::Sqlite, Purpose::Write) => {
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 8000; \
+                "PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 8000; \
                  PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA cache_size = -8000; \
                  PRAGMA temp_store = MEMORY"
                     .to_owned()

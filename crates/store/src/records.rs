@@ -15,7 +15,8 @@ use contract::{AgentName, Digest, OperatorName};
 use sqlx::AnyConnection;
 
 use crate::error::StoreError;
-use crate::ledger::{LastEntry, List, Tail, Told, last_entry, told};
+use crate::later::Later;
+use crate::ledger::{LAST, LastEntry, List, Tail, Told, last_of, told};
 use crate::open::Store;
 use crate::operators::{OperatorRow, Role};
 use crate::presence::Passkey;
@@ -325,7 +326,9 @@ impl Store {
     /// Who the operators are, as the ledger is now.
     pub(crate) async fn roster(&self) -> Result<Arc<Roster>, StoreError> {
         let before = self.remembered();
-        let last = last_entry(&mut *self.read().await?).await?;
+        let mut question = Later::default();
+        question.keep(sqlx::query(LAST))?;
+        let last = last_of(self.look(question).await?.row()?)?;
         if let Some(roster) = self.roster_as_remembered(before, last) {
             return Ok(roster);
         }

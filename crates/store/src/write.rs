@@ -312,7 +312,7 @@ impl Write<'_> {
         // The next one may write while this one waits for the disk.
         self.held.let_go();
         if let Some(disk) = &self.store.disk {
-            disk.committed();
+            disk.committed(&self.store.turn);
         }
         if durable == Durable::Now {
             if let Some(disk) = &self.store.disk {

@@ -10,7 +10,7 @@ use sqlx::{AnyConnection, Connection, Executor};
 use store::{Allowance, Course, Durable, Keys, NewCall, Recorded, Sameness, Settlement, Store, danger};
 
 /// What a page takes in the log.
-const FRAME: u64 = 4096 + 24;
+const FRAME: u64 = 2048 + 24;
 
 /// Text of a length that is common where it stands.
 fn text(length: usize) -> Value {

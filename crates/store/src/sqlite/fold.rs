@@ -2,13 +2,18 @@
 //!
 //! Left alone, SQLite does it with the commit that makes the log a thousand pages long: some call in between would write
 //! them all once more, and wait for the disk twice, with everybody who wants to write behind it.
+//!
+//! What is folded is folded twice: first nearly all of it while others write, then, in a turn of its own, what they have
+//! written meanwhile. Whoever writes next begins the log anew then, over what is there: the disk has less to do than for a
+//! file that grows, and nothing has to be read that was not touched for a while.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
-use tokio::sync::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::spawn_blocking;
 
 use super::connection::connect;
@@ -18,6 +23,9 @@ const EVERY: u64 = 64;
 
 /// One that waits for nobody: it folds as much as can be folded while others read and write.
 const FOLD: &str = "PRAGMA wal_checkpoint(PASSIVE)";
+
+/// One beside which nobody writes. Where another process does, it is no more than the other one.
+const FOLD_THE_REST: &str = "PRAGMA wal_checkpoint(FULL)";
 
 /// Whoever sees to the log of one file.
 #[derive(Debug)]
@@ -33,24 +41,17 @@ impl Fold {
         Fold { database: database.to_owned(), commits: AtomicU64::new(0), connection: Arc::default() }
     }
 
-    /// To be told of each commit. Does not wait.
-    pub(crate) fn committed(&self) {
+    /// To be told of each commit, and whose turn it is to write. Does not wait.
+    pub(crate) fn committed(&self, turn: &Arc<Mutex<()>>) {
         let commits = self.commits.fetch_add(1, Ordering::Relaxed);
         if !commits.is_multiple_of(EVERY) {
             return;
         }
         // Where it is being done already, it need not be done again.
-        let Ok(mut connection) = Arc::clone(&self.connection).try_lock_owned() else { return };
-        let database = self.database.clone();
-        spawn_blocking(move || {
-            // If it does not succeed, a later one does, or else the writer, whose log has become too long.
-            if connection.is_none() {
-                *connection = connect(&database).ok();
-            }
-            if let Some(connection) = connection.as_ref() {
-                let _ = connection.query_row(FOLD, [], |_| Ok(()));
-            }
-        });
+        let Ok(connection) = Arc::clone(&self.connection).try_lock_owned() else { return };
+        let (database, turn) = (self.database.clone(), Arc::clone(turn));
+        let runtime = Handle::current();
+        spawn_blocking(move || fold(connection, &database, || runtime.block_on(turn.lock_owned())));
     }
 
     /// Ends with what is under way.
@@ -59,6 +60,17 @@ impl Fold {
         // The last one to close a file folds everything.
         let _ = spawn_blocking(move || drop(connection)).await;
     }
+}
+
+/// If it does not succeed, a later one does, or else the writer, whose log has become too long.
+fn fold<T>(mut kept: OwnedMutexGuard<Option<Connection>>, database: &Path, take_turn: impl FnOnce() -> T) {
+    if kept.is_none() {
+        *kept = connect(database).ok();
+    }
+    let Some(connection) = kept.as_ref() else { return };
+    let _ = connection.query_row(FOLD, [], |_| Ok(()));
+    let _turn = take_turn();
+    let _ = connection.query_row(FOLD_THE_REST, [], |_| Ok(()));
 }
 
 #[cfg(test)]
@@ -77,8 +89,29 @@ mod tests {
         let length = || fs::metadata(&path).unwrap().len();
         assert!(length() < 100_000, "nobody folds it by itself");
         let fold = Fold::of(&path);
-        fold.committed();
+        fold.committed(&Arc::default());
         fold.close().await;
         assert!(length() > 100_000);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_log_is_begun_anew_although_somebody_always_writes() {
+        const COMMITS: u64 = 40 * EVERY;
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0").unwrap();
+        writer.execute_batch("PRAGMA synchronous = NORMAL; CREATE TABLE a (b BLOB)").unwrap();
+        let (fold, turn) = (Fold::of(&path), Arc::default());
+        for _ in 0..COMMITS {
+            let in_turn = Mutex::lock(&turn).await;
+            writer.execute("INSERT INTO a VALUES (zeroblob(4000))", []).unwrap();
+            drop(in_turn);
+            fold.committed(&turn);
+        }
+        let log = fs::metadata(home.path().join("store.db-wal")).unwrap().len();
+        fold.close().await;
+        // One or two pages for each of them.
+        assert!(log < COMMITS * 4096 / 2, "{log} bytes are left of {COMMITS} commits");
     }
 }
