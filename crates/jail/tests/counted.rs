@@ -12,11 +12,13 @@
 )]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use jail::{
-    Access, ChangeReport, Content, Counted, DEFAULT_PATH, Directory, Draft, Helper, HomeFile, Limit, Limits,
-    Names, Network, Outcome, Own, Plan, Program, Report, Request, Response, Running, Strictness, WORD, Warm,
+    Access, ChangeReport, Content, Control, Counted, DEFAULT_PATH, Directory, Draft, Helper, HomeFile, Level,
+    Limit, Limits, Names, Network, Outcome, Own, Plan, Program, Report, Request, Response, Running,
+    Strictness, WORD, Warm,
 };
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
@@ -36,6 +38,7 @@ const TESTS: &[Test] = &[
     ("a_cgroup_counts_children_of_whom_nobody_wants_to_hear", a_cgroup_counts_everybody),
     ("a_program_that_waits_for_the_word_is_not_executed_before_it", nothing_before_the_word),
     ("what_cannot_be_found_is_not_answered_before_the_word", not_found_when_told),
+    ("what_could_not_be_executed_has_not_run", what_could_not_be_executed),
     ("a_program_finds_in_its_home_what_came_with_the_plan", what_is_in_the_home),
 ];
 
@@ -227,6 +230,30 @@ fn not_found_when_told() {
     taken_back.give(&[]).unwrap();
     let answer = taken_back.wait().unwrap();
     assert!(matches!(answer, Response::Refused { .. }), "it has answered without a word: {answer:?}");
+}
+
+fn what_could_not_be_executed() {
+    let folder = folder();
+    // By another process: what is open for writing in this one cannot be executed by whoever is started meanwhile.
+    let write = "printf '#!/nowhere\n' >script; printf 'not a program' >text; chmod +x script text";
+    let written = Command::new("sh").args(["-c", write]).current_dir(folder.path()).status().unwrap();
+    assert!(written.success());
+    let warm = Warm::new(Helper::own().unwrap());
+    let asked = request("true", Limits::default(), Some(folder.path()));
+    let outcomes = [("script", Outcome::NotFound), ("text", Outcome::CannotExecute(libc::ENOEXEC))];
+    for (name, outcome) in outcomes {
+        let path = folder.path().join(name).into_os_string();
+        let plan = with_program(&asked.plan, Program::Inside(path.clone()));
+        let request = Request { plan, ..asked.clone() };
+        let at_once = reported(Helper::own().unwrap().run(&request).unwrap());
+        let running = begun(&warm, &with_program(&asked.plan, Program::WhenTold(path)));
+        running.give(WORD).unwrap();
+        for report in [at_once, reported(running.wait().unwrap())] {
+            assert_eq!((report.outcome, report.usage.counted), (outcome.clone(), Counted::All), "{name}");
+            assert_eq!(report.timings.run, Duration::ZERO, "{name}");
+            assert_eq!(report.enforcement.level(Control::Filesystem), Level::Absent, "{name}");
+        }
+    }
 }
 
 /// A run that waits for the word.
