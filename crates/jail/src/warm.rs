@@ -72,7 +72,7 @@ struct WaitingLine {
     channel: UnixStream,
     since: Instant,
     made: Made,
-    /// When it was last looked at.
+    /// What it was at the last look.
     state: State,
 }
 
@@ -262,15 +262,13 @@ impl Waiting {
         }
     }
 
-    /// Looks at all of them at once: each look is a system call.
+    /// Looks at all of them at once: each look is a system call. One that fails leaves what was known.
     fn look(&mut self) {
         let flags = PollFlags::IN | PollFlags::RDHUP;
         let mut watched: Vec<_> = self.lines.iter().map(|line| PollFd::new(&line.channel, flags)).collect();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let seen = match poll(&mut watched, Some(&now)) {
-            Ok(_) => watched.iter().map(|fd| State::of(fd.revents())).collect(),
-            Err(_) => vec![State::Building; watched.len()],
-        };
+        let Ok(_) = poll(&mut watched, Some(&now)) else { return };
+        let seen: Vec<State> = watched.iter().map(|fd| State::of(fd.revents())).collect();
         self.lines.iter_mut().zip(seen).for_each(|(line, state)| line.state = state);
     }
 
