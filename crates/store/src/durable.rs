@@ -49,10 +49,9 @@ struct Synced {
 struct Log {
     path: PathBuf,
     folder: PathBuf,
-    /// The file that had the log's name when it was last synced. As long as it is open, no other file has its number.
+    /// The file that had the log's name when it was last synced, and its name with it. As long as it is open, no other file
+    /// has its number.
     kept: Option<(File, Identity)>,
-    /// The file whose name is known to be durable too.
-    known: Option<Identity>,
 }
 
 /// Which file it is: device and number.
@@ -64,7 +63,7 @@ impl Disk {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let folder = database.parent().unwrap_or(Path::new("/")).to_owned();
-        let log = Log { path: path.into(), folder, kept: None, known: None };
+        let log = Log { path: path.into(), folder, kept: None };
         Disk {
             database: database.to_owned(),
             file: identity(database),
@@ -168,34 +167,32 @@ fn identity_of(metadata: &Metadata) -> Identity {
 }
 
 impl Log {
+    /// Syncs the file that has the log's name: another one when SQLite has made it anew. It holds no locks on this one.
     fn sync(&mut self) -> io::Result<()> {
-        let (file, identity) = match self.named() {
-            Ok(named) => named,
-            // All of it is in the database itself, and synced, or SQLite would not have removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        file.sync_data()?;
-        if self.known != Some(identity) {
-            File::open(&self.folder)?.sync_all()?;
-            self.known = Some(identity);
+        let kept = self.kept.take();
+        // Where it is not there, all of it is in the database itself, and synced, or SQLite would not have removed it.
+        let Some(named) = if_there(fs::metadata(&self.path))? else { return Ok(()) };
+        let named = identity_of(&named);
+        if let Some((file, _)) = kept.as_ref().filter(|(_, kept)| *kept == named) {
+            file.sync_data()?;
+            self.kept = kept;
+            return Ok(());
         }
+        let Some(file) = if_there(File::open(&self.path))? else { return Ok(()) };
+        file.sync_data()?;
+        // Its name is new, too.
+        File::open(&self.folder)?.sync_all()?;
+        let identity = identity_of(&file.metadata()?);
         self.kept = Some((file, identity));
         Ok(())
     }
+}
 
-    /// The file that has the log's name: another one when SQLite has made it anew. It holds no locks on this one.
-    fn named(&mut self) -> io::Result<(File, Identity)> {
-        let kept = self.kept.take();
-        let named = identity_of(&fs::metadata(&self.path)?);
-        match kept.filter(|(_, kept)| *kept == named) {
-            Some(kept) => Ok(kept),
-            None => {
-                let file = File::open(&self.path)?;
-                let identity = identity_of(&file.metadata()?);
-                Ok((file, identity))
-            }
-        }
+/// Nothing if there is nothing of that name.
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
     }
 }
 
@@ -250,9 +247,9 @@ mod tests {
         });
         let mut found = 0;
         while found < 50 {
-            disk.synced.lock().await.log.known = None;
+            disk.synced.lock().await.log.kept = None;
             disk.wait().await.unwrap();
-            found += u32::from(disk.synced.lock().await.log.known.is_some());
+            found += u32::from(disk.synced.lock().await.log.kept.is_some());
         }
         stop.store(true, Ordering::SeqCst);
         others.join().unwrap();
@@ -270,15 +267,32 @@ mod tests {
                 disk.wait().await.unwrap();
                 let synced = disk.synced.lock().await;
                 let (file, kept) = synced.log.kept.as_ref().unwrap();
-                assert_eq!((identity(&log), synced.log.known), (Some(*kept), Some(*kept)));
+                assert_eq!(identity(&log), Some(*kept));
                 assert_eq!(identity_of(&file.metadata().unwrap()), *kept);
                 assert_ne!(before, Some(*kept), "its number is not given to another while it is open");
             }
-            before = disk.synced.lock().await.log.known;
+            before = identity(&log);
             fs::remove_file(&log).unwrap();
         }
         disk.wait().await.unwrap();
         assert!(disk.synced.lock().await.log.kept.is_none(), "what is gone is let go of");
+    }
+
+    #[tokio::test]
+    async fn a_log_that_was_made_anew_has_its_name_synced_whatever_its_number() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = Disk::under(&home.path().join("store.db"));
+        let log = home.path().join("store.db-wal");
+        fs::write(&log, "commits").unwrap();
+        disk.wait().await.unwrap();
+        // Where there is no folder, whoever syncs a name fails.
+        disk.synced.lock().await.log.folder = home.path().join("nowhere");
+        disk.wait().await.expect("it has been synced with its name");
+        // It goes, somebody waits meanwhile, and another gets its number, as file systems like to do.
+        fs::remove_file(&log).unwrap();
+        disk.wait().await.unwrap();
+        fs::write(&log, "commits").unwrap();
+        assert!(matches!(disk.wait().await, Err(StoreError::NotDurable { source: Some(_) })));
     }
 
     #[tokio::test]
