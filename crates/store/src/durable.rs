@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Mutex;
@@ -32,8 +32,6 @@ pub(crate) struct Disk {
     committed: AtomicU64,
     synced: Mutex<Synced>,
     failed: AtomicBool,
-    /// How long syncs take, in microseconds: the slowest of late.
-    slowest: AtomicU64,
     fold: Fold,
 }
 
@@ -43,6 +41,8 @@ struct Synced {
     /// Every ticket up to this one is on the disk.
     until: u64,
     log: Log,
+    /// How long syncs take: the slowest of late.
+    slowest: Duration,
 }
 
 #[derive(Debug)]
@@ -68,9 +68,9 @@ impl Disk {
             database: database.to_owned(),
             file: identity(database),
             committed: AtomicU64::new(0),
-            synced: Mutex::new(Synced { until: 0, log }),
+            // Of a disk that nobody knows yet, slowness is assumed.
+            synced: Mutex::new(Synced { until: 0, log, slowest: Duration::MAX }),
             failed: AtomicBool::new(false),
-            slowest: AtomicU64::new(u64::MAX),
             fold: Fold::of(database),
         }
     }
@@ -108,7 +108,7 @@ impl Disk {
         }
         let until = self.committed.load(Ordering::SeqCst);
         let company = if until == ticket { Company::None } else { Company::Others };
-        match self.timed(company, || synced.log.sync()) {
+        match synced.sync(company) {
             Ok(()) => {
                 synced.until = until;
                 Ok(())
@@ -121,8 +121,11 @@ impl Disk {
     }
 }
 
-/// What takes no longer is waited for in place, in microseconds.
-const SHORT: u64 = 2_000;
+/// What takes no longer is waited for in place.
+const SHORT: Duration = Duration::from_millis(2);
+
+/// A disk that was slow is waited for in place again after four syncs that were not.
+const REMEMBERED_AT_MOST: Duration = Duration::from_millis(32);
 
 /// Whether others wait for the same sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,19 +134,27 @@ enum Company {
     Others,
 }
 
-impl Disk {
-    /// Waits in this thread. Where that may take long, or there is much to do, the runtime is told so, and others go on in
-    /// another thread. One that is alone and does not wait long changes no thread: that would cost it more than it leaves to
-    /// others.
-    fn timed<T>(&self, company: Company, work: impl FnOnce() -> T) -> T {
-        let before = self.slowest.load(Ordering::Relaxed);
+impl Synced {
+    /// Syncs the log, and waits for that in this thread. Where it may take long, or there is much to do, the runtime is told so,
+    /// and others go on in another thread. One that is alone and does not wait long changes no thread: that would cost it more
+    /// than it leaves to others.
+    fn sync(&mut self, company: Company) -> io::Result<()> {
         let begun = Instant::now();
-        let in_place = company == Company::None && before < SHORT;
-        let done = if in_place { work() } else { elsewhere_meanwhile(work) };
-        let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        // One that took long is remembered for a few.
-        self.slowest.store(took.max(before.min(SHORT << 4) / 2), Ordering::Relaxed);
-        done
+        let synced = match self.is_waited_for_in_place(company) {
+            true => self.log.sync(),
+            false => elsewhere_meanwhile(|| self.log.sync()),
+        };
+        self.remember(begun.elapsed());
+        synced
+    }
+
+    fn is_waited_for_in_place(&self, company: Company) -> bool {
+        company == Company::None && self.slowest <= SHORT
+    }
+
+    /// What took long is remembered for a while, and less with each sync.
+    fn remember(&mut self, took: Duration) {
+        self.slowest = took.max(self.slowest.min(REMEMBERED_AT_MOST) / 2);
     }
 }
 
@@ -293,6 +304,22 @@ mod tests {
         disk.wait().await.unwrap();
         fs::write(&log, "commits").unwrap();
         assert!(matches!(disk.wait().await, Err(StoreError::NotDurable { source: Some(_) })));
+    }
+
+    #[test]
+    fn a_disk_that_was_slow_is_waited_for_elsewhere_until_four_syncs_were_not() {
+        let disk = Disk::under(Path::new("/nowhere/store.db"));
+        let mut synced = disk.synced.into_inner();
+        assert!(!synced.is_waited_for_in_place(Company::None), "nobody knows it yet");
+        for _ in 0..2 {
+            synced.remember(Duration::from_secs(30));
+            for _ in 0..4 {
+                assert!(!synced.is_waited_for_in_place(Company::None));
+                synced.remember(Duration::from_micros(200));
+            }
+            assert!(synced.is_waited_for_in_place(Company::None));
+            assert!(!synced.is_waited_for_in_place(Company::Others), "they are to go on");
+        }
     }
 
     #[tokio::test]
