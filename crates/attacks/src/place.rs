@@ -22,9 +22,14 @@ pub(crate) fn copy_program(from: &Path, to: &Path) -> Try<()> {
     Ok(())
 }
 
-/// Makes a program of a file that was written here: a copy of it that was never open for writing in this process.
+/// Makes a program of a file that was written here: a copy that was never open for writing in this process.
+///
+/// See [`copy_program`]: whoever is started while the file is written keeps it open, and the kernel does not execute what is
+/// open for writing.
 pub(crate) fn make_executable(path: &Path) -> Try<()> {
-    let written = path.with_extension("written");
+    let mut written = path.as_os_str().to_owned();
+    written.push(".written");
+    let written = PathBuf::from(written);
     fs::rename(path, &written)?;
     copy_program(&written, path)?;
     Ok(fs::remove_file(written)?)

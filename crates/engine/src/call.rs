@@ -423,14 +423,16 @@ impl Engine {
             engine.owned().remove(&case.id);
             result
         };
-        let seen_through = SeenThrough::new(seen_through);
         if self.caller.is_none() {
-            return seen_through.await;
+            return SeenThrough::new(seen_through).await;
         }
         // Whoever tells the caller something meanwhile may wait for it to be heard, and polls nothing else: no client's patience
-        // is to keep a run from its end.
-        let ending = |_| lost(&id, &tool, Reason::outcome_unknown("the gate is ending"));
-        tokio::spawn(seen_through).await.unwrap_or_else(ending)
+        // is to keep a run from its end. A task is seen through by itself. A batch, which counts panics in its own tasks, has no
+        // caller.
+        tokio::spawn(seen_through).await.unwrap_or_else(|error| {
+            let why = if error.is_panic() { "the gate's own code failed" } else { "the gate is ending" };
+            lost(&id, &tool, Reason::outcome_unknown(why))
+        })
     }
 
     /// Makes it durable that the effect may begin, unless it is already.

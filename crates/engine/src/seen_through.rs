@@ -24,7 +24,7 @@ pub(crate) struct SeenThrough<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> SeenThrough<T> {
-    /// Begins when it is first waited for, in the runtime of whoever calls this.
+    /// Begins when it is first waited for, or let go of, in the runtime of whoever calls this.
     pub(crate) fn new(running: impl Future<Output = T> + Send + 'static) -> SeenThrough<T> {
         SeenThrough { running: Some(Box::pin(running)), runtime: Handle::current() }
     }

@@ -65,10 +65,6 @@ impl Errand {
     }
 }
 
-/// Has the C library keep a keeper's memory in large pages, where the system has any: every init is a copy of it, and what is
-/// in small ones is copied, and taken down, page by page.
-const LARGE_PAGES: (&str, &str) =
-    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=67108864");
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 /// As much of a frame as is gathered before it is sent, and reserved before it has come.
 const FRAME_AT_ONCE: usize = 16 * 1024;
@@ -157,22 +153,32 @@ impl Helper {
 
     /// A helper that was started for one errand.
     pub(crate) fn call(&self) -> Result<Line, HelperError> {
-        let (child, channel) = self.spawn(HELPER_ARGUMENT)?;
+        let (child, channel) = self.spawn(HELPER_ARGUMENT, None)?;
         Ok(Line { channel, child: Some(child), next: None })
     }
 
-    pub(crate) fn spawn(&self, argument: &str) -> Result<(Child, UnixStream), HelperError> {
+    /// The same under another argument. It has no variable but this one.
+    pub(crate) fn spawn(
+        &self,
+        argument: &str,
+        variable: Option<(&str, &str)>,
+    ) -> Result<(Child, UnixStream), HelperError> {
         let (ours, theirs) = UnixStream::pair().map_err(HelperError::Silent)?;
-        Ok((self.spawn_at(argument, theirs)?, ours))
+        Ok((self.spawn_at(argument, variable, theirs)?, ours))
     }
 
     #[expect(clippy::disallowed_methods, reason = "the helper is our own binary, and raises the walls")]
-    fn spawn_at(&self, argument: &str, theirs: UnixStream) -> Result<Child, HelperError> {
+    fn spawn_at(
+        &self,
+        argument: &str,
+        variable: Option<(&str, &str)>,
+        theirs: UnixStream,
+    ) -> Result<Child, HelperError> {
         let spawned = theirs.try_clone().and_then(|output| {
             Command::new(&self.binary)
                 .arg(argument)
                 .env_clear()
-                .envs((argument == ZYGOTE_ARGUMENT).then_some(LARGE_PAGES))
+                .envs(variable)
                 // Whoever kills the gate's whole group leaves somebody to clean up after it.
                 .process_group(0)
                 .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
@@ -511,7 +517,7 @@ pub(crate) fn serve_waiting(
 fn hand_on(channel: &UnixStream) -> io::Result<Option<UnixStream>> {
     poll(&mut [PollFd::new(channel, PollFlags::IN)], None)?;
     let helper = Helper { binary: "/proc/self/exe".into() };
-    let mut child = helper.spawn_at(HELPER_ARGUMENT, channel.try_clone()?).map_err(io::Error::other)?;
+    let mut child = helper.spawn_at(HELPER_ARGUMENT, None, channel.try_clone()?).map_err(io::Error::other)?;
     child.wait()?;
     Ok(None)
 }

@@ -231,9 +231,15 @@ fn start(
             .and_then(|program| sys::spawn_beside(program, None))
             .map(|begun| beside.insert(begun).pid),
         OrderedProgram::Inside(name) => found(name, orders).and_then(|program| sys::spawn(&program)),
-        OrderedProgram::WhenTold(name) => found(name, orders)
-            .and_then(|program| sys::spawn_beside(program, Some(read_nothing()?)))
-            .map(|begun| beside.insert(begun).pid),
+        OrderedProgram::WhenTold(name) => {
+            let begun =
+                found(name, orders).and_then(|program| sys::spawn_beside(program, Some(read_nothing()?)));
+            // Whoever answers before the word is taken for gone, and made anew.
+            if begun.is_err() && !sys::has_word_come() {
+                return Ok(Started::Abandoned);
+            }
+            begun.map(|begun| beside.insert(begun).pid)
+        }
     };
     let pid = match started {
         Ok(pid) => pid,

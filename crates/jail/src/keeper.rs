@@ -1,4 +1,4 @@
-//! The process that has sandboxes waiting for a gate, runs them, and cleans up after them, and the zygotes beside it.
+//! The process that has sandboxes waiting for a gate, runs them, and cleans up after them, and the processes beside it.
 //!
 //! It is our own binary under another argument. On its standard input it gets one end of a socket for each sandbox that is
 //! to wait; a thread of its own builds one as far as that goes without a plan, and waits at that socket for a plan and for the
@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::helper;
 use crate::host_mounts::HostMounts;
 use crate::identity::Caller;
-use crate::nursery::{self, Kind, Nursery, Zygote, Zygotes};
+use crate::nursery::{self, Guide, Kind, Nursery, Zygote, Zygotes};
 use crate::orders::receive;
 use crate::own;
 use crate::seccomp::{self, Part};
@@ -31,6 +31,12 @@ use crate::sys::{self, Cloned};
 
 /// The argument that makes our binary a keeper with its zygotes.
 pub const ZYGOTE_ARGUMENT: &str = "__zygote";
+
+/// Has the C library keep a keeper's memory in large pages, where the system has any: every init is a copy of it, and what is
+/// in small ones is copied, and taken down, page by page. What is longer than the threshold would lie in a mapping of its own,
+/// and most of those are too short for a large page.
+pub(crate) const LARGE_PAGES: (&str, &str) =
+    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=67108864");
 
 /// A zygote that takes longer to answer has been stopped by somebody, and is done without.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
@@ -47,12 +53,12 @@ pub(crate) fn serve() -> io::Result<()> {
     let mounts = Arc::new(HostMounts::begin()?);
     let (plain, readied) = (begin_zygote(Kind::Plain)?, begin_zygote(Kind::Readied)?);
     // Root's keeper copies mounts itself.
-    let shower = match Caller::current() {
+    let guide = match Caller::current() {
         Caller::Root => None,
         // ATTACK(waited-mounts): what it sees is of the moment that everything else is of.
-        Caller::User => Some(begin_zygote(Kind::Shower)?.greeted()),
+        Caller::User => Some(Guide::greeted(begin_zygote(Kind::Guide)?)),
     };
-    let zygotes = Zygotes::new(plain, readied, shower, mounts.clone());
+    let zygotes = Zygotes::new(plain, readied, guide, mounts.clone());
     allow_many_descriptors();
     let zygotes = Arc::new(zygotes);
     let nursery = Nursery::of_zygotes(zygotes.clone());
@@ -74,7 +80,7 @@ pub(crate) fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Begins a process that inits will be copies of.
+/// Begins a process that inits will be copies of, or the guide.
 fn begin_zygote(kind: Kind) -> io::Result<Zygote> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(ANSWERED_WITHIN))?;

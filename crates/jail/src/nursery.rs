@@ -2,8 +2,11 @@
 //!
 //! A launcher with one thread does that itself. The keeper, which has many, has a zygote beside it: that is told who the
 //! sandbox is to be and nothing of what it will do, so no init is a copy of anything that belongs to a run. What it clones
-//! are the keeper's children and not its own: they end with the keeper, and the keeper waits for them. One more process of
-//! the kind clones nobody: it copies mounts that plans name, for sandboxes that do not see the host.
+//! are the keeper's children and not its own: they end with the keeper, and the keeper waits for them. Beside them there may
+//! be a guide, which clones nobody: it copies mounts that plans name, for sandboxes that do not see the host.
+//!
+//! # Invariants
+//! - INVARIANT(zygote-sees-no-plan): of a path that a plan names only the guide hears, of which nothing is a copy.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,6 +22,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Cgroup;
@@ -68,7 +72,7 @@ enum Maker {
     Zygotes(Arc<Zygotes>),
 }
 
-/// A process that clones. One order at a time.
+/// A process beside the keeper that is told what to do: one that clones, or the guide. One order at a time.
 pub(crate) struct Zygote {
     socket: Mutex<OwnedFd>,
     /// As long as it is not buried.
@@ -79,16 +83,6 @@ impl Zygote {
     /// A child of this process, and where it is asked.
     pub(crate) fn new(pid: Pid, socket: OwnedFd) -> Zygote {
         Zygote { socket: Mutex::new(socket), pid: Mutex::new(Some(pid)) }
-    }
-
-    /// The same, once it has said that it has seen what it is to see. One that does not is as good as gone.
-    pub(crate) fn greeted(self) -> Zygote {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        if receive::<Answer>(&*socket).is_err() {
-            let _ = shutdown(&*socket, Shutdown::Both);
-        }
-        drop(socket);
-        self
     }
 
     /// Whether it has ended. Then it is buried.
@@ -109,14 +103,33 @@ impl Zygote {
     }
 }
 
-/// The two zygotes of a keeper.
+/// The one that copies mounts of the host. Nothing is a copy of it.
+pub(crate) struct Guide(Zygote);
+
+impl Guide {
+    /// Once it has said that it sees what it is to see. One that does not is as good as gone.
+    pub(crate) fn greeted(guide: Zygote) -> Guide {
+        let socket = guide.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        if receive::<Greeting>(&*socket).is_err() {
+            let _ = shutdown(&*socket, Shutdown::Both);
+        }
+        drop(socket);
+        Guide(guide)
+    }
+
+    fn show(&self, path: &Path) -> io::Result<OwnedFd> {
+        ask_for_one(&self.0, &Wanted { path: path.to_owned() })
+    }
+}
+
+/// The zygotes of a keeper, and the guide if it needs one.
 pub(crate) struct Zygotes {
     /// Sees the host as it is, and clones for every sandbox.
     plain: Arc<Zygote>,
     /// Has made ready what every sandbox shows, and clones for those with every wall. It sees nothing of the host.
     readied: Arc<Zygote>,
-    /// Copies mounts of the host for those, where the keeper itself may not. Clones nobody.
-    shower: Option<Zygote>,
+    /// Copies mounts of the host for those, where the keeper itself may not.
+    guide: Option<Guide>,
     /// Since before that.
     mounts: Arc<HostMounts>,
     since: Instant,
@@ -130,12 +143,12 @@ impl Zygotes {
     pub(crate) fn new(
         plain: Zygote,
         readied: Zygote,
-        shower: Option<Zygote>,
+        guide: Option<Guide>,
         mounts: Arc<HostMounts>,
     ) -> Zygotes {
         let [plain, readied] = [plain, readied].map(Arc::new);
         let (is_of_one_moment, is_stale) = (AtomicBool::new(false), AtomicBool::new(false));
-        Zygotes { plain, readied, shower, mounts, since: Instant::now(), is_of_one_moment, is_stale }
+        Zygotes { plain, readied, guide, mounts, since: Instant::now(), is_of_one_moment, is_stale }
     }
 
     /// Whether the host may look otherwise than when things were made ready, or nothing can be cloned any more. Where nothing
@@ -150,7 +163,7 @@ impl Zygotes {
 
     /// Whether nobody copies mounts of the host any more for those who need somebody to.
     fn is_blind(&self) -> bool {
-        self.shower.as_ref().is_some_and(Zygote::is_gone)
+        self.guide.as_ref().is_some_and(|guide| guide.0.is_gone())
     }
 
     fn show_what_is_mounted(&self) -> bool {
@@ -209,27 +222,32 @@ enum Order {
     Bear { identity: Identity, without: Controls },
     /// A user namespace that translates owners.
     Translate { identity: Identity, owner: Owner },
-    /// A copy of what is mounted there.
-    Show {
-        #[serde(with = "wire_path")]
-        path: PathBuf,
-    },
     /// Nothing: everybody in this network has ended.
     TakeBack { network: u64 },
 }
 
-/// What it says to that.
+/// What it says when it was asked for an init.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     /// The process, its socket and its streams travel beside this.
     Born { pid: i32, is_in_cgroup: bool, network: Option<u64> },
-    /// The namespace travels beside this.
-    Translated,
-    /// The mount travels beside this.
-    Shown,
     /// What could not be done; and the process that is to be buried, if there is one.
     Failed { step: Step, error: i32, pid: i32 },
 }
+
+/// What whoever was asked for one descriptor says: it travels beside this, or the system's error number says why there is none.
+type One = Result<(), i32>;
+
+/// What the guide is asked for: a copy of what is mounted there.
+#[derive(Serialize, Deserialize)]
+struct Wanted {
+    #[serde(with = "wire_path")]
+    path: PathBuf,
+}
+
+/// What the guide says first: from now on what happens to the mounts was not seen by it.
+#[derive(Serialize, Deserialize)]
+struct Greeting;
 
 impl Nursery {
     /// This process is to clone.
@@ -303,16 +321,9 @@ impl Nursery {
 
     /// A copy of what is mounted at a path of the host, for a sandbox that shares its root with others.
     pub(crate) fn show(&self, path: &Path) -> io::Result<OwnedFd> {
-        let shower = match &self.maker {
-            Maker::Zygotes(zygotes) => zygotes.shower.as_ref(),
-            Maker::Here => None,
-        };
-        let shower = shower.ok_or(io::ErrorKind::Unsupported)?;
-        let (answer, descriptors) =
-            ask(shower, &Order::Show { path: path.to_owned() }, None).map_err(io::Error::other)?;
-        match answer {
-            Answer::Failed { error, .. } => Err(io::Error::from_raw_os_error(error)),
-            _ => descriptors.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        match &self.maker {
+            Maker::Zygotes(zygotes) => zygotes.guide.as_ref().ok_or(io::ErrorKind::Unsupported)?.show(path),
+            Maker::Here => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -330,14 +341,11 @@ impl Nursery {
     }
 
     fn make_translation(&self, identity: &Identity, owner: Owner) -> io::Result<OwnedFd> {
-        let Maker::Zygotes(zygotes) = &self.maker else {
-            return identity.translation_from(owner.0, owner.1);
-        };
-        let order = Order::Translate { identity: *identity, owner };
-        let (answer, descriptors) = ask(&zygotes.plain, &order, None).map_err(io::Error::other)?;
-        match answer {
-            Answer::Failed { error, .. } => Err(io::Error::from_raw_os_error(error)),
-            _ => descriptors.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        match &self.maker {
+            Maker::Here => identity.translation_from(owner.0, owner.1),
+            Maker::Zygotes(zygotes) => {
+                ask_for_one(&zygotes.plain, &Order::Translate { identity: *identity, owner })
+            }
         }
     }
 }
@@ -355,7 +363,6 @@ fn bear_by(
             born_elsewhere(pid, is_in_cgroup, network, descriptors).ok_or_else(garbled)
         }
         Answer::Failed { step, error, pid } => Err(failed(step, error, pid)),
-        Answer::Translated | Answer::Shown => Err(garbled()),
     }
 }
 
@@ -368,18 +375,18 @@ struct Inherits {
     network: Option<u64>,
 }
 
-/// Which zygote this is.
+/// Which process beside the keeper this is; see [`Zygotes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// See [`Zygotes`].
+    /// Sees the host as it is.
     Plain,
-    /// See [`Zygotes`].
+    /// Sees nothing but what it has made ready.
     Readied,
-    /// See [`Zygotes`].
-    Shower,
+    /// Sees the host's mounts, in a namespace of its own, and is root there.
+    Guide,
 }
 
-/// The zygote's life: clones what it is asked for, until the keeper hangs up.
+/// Its life, until the keeper hangs up.
 pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
     // What it makes is for later, and calls are made now.
     sys::go_on_with(Haste::None);
@@ -387,25 +394,21 @@ pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
     // Root may make networks and mounts. Anybody else has to be root of a user namespace first, and where that cannot be had
     // each sandbox makes its own.
     let may_make = identity.caller == Caller::Root || identity.be_root_of_a_namespace().is_ok();
-    let is_ready = match kind {
-        Kind::Plain => true,
-        Kind::Readied => may_make && readied::ready(&identity).is_ok(),
-        Kind::Shower => may_make && readied::see_host_alone().is_ok(),
-    };
-    if !is_ready {
-        return Err(io::ErrorKind::Unsupported.into());
+    match kind {
+        Kind::Plain => clone_inits(keeper, may_make.then(Networks::default)),
+        Kind::Readied if may_make && readied::ready(&identity).is_ok() => {
+            clone_inits(keeper, Some(Networks::default()))
+        }
+        Kind::Guide if may_make && readied::see_host_alone().is_ok() => show_mounts(keeper),
+        Kind::Readied | Kind::Guide => Err(io::ErrorKind::Unsupported.into()),
     }
-    if kind == Kind::Shower {
-        // What it copies is of a moment that the keeper knows.
-        send(keeper, &Answer::Shown, &[])?;
-    }
-    let mut networks = may_make.then(Networks::default);
+}
+
+/// A zygote's life.
+fn clone_inits(keeper: &OwnedFd, mut networks: Option<Networks>) -> io::Result<()> {
     loop {
         let Ok((order, descriptors)) = receive::<Order>(keeper) else { return Ok(()) };
         match order {
-            Order::Bear { .. } if kind == Kind::Shower => {
-                send(keeper, &Answer::Failed { step: Step::Clone, error: libc::EPERM, pid: 0 }, &[])?;
-            }
             Order::Bear { identity, without } => {
                 let cgroup = descriptors.first().map(AsFd::as_fd);
                 let network = lend_to(&mut networks, without);
@@ -420,18 +423,22 @@ pub(crate) fn serve(keeper: &OwnedFd, kind: Kind) -> io::Result<()> {
                     }
                 }
             }
-            // INVARIANT(zygote-sees-no-plan): of a path that a plan names only the shower hears, of which nothing is a copy.
-            Order::Show { path } => match if kind == Kind::Shower { show(&path) } else { Err(Errno::PERM) } {
-                Ok(shown) => send(keeper, &Answer::Shown, &[shown.as_fd()])?,
-                Err(error) => send(keeper, &failed_with(Step::Directory(path), &error.into(), 0), &[])?,
-            },
             Order::TakeBack { network } => networks.iter_mut().for_each(|made| made.take_back(network)),
-            Order::Translate { identity, owner } => match identity.translation_from(owner.0, owner.1) {
-                Ok(namespace) => send(keeper, &Answer::Translated, &[namespace.as_fd()])?,
-                Err(error) => send(keeper, &failed_with(Step::IdMap, &error, 0), &[])?,
-            },
+            Order::Translate { identity, owner } => {
+                hand_one(keeper, identity.translation_from(owner.0, owner.1))?;
+            }
         }
     }
+}
+
+/// The guide's life.
+fn show_mounts(keeper: &OwnedFd) -> io::Result<()> {
+    // What it copies is of a moment that the keeper knows.
+    send(keeper, &Greeting, &[])?;
+    while let Ok((Wanted { path }, _)) = receive::<Wanted>(keeper) {
+        hand_one(keeper, show(&path).map_err(io::Error::from))?;
+    }
+    Ok(())
 }
 
 /// A copy of what is mounted at a path, for a sandbox that does not see the host. The init looks whether it is what was
@@ -516,11 +523,26 @@ fn born_elsewhere(
     Some(Born { init, socket, pipes, is_in_cgroup, network, root: Root::Own })
 }
 
-fn ask(
+/// Answers whoever has asked for one descriptor.
+fn hand_one(keeper: &OwnedFd, made: io::Result<OwnedFd>) -> io::Result<()> {
+    match made {
+        Ok(made) => send(keeper, &One::Ok(()), &[made.as_fd()]),
+        Err(error) => send(keeper, &One::Err(error_number(&error)), &[]),
+    }
+}
+
+/// Asks for what is one descriptor.
+fn ask_for_one(zygote: &Zygote, order: &impl Serialize) -> io::Result<OwnedFd> {
+    let (answer, descriptors) = ask::<One>(zygote, order, None).map_err(io::Error::other)?;
+    answer.map_err(io::Error::from_raw_os_error)?;
+    descriptors.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn ask<A: DeserializeOwned>(
     zygote: &Zygote,
-    order: &Order,
+    order: &impl Serialize,
     beside: Option<BorrowedFd<'_>>,
-) -> Result<(Answer, Vec<OwnedFd>), StartError> {
+) -> Result<(A, Vec<OwnedFd>), StartError> {
     let gone = |source| StartError::Wall { step: Step::Clone, source };
     let zygote = zygote.socket.lock().unwrap_or_else(PoisonError::into_inner);
     let answered = send(&*zygote, order, beside.as_slice()).and_then(|()| receive(&*zygote));
@@ -539,7 +561,11 @@ fn failure(error: &StartError, pid: i32) -> Answer {
 }
 
 fn failed_with(step: Step, error: &io::Error, pid: i32) -> Answer {
-    Answer::Failed { step, error: error.raw_os_error().unwrap_or(libc::EIO), pid }
+    Answer::Failed { step, error: error_number(error), pid }
+}
+
+fn error_number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 fn failed(step: Step, error: i32, pid: i32) -> StartError {

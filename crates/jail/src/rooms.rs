@@ -20,7 +20,7 @@ use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::landlock;
 use crate::mounts::{Use, attach_at, attach_at_new, attach_over_name, copy_of, make_link, restrict_only};
-use crate::orders::{OrderedProgram, Orders, Step};
+use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Step};
 use crate::plan::Network;
 use crate::readied::{OWN, Readied};
 use crate::stage_one::{self, Failure, HalfBuilt, Shown, no_landlock};
@@ -34,10 +34,18 @@ pub(crate) const ROOMS: [&str; 8] = ["home", "media", "mnt", "opt", "root", "run
 pub(crate) struct Rooms(Vec<(PathBuf, OwnedFd)>);
 
 impl Rooms {
-    /// Attaches a directory in its room. False if it has none.
-    ///
-    /// Only for one that lies beneath no other of the plan: nobody but this process has made anything on the way to it.
-    pub(crate) fn attach(&self, tree: &OwnedFd, path: &Path) -> Result<bool, Errno> {
+    /// Attaches a directory of a plan in its room. False if it has none, or lies beneath another of the plan and so has its
+    /// place there: nobody but this process has made anything on the way to what is attached here.
+    pub(crate) fn attach(
+        &self,
+        tree: &OwnedFd,
+        path: &Path,
+        directories: &[OrderedDirectory],
+    ) -> Result<bool, Errno> {
+        let holds = |other: &OrderedDirectory| other.path != path && path.starts_with(&other.path);
+        if directories.iter().any(holds) {
+            return Ok(false);
+        }
         let mut rooms = self.0.iter();
         let found = rooms.find_map(|(place, room)| Some((room, path.strip_prefix(place).ok()?)));
         let Some((room, way)) = found else { return Ok(false) };

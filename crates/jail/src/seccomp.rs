@@ -21,6 +21,7 @@ const X32_BIT: u32 = 0x4000_0000;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+const EINVAL: u32 = libc::SECCOMP_RET_ERRNO | libc::EINVAL.cast_unsigned();
 const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
 const EPROTONOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::EPROTONOSUPPORT.cast_unsigned();
 const ESOCKTNOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::ESOCKTNOSUPPORT.cast_unsigned();
@@ -41,10 +42,24 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
 const NUMBERS: usize = 640;
 
 const TIOCLINUX: u32 = 0x541C;
-/// Two that libc does not name.
+/// Commands of `fcntl` that libc does not name.
+const F_GETOWN_EX: u32 = 16;
+/// See [`F_GETOWN_EX`].
+const F_GETOWNER_UIDS: u32 = 17;
+/// See [`F_GETOWN_EX`]; since Linux 6.10.
+const F_DUPFD_QUERY: u32 = 1027;
+/// See [`F_GETOWN_EX`]; since Linux 6.12.
+const F_CREATED_QUERY: u32 = 1028;
+/// See [`F_GETOWN_EX`].
+const F_GET_RW_HINT: u32 = 1035;
+/// See [`F_GETOWN_EX`].
 const F_SET_RW_HINT: u32 = 1036;
-/// See [`F_SET_RW_HINT`].
+/// See [`F_GETOWN_EX`].
+const F_GET_FILE_RW_HINT: u32 = 1037;
+/// See [`F_GETOWN_EX`].
 const F_SET_FILE_RW_HINT: u32 = 1038;
+/// A delegation: a lease by another name, on directories too. See [`F_GETOWN_EX`]; since Linux 6.19.
+const F_SETDELEG: u32 = 1040;
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 
 /// What a zygote and an init build with, and nobody else in a sandbox has.
@@ -177,6 +192,46 @@ const NETLINK: Checks =
 /// The part of a socket's type that is not a flag.
 const SOCKET_TYPE: u32 = 0xf;
 
+/// If it is this command, allow it.
+const fn known(command: u32) -> Check {
+    Check::Is { at: low(1), value: command, answer: ALLOW }
+}
+
+/// If it is this command, refuse it.
+const fn refused(command: u32) -> Check {
+    Check::Is { at: low(1), value: command, answer: EPERM }
+}
+
+/// Commands of `fcntl`. What is not known gets the answer of a kernel that does not know it either: the next one may have a
+/// lease under another number.
+///
+/// ATTACK(lease): a lease has others wait who open the file, and a hint stays with it. Files of a sandbox may be those of
+/// others, too.
+const COMMANDS: &[Check] = &[
+    // The oldest have the numbers below 16: flags, copies of descriptors, locks, who hears of what.
+    Check::Masked { at: low(1), mask: !0xf, value: 0, answer: ALLOW },
+    known(libc::F_DUPFD_CLOEXEC.cast_unsigned()),
+    known(libc::F_OFD_GETLK.cast_unsigned()),
+    known(libc::F_OFD_SETLK.cast_unsigned()),
+    known(libc::F_OFD_SETLKW.cast_unsigned()),
+    known(F_GETOWN_EX),
+    known(F_GETOWNER_UIDS),
+    known(libc::F_GETLEASE.cast_unsigned()),
+    known(libc::F_NOTIFY.cast_unsigned()),
+    known(F_DUPFD_QUERY),
+    known(F_CREATED_QUERY),
+    known(libc::F_SETPIPE_SZ.cast_unsigned()),
+    known(libc::F_GETPIPE_SZ.cast_unsigned()),
+    known(libc::F_ADD_SEALS.cast_unsigned()),
+    known(libc::F_GET_SEALS.cast_unsigned()),
+    known(F_GET_RW_HINT),
+    known(F_GET_FILE_RW_HINT),
+    refused(libc::F_SETLEASE.cast_unsigned()),
+    refused(F_SET_RW_HINT),
+    refused(F_SET_FILE_RW_HINT),
+    refused(F_SETDELEG),
+];
+
 const INSPECTED: &[Inspected] = &[
     without_setuid(libc::SYS_chmod, 1),
     without_setuid(libc::SYS_creat, 1),
@@ -218,17 +273,7 @@ const INSPECTED: &[Inspected] = &[
         checks: &[Check::Has { at: low(3), bits: FAST_OPEN, answer: EPERM }],
         otherwise: ALLOW,
     },
-    // ATTACK(lease): a lease has others wait who open the file, and a hint stays with it. Files of a sandbox may be those of
-    // others, too.
-    Inspected {
-        call: libc::SYS_fcntl,
-        checks: &[
-            Check::Is { at: low(1), value: libc::F_SETLEASE.cast_unsigned(), answer: EPERM },
-            Check::Is { at: low(1), value: F_SET_RW_HINT, answer: EPERM },
-            Check::Is { at: low(1), value: F_SET_FILE_RW_HINT, answer: EPERM },
-        ],
-        otherwise: ALLOW,
-    },
+    Inspected { call: libc::SYS_fcntl, checks: COMMANDS, otherwise: EINVAL },
     // `clone3` takes its flags by pointer, where no filter can look: ENOSYS makes the C library use `clone`.
     Inspected {
         call: libc::SYS_clone,
@@ -576,6 +621,21 @@ mod tests {
             assert_ne!(ask(AUDIT_ARCH_X86_64, number, arguments).0, ALLOW, "call {call}");
         }
         assert!(filter(Part::Rest).len() < 96, "it is installed while somebody waits");
+    }
+
+    #[test]
+    fn a_command_that_nobody_knows_is_not_allowed() {
+        // By their numbers, as the kernel has them: what is here, and what has been given to nobody yet.
+        let allowed = (0..18).chain(36..39).chain([1025, 1026, 1027, 1028]).chain(1030..=1035).chain([1037]);
+        let allowed: Vec<u32> = allowed.collect();
+        for command in (0..3000).chain([u32::MAX, 1 << 31]) {
+            let expected = match command {
+                1024 | 1036 | 1038 | 1040 => EPERM,
+                _ if allowed.contains(&command) => ALLOW,
+                _ => EINVAL,
+            };
+            assert_eq!(call(libc::SYS_fcntl, [0, command, 0]), expected, "command {command}");
+        }
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub(crate) const PROC: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID
 
 /// A root under construction.
 pub(crate) struct HalfBuilt {
-    /// The new root, attached somewhere in the old one while the host is in sight.
+    /// The new root: attached somewhere in the old one while the host is in sight, `/` itself otherwise.
     pub(crate) root: OwnedFd,
     pub(crate) host: Host,
     /// What the root is, if other sandboxes have the same.

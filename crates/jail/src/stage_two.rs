@@ -128,11 +128,10 @@ fn show_directory(
     };
     restrict(&tree, wanted).map_err(Failure::at(Step::Directory(path())))?;
     let attach = || {
-        let is_beneath = |other: &OrderedDirectory| {
-            other.path != *directory.path && directory.path.starts_with(&other.path)
-        };
-        let has_room = !orders.directories.iter().any(is_beneath) && rooms.attach(&tree, &directory.path)?;
-        if has_room { Ok(()) } else { attach_at(&tree, &built.root, &directory.path, Kind::Directory) }
+        if rooms.attach(&tree, &directory.path, &orders.directories)? {
+            return Ok(());
+        }
+        attach_at(&tree, &built.root, &directory.path, Kind::Directory)
     };
     attach().map_err(Failure::at(Step::Directory(path())))?;
     guard_names(built, &tree, directory, orders)

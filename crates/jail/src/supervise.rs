@@ -144,7 +144,7 @@ pub(crate) fn supervise(
         watch: Watch::new(plan, running),
         begun,
         started: None,
-        walls: Enforcement::absent("the command was not started"),
+        walls: Enforcement::default(),
         said: None,
         stopped: None,
         is_tool_killed: false,
@@ -379,7 +379,11 @@ impl Supervisor<'_> {
                     self.attach_terminal(master)?;
                 }
             }
-            Said::NotStarted(why) => self.said = Some(LastWord::NotStarted(why)),
+            Said::NotStarted(why) => {
+                // A process may have been begun for it beside the init, and never was the command.
+                self.started = None;
+                self.said = Some(LastWord::NotStarted(why));
+            }
             Said::Failed { step, error } => {
                 let source = io::Error::from_raw_os_error(error);
                 self.said = Some(LastWord::Failed(StartError::Wall { step, source }));
@@ -525,11 +529,13 @@ impl Supervisor<'_> {
             (None, None) if self.started.is_some() => Outcome::Signal(libc::SIGKILL),
             (None, None) => return Err(StartError::InitDied),
         };
+        let none = || Enforcement::absent("the command was not started");
+        let walls = self.started.map_or_else(none, |_| self.walls);
         let started = self.started.unwrap_or(finished);
         let [stdout, stderr] = self.outputs;
         Ok(Supervised {
             outcome,
-            walls: self.walls,
+            walls,
             stdout: stdout.capture,
             stderr: stderr.capture,
             timings: Timings { setup: started - self.begun, run: finished - started },

@@ -6,7 +6,7 @@
 use std::ffi::{CString, OsString};
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -92,8 +92,8 @@ struct Spawning {
     path: *const libc::c_char,
     arguments: *const *const libc::c_char,
     environment: *const *const libc::c_char,
-    /// Where a word has to come from before anything is executed, and what the program reads instead.
-    word: Option<(BorrowedFd<'static>, BorrowedFd<'static>)>,
+    /// What the program reads, once a word has come on the standard input; nothing if it waits for none.
+    waits: Option<OwnedFd>,
     /// The number of the error, or [`NO_WORD`].
     error: AtomicI32,
 }
@@ -114,7 +114,7 @@ pub(crate) fn spawn(executable: &Executable) -> io::Result<Pid> {
         path: executable.path.as_ptr(),
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
-        word: None,
+        waits: None,
         error: AtomicI32::new(0),
     };
     let mut stack = Stack::uninit();
@@ -163,26 +163,20 @@ impl Beside {
 pub(crate) fn spawn_beside(executable: Executable, nothing: Option<OwnedFd>) -> io::Result<Beside> {
     let arguments = Vec::leak(pointers(&executable.arguments));
     let environment = Vec::leak(pointers(&executable.environment));
-    let word = nothing.map(|nothing| {
-        // SAFETY: descriptor 0 is open, and stays so in the new process, which has descriptors of its own.
-        let word = unsafe { BorrowedFd::borrow_raw(0) };
-        // SAFETY: the same goes for this one: it is never closed here.
-        let nothing = unsafe { BorrowedFd::borrow_raw(nothing.into_raw_fd()) };
-        (word, nothing)
-    });
     let spawning: &'static Spawning = Box::leak(Box::new(Spawning {
         path: executable.path.as_ptr(),
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
-        word,
+        waits: nothing,
         error: AtomicI32::new(0),
     }));
     mem::forget(executable);
     let stack = Box::leak(Box::new(Stack::uninit()));
     // SAFETY: everything it is given is leaked, so it is there for as long as anybody uses it. Of what both processes have
     // in common the new one writes to its own stack and to `error` alone, which is atomic: it allocates nothing. Only a
-    // call of it that fails writes `errno`, before it ends: the init makes its own calls without that but for waiting, which
-    // no signal interrupts, because it has no handlers.
+    // call of it that fails writes `errno`, before it ends. Until then the init makes its own calls without that but for two:
+    // closing its standard streams, of whose error nobody hears, and waiting, which does not fail as long as there is a child
+    // and no signal interrupts, because it has no handlers. Whatever else it is to call meanwhile must not go by `errno`.
     let pid = unsafe { clone_to_execute(spawning, stack, libc::CLONE_VM | libc::SIGCHLD) }?;
     Ok(Beside { pid, spawning })
 }
@@ -211,17 +205,12 @@ unsafe fn clone_to_execute(spawning: &Spawning, stack: &mut Stack, flags: libc::
 extern "C" fn execute(spawning: *mut libc::c_void) -> libc::c_int {
     // SAFETY: whoever cloned this process passed a pointer to one, and keeps it alive; it is only read, but for `error`.
     let spawning = unsafe { &*spawning.cast::<Spawning>() };
-    if let Some((word, nothing)) = spawning.word {
-        // INVARIANT(nothing-before-the-word): whoever hangs up, or is killed, has said nothing.
-        let came = loop {
-            match rustix::io::read(word, &mut [0_u8; 1]) {
-                Err(Errno::INTR) => {}
-                read => break read == Ok(1),
-            }
-        };
+    if let Some(nothing) = &spawning.waits {
         // The word was not for the program: programs look at what their input is, and some read it instead of files.
-        let ready =
-            if came { rustix::stdio::dup2_stdin(nothing).map_err(Errno::raw_os_error) } else { Err(NO_WORD) };
+        let ready = match has_word_come() {
+            true => rustix::stdio::dup2_stdin(nothing).map_err(Errno::raw_os_error),
+            false => Err(NO_WORD),
+        };
         if let Err(error) = ready {
             spawning.error.store(error, Ordering::Release);
             exit_now(127)
@@ -237,6 +226,18 @@ extern "C" fn execute(spawning: *mut libc::c_void) -> libc::c_int {
     let error = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     spawning.error.store(error, Ordering::Release);
     exit_now(127)
+}
+
+/// Waits for a byte on the standard input. Allocates nothing.
+///
+/// INVARIANT(nothing-before-the-word): whoever hangs up, or is killed, has said nothing.
+pub(crate) fn has_word_come() -> bool {
+    loop {
+        match rustix::io::read(rustix::stdio::stdin(), &mut [0_u8; 1]) {
+            Err(Errno::INTR) => {}
+            read => return read == Ok(1),
+        }
+    }
 }
 
 /// Which side of [`fork`] this is.

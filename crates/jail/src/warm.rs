@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running};
-use crate::keeper::ZYGOTE_ARGUMENT;
+use crate::keeper::{LARGE_PAGES, ZYGOTE_ARGUMENT};
 use crate::launch::processors;
 use crate::orders::send;
 use crate::plan::Plan;
@@ -72,7 +72,7 @@ struct WaitingLine {
     channel: UnixStream,
     since: Instant,
     made: Made,
-    /// When it was last looked at.
+    /// What it was at the last look.
     state: State,
 }
 
@@ -230,7 +230,8 @@ impl Inner {
         {
             return Ok(ours);
         }
-        let (child, control) = self.helper.spawn(ZYGOTE_ARGUMENT).map_err(io::Error::other)?;
+        let (child, control) =
+            self.helper.spawn(ZYGOTE_ARGUMENT, Some(LARGE_PAGES)).map_err(io::Error::other)?;
         control.set_nonblocking(true)?;
         let before = keeper.replace(Keeper { child, control });
         // It serves those who wait there until they are used, and ends then.
@@ -261,15 +262,13 @@ impl Waiting {
         }
     }
 
-    /// Looks at all of them at once: each look is a system call.
+    /// Looks at all of them at once: each look is a system call. One that fails leaves what was known.
     fn look(&mut self) {
         let flags = PollFlags::IN | PollFlags::RDHUP;
         let mut watched: Vec<_> = self.lines.iter().map(|line| PollFd::new(&line.channel, flags)).collect();
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let seen = match poll(&mut watched, Some(&now)) {
-            Ok(_) => watched.iter().map(|fd| State::of(fd.revents())).collect(),
-            Err(_) => vec![State::Building; watched.len()],
-        };
+        let Ok(_) = poll(&mut watched, Some(&now)) else { return };
+        let seen: Vec<State> = watched.iter().map(|fd| State::of(fd.revents())).collect();
         self.lines.iter_mut().zip(seen).for_each(|(line, state)| line.state = state);
     }
 

@@ -4,6 +4,7 @@
 //! The test's own binary is the launcher of every sandbox.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -11,11 +12,13 @@
 )]
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use jail::{
-    Access, ChangeReport, Content, Counted, DEFAULT_PATH, Directory, Draft, Helper, HomeFile, Limit, Limits,
-    Names, Network, Outcome, Own, Plan, Program, Report, Request, Response, Strictness, WORD, Warm,
+    Access, ChangeReport, Content, Control, Counted, DEFAULT_PATH, Directory, Draft, Helper, HomeFile, Level,
+    Limit, Limits, Names, Network, Outcome, Own, Plan, Program, Report, Request, Response, Running,
+    Strictness, WORD, Warm,
 };
 use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
@@ -34,6 +37,8 @@ const TESTS: &[Test] = &[
     ("where_everybody_is_ended_at_once_the_report_says_that_it_is_a_part", where_it_is_a_part),
     ("a_cgroup_counts_children_of_whom_nobody_wants_to_hear", a_cgroup_counts_everybody),
     ("a_program_that_waits_for_the_word_is_not_executed_before_it", nothing_before_the_word),
+    ("what_cannot_be_found_is_not_answered_before_the_word", not_found_when_told),
+    ("what_could_not_be_executed_has_not_run", what_could_not_be_executed),
     ("a_program_finds_in_its_home_what_came_with_the_plan", what_is_in_the_home),
 ];
 
@@ -189,18 +194,8 @@ fn nothing_before_the_word() {
     let began = folder.path().join("began");
     let warm = Warm::new(Helper::own().unwrap());
     let told = request("readlink /proc/self/fd/0 >began", Limits::default(), Some(folder.path())).plan;
-    let draft = Draft { program: Program::WhenTold("sh".into()), ..told.draft().clone() };
-    let plan = Plan::try_from(draft).unwrap();
-    let ready = || {
-        let until = Instant::now() + LONG;
-        loop {
-            match warm.begin(&plan) {
-                Some(running) => return running,
-                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-                None => panic!("nothing ever waits"),
-            }
-        }
-    };
+    let plan = with_program(&told, Program::WhenTold("sh".into()));
+    let ready = || begun(&warm, &plan);
     // Long enough for it to be begun, if it were begun without the word.
     let wait = || std::thread::sleep(Duration::from_millis(300));
     let taken_back = ready();
@@ -219,6 +214,62 @@ fn nothing_before_the_word() {
     assert_eq!(report.outcome, Outcome::Exit(0), "{}", report.stderr.text());
     // The word was not for it.
     assert_eq!(std::fs::read_to_string(&began).unwrap(), "/dev/null\n");
+}
+
+fn not_found_when_told() {
+    let warm = Warm::new(Helper::own().unwrap());
+    let asked = request("true", Limits::default(), None).plan;
+    let plan = with_program(&asked, Program::WhenTold("no-such-command".into()));
+    let running = begun(&warm, &plan);
+    // Long enough for it to be looked for.
+    std::thread::sleep(Duration::from_millis(300));
+    running.give(WORD).expect("it waits for the word");
+    let report = reported(running.wait().unwrap());
+    assert_eq!((report.outcome, report.usage.counted), (Outcome::NotFound, Counted::All));
+    let taken_back = begun(&warm, &plan);
+    taken_back.give(&[]).unwrap();
+    let answer = taken_back.wait().unwrap();
+    assert!(matches!(answer, Response::Refused { .. }), "it has answered without a word: {answer:?}");
+}
+
+fn what_could_not_be_executed() {
+    let folder = folder();
+    // By another process: what is open for writing in this one cannot be executed by whoever is started meanwhile.
+    let write = "printf '#!/nowhere\n' >script; printf 'not a program' >text; chmod +x script text";
+    let written = Command::new("sh").args(["-c", write]).current_dir(folder.path()).status().unwrap();
+    assert!(written.success());
+    let warm = Warm::new(Helper::own().unwrap());
+    let asked = request("true", Limits::default(), Some(folder.path()));
+    let outcomes = [("script", Outcome::NotFound), ("text", Outcome::CannotExecute(libc::ENOEXEC))];
+    for (name, outcome) in outcomes {
+        let path = folder.path().join(name).into_os_string();
+        let plan = with_program(&asked.plan, Program::Inside(path.clone()));
+        let request = Request { plan, ..asked.clone() };
+        let at_once = reported(Helper::own().unwrap().run(&request).unwrap());
+        let running = begun(&warm, &with_program(&asked.plan, Program::WhenTold(path)));
+        running.give(WORD).unwrap();
+        for report in [at_once, reported(running.wait().unwrap())] {
+            assert_eq!((report.outcome, report.usage.counted), (outcome.clone(), Counted::All), "{name}");
+            assert_eq!(report.timings.run, Duration::ZERO, "{name}");
+            assert_eq!(report.enforcement.level(Control::Filesystem), Level::Absent, "{name}");
+        }
+    }
+}
+
+/// A run that waits for the word.
+fn begun(warm: &Warm, plan: &Plan) -> Running {
+    let until = Instant::now() + LONG;
+    loop {
+        match warm.begin(plan) {
+            Some(running) => return running,
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            None => panic!("nothing ever waits"),
+        }
+    }
+}
+
+fn with_program(plan: &Plan, program: Program) -> Plan {
+    Plan::try_from(Draft { program, ..plan.draft().clone() }).unwrap()
 }
 
 fn what_is_in_the_home() {

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Mutex;
@@ -33,8 +33,6 @@ pub(crate) struct Disk {
     committed: AtomicU64,
     synced: Mutex<Synced>,
     failed: AtomicBool,
-    /// How long syncs take, in microseconds: the slowest of late.
-    slowest: AtomicU64,
     fold: Fold,
 }
 
@@ -44,16 +42,17 @@ struct Synced {
     /// Every ticket up to this one is on the disk.
     until: u64,
     log: Log,
+    /// How long syncs take: the slowest of late.
+    slowest: Duration,
 }
 
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
     folder: PathBuf,
-    /// The file that had the log's name when it was last synced. As long as it is open, no other file has its number.
+    /// The file that had the log's name when it was last synced, and its name with it. As long as it is open, no other file
+    /// has its number.
     kept: Option<(File, Identity)>,
-    /// The file whose name is known to be durable too.
-    known: Option<Identity>,
 }
 
 /// Which file it is: device and number.
@@ -65,14 +64,14 @@ impl Disk {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let folder = database.parent().unwrap_or(Path::new("/")).to_owned();
-        let log = Log { path: path.into(), folder, kept: None, known: None };
+        let log = Log { path: path.into(), folder, kept: None };
         Disk {
             database: database.to_owned(),
             file: identity(database),
             committed: AtomicU64::new(0),
-            synced: Mutex::new(Synced { until: 0, log }),
+            // Of a disk that nobody knows yet, slowness is assumed.
+            synced: Mutex::new(Synced { until: 0, log, slowest: Duration::MAX }),
             failed: AtomicBool::new(false),
-            slowest: AtomicU64::new(u64::MAX),
             fold: Fold::of(database),
         }
     }
@@ -110,7 +109,7 @@ impl Disk {
         }
         let until = self.committed.load(Ordering::SeqCst);
         let company = if until == ticket { Company::None } else { Company::Others };
-        match self.timed(company, || synced.log.sync()) {
+        match synced.sync(company) {
             Ok(()) => {
                 synced.until = until;
                 Ok(())
@@ -123,8 +122,11 @@ impl Disk {
     }
 }
 
-/// What takes no longer is waited for in place, in microseconds.
-const SHORT: u64 = 2_000;
+/// What takes no longer is waited for in place.
+const SHORT: Duration = Duration::from_millis(2);
+
+/// A disk that was slow is waited for in place again after four syncs that were not.
+const REMEMBERED_AT_MOST: Duration = Duration::from_millis(32);
 
 /// Whether others wait for the same sync.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,19 +135,27 @@ enum Company {
     Others,
 }
 
-impl Disk {
-    /// Waits in this thread. Where that may take long, or there is much to do, the runtime is told so, and others go on in
-    /// another thread. One that is alone and does not wait long changes no thread: that would cost it more than it leaves to
-    /// others.
-    fn timed<T>(&self, company: Company, work: impl FnOnce() -> T) -> T {
-        let before = self.slowest.load(Ordering::Relaxed);
+impl Synced {
+    /// Syncs the log, and waits for that in this thread. Where it may take long, or there is much to do, the runtime is told so,
+    /// and others go on in another thread. One that is alone and does not wait long changes no thread: that would cost it more
+    /// than it leaves to others.
+    fn sync(&mut self, company: Company) -> io::Result<()> {
         let begun = Instant::now();
-        let in_place = company == Company::None && before < SHORT;
-        let done = if in_place { work() } else { elsewhere_meanwhile(work) };
-        let took = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        // One that took long is remembered for a few.
-        self.slowest.store(took.max(before.min(SHORT << 4) / 2), Ordering::Relaxed);
-        done
+        let synced = match self.is_waited_for_in_place(company) {
+            true => self.log.sync(),
+            false => elsewhere_meanwhile(|| self.log.sync()),
+        };
+        self.remember(begun.elapsed());
+        synced
+    }
+
+    fn is_waited_for_in_place(&self, company: Company) -> bool {
+        company == Company::None && self.slowest <= SHORT
+    }
+
+    /// What took long is remembered for a while, and less with each sync.
+    fn remember(&mut self, took: Duration) {
+        self.slowest = took.max(self.slowest.min(REMEMBERED_AT_MOST) / 2);
     }
 }
 
@@ -169,34 +179,32 @@ fn identity_of(metadata: &Metadata) -> Identity {
 }
 
 impl Log {
+    /// Syncs the file that has the log's name: another one when SQLite has made it anew. It holds no locks on this one.
     fn sync(&mut self) -> io::Result<()> {
-        let (file, identity) = match self.named() {
-            Ok(named) => named,
-            // All of it is in the database itself, and synced, or SQLite would not have removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        file.sync_data()?;
-        if self.known != Some(identity) {
-            File::open(&self.folder)?.sync_all()?;
-            self.known = Some(identity);
+        let kept = self.kept.take();
+        // Where it is not there, all of it is in the database itself, and synced, or SQLite would not have removed it.
+        let Some(named) = if_there(fs::metadata(&self.path))? else { return Ok(()) };
+        let named = identity_of(&named);
+        if let Some((file, _)) = kept.as_ref().filter(|(_, kept)| *kept == named) {
+            file.sync_data()?;
+            self.kept = kept;
+            return Ok(());
         }
+        let Some(file) = if_there(File::open(&self.path))? else { return Ok(()) };
+        file.sync_data()?;
+        // Its name is new, too.
+        File::open(&self.folder)?.sync_all()?;
+        let identity = identity_of(&file.metadata()?);
         self.kept = Some((file, identity));
         Ok(())
     }
+}
 
-    /// The file that has the log's name: another one when SQLite has made it anew. It holds no locks on this one.
-    fn named(&mut self) -> io::Result<(File, Identity)> {
-        let kept = self.kept.take();
-        let named = identity_of(&fs::metadata(&self.path)?);
-        match kept.filter(|(_, kept)| *kept == named) {
-            Some(kept) => Ok(kept),
-            None => {
-                let file = File::open(&self.path)?;
-                let identity = identity_of(&file.metadata()?);
-                Ok((file, identity))
-            }
-        }
+/// Nothing if there is nothing of that name.
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
     }
 }
 
@@ -249,9 +257,9 @@ mod tests {
         });
         let mut found = 0;
         while found < 50 {
-            disk.synced.lock().await.log.known = None;
+            disk.synced.lock().await.log.kept = None;
             disk.wait().await.unwrap();
-            found += u32::from(disk.synced.lock().await.log.known.is_some());
+            found += u32::from(disk.synced.lock().await.log.kept.is_some());
         }
         stop.store(true, Ordering::SeqCst);
         others.join().unwrap();
@@ -269,15 +277,48 @@ mod tests {
                 disk.wait().await.unwrap();
                 let synced = disk.synced.lock().await;
                 let (file, kept) = synced.log.kept.as_ref().unwrap();
-                assert_eq!((identity(&log), synced.log.known), (Some(*kept), Some(*kept)));
+                assert_eq!(identity(&log), Some(*kept));
                 assert_eq!(identity_of(&file.metadata().unwrap()), *kept);
                 assert_ne!(before, Some(*kept), "its number is not given to another while it is open");
             }
-            before = disk.synced.lock().await.log.known;
+            before = identity(&log);
             fs::remove_file(&log).unwrap();
         }
         disk.wait().await.unwrap();
         assert!(disk.synced.lock().await.log.kept.is_none(), "what is gone is let go of");
+    }
+
+    #[tokio::test]
+    async fn a_log_that_was_made_anew_has_its_name_synced_whatever_its_number() {
+        let home = tempfile::tempdir().unwrap();
+        let disk = Disk::under(&home.path().join("store.db"));
+        let log = home.path().join("store.db-wal");
+        fs::write(&log, "commits").unwrap();
+        disk.wait().await.unwrap();
+        // Where there is no folder, whoever syncs a name fails.
+        disk.synced.lock().await.log.folder = home.path().join("nowhere");
+        disk.wait().await.expect("it has been synced with its name");
+        // It goes, somebody waits meanwhile, and another gets its number, as file systems like to do.
+        fs::remove_file(&log).unwrap();
+        disk.wait().await.unwrap();
+        fs::write(&log, "commits").unwrap();
+        assert!(matches!(disk.wait().await, Err(StoreError::NotDurable { source: Some(_) })));
+    }
+
+    #[test]
+    fn a_disk_that_was_slow_is_waited_for_elsewhere_until_four_syncs_were_not() {
+        let disk = Disk::under(Path::new("/nowhere/store.db"));
+        let mut synced = disk.synced.into_inner();
+        assert!(!synced.is_waited_for_in_place(Company::None), "nobody knows it yet");
+        for _ in 0..2 {
+            synced.remember(Duration::from_secs(30));
+            for _ in 0..4 {
+                assert!(!synced.is_waited_for_in_place(Company::None));
+                synced.remember(Duration::from_micros(200));
+            }
+            assert!(synced.is_waited_for_in_place(Company::None));
+            assert!(!synced.is_waited_for_in_place(Company::Others), "they are to go on");
+        }
     }
 
     #[tokio::test]

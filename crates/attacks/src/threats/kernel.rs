@@ -232,18 +232,18 @@ fn call(arguments: &[String]) {
 /// On a file of the attacker's own: for those that sandboxes share it is the same call.
 fn lease(_: &[String]) {
     let path = std::env::temp_dir().join("toolgate-lease");
+    // Where there is no file nothing has been tried, and nothing is said.
     let opened = std::fs::write(&path, "").and_then(|()| std::fs::File::open(&path));
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) => return held(format!("there is no file: {error}")),
-    };
+    let Ok(file) = opened else { return };
     let number = |number: i32| Word::Number(i64::from(number));
     let of_file = |command: i32, value| {
         try_call(libc::SYS_fcntl, [number(file.as_raw_fd()), number(command), value, NONE, NONE])
     };
     tell("F_SETLEASE", of_file(libc::F_SETLEASE, number(libc::F_RDLCK)));
-    // F_SET_RW_HINT, to what every file has.
-    tell("F_SET_RW_HINT", of_file(1036, Word::Buffer));
+    // To what every file has; and a delegation for reading.
+    for (name, command) in [("F_SET_RW_HINT", 1036), ("F_SET_FILE_RW_HINT", 1038), ("F_SETDELEG", 1040)] {
+        tell(name, of_file(command, Word::Buffer));
+    }
     let _ = std::fs::remove_file(&path);
 }
 

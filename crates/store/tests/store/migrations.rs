@@ -29,6 +29,12 @@ async fn schema(raw: &mut Raw) -> Vec<String> {
     .await
 }
 
+/// Whether rows of a table whose definition SQLite's steps rewrite are checked against a list.
+fn is_checked_by_lists(line: &str) -> bool {
+    ["table calls:", "table private:"].iter().any(|table| line.starts_with(table))
+        && line.split_whitespace().any(|word| word == "IN" || word.starts_with("IN("))
+}
+
 #[tokio::test]
 async fn up_and_down_and_up_again_gives_the_same_schema() {
     let gate = Gate::open().await;
@@ -57,11 +63,15 @@ async fn a_store_of_the_version_before_keeps_everything_and_is_the_same_as_a_new
     gate.record(running(2)).await;
     let mut raw = gate.raw().await;
     let new = schema(&mut raw).await;
+    assert!(!new.iter().any(|line| is_checked_by_lists(line)), "{new:#?}");
     gate.store.close().await;
     danger::revert(&gate.url, 15).await.unwrap();
     let before = schema(&mut raw).await;
     assert!(before.iter().any(|line| line.contains("calls_unsettled")), "{before:#?}");
     assert_ne!(before, new);
+    // On the other database it never was a matter of words.
+    let were = before.iter().filter(|line| is_checked_by_lists(line)).count();
+    assert_eq!(were, if crate::DATABASE == Database::Sqlite { 2 } else { 0 }, "{before:#?}");
     let store = gate.again().await;
     assert_eq!(schema(&mut raw).await, new);
     // Other connections learn of it too, and the rules hold.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use contract::{Digest, Reason};
+use egress::OpenGrant;
 use jail::{Answered, Hangup, HelperError, Plan, Report, Request, Running};
 use policy::WorkspaceAccess;
 use sandbox::{Launcher, Refusal};
@@ -62,39 +63,11 @@ impl Launch {
             () = tokio::time::sleep(self.timeout) => return Err(busy()),
         };
         let ready = at.take_ready().and_then(|ready| ready.taken_for(&self.plan));
-        let way = self.way;
         let request = Request { plan: self.plan, sealed: self.sealed, input: self.input };
         let ending = Arc::new(Ending::default());
-        let of_run = Arc::clone(&ending);
         // Ends the sandbox when this future is dropped, too.
         let on_drop = EndOnDrop(Arc::clone(&ending));
-        let is_short = way.is_none() && request.input.len() <= GIVEN_AT_ONCE;
-        let (given, ready) = match ready {
-            Some(running) if is_short => {
-                (Given::give(running, hold.clone(), at, &request.input, &ending), None)
-            }
-            ready => (None, ready),
-        };
-        let running = async {
-            if let Some(given) = given {
-                return Some((given.answer().await, None));
-            }
-            at.launch(move |launcher| {
-                // Until its last process has ended, whoever stops waiting for it.
-                let _hold = hold;
-                let begun = |hangup| of_run.begun(hangup);
-                match (way, ready) {
-                    (Some(way), _) => {
-                        let mut open = None;
-                        let ran = launcher.run_guarded(&request, begun, |doors| open = way.open(doors));
-                        (ran, open)
-                    }
-                    (None, Some(running)) => (launcher.finish(running, &request, begun), None),
-                    (None, None) => (launcher.run(&request, begun), None),
-                }
-            })
-            .await
-        };
+        let running = run_to_end(ready, self.way, request, hold, at, Arc::clone(&ending));
         tokio::pin!(running);
         let mut cancelled = false;
         let ran = loop {
@@ -123,6 +96,41 @@ impl Launch {
     }
 }
 
+/// Runs it in one of three ways: in what is ready, waited for in place or by a thread; or in what is made for it, by a thread.
+/// Returns the guard of its network, too. Nothing if the gate is ending.
+async fn run_to_end(
+    ready: Option<Running>,
+    way: Option<WayOut>,
+    request: Request,
+    hold: Option<Arc<Hold>>,
+    at: &Surroundings,
+    ending: Arc<Ending>,
+) -> Option<(Result<Report, Refusal>, Option<OpenGrant>)> {
+    let is_short = way.is_none() && request.input.len() <= GIVEN_AT_ONCE;
+    let ready = match ready {
+        Some(running) if is_short => match Given::give(running, hold.clone(), at, &request.input, &ending) {
+            Some(given) => return Some((given.answer().await?, None)),
+            None => None,
+        },
+        ready => ready,
+    };
+    at.launch(move |launcher| {
+        // Until its last process has ended, whoever stops waiting for it.
+        let _hold = hold;
+        let begun = |hangup| ending.begun(hangup);
+        match (way, ready) {
+            (Some(way), _) => {
+                let mut open = None;
+                let ran = launcher.run_guarded(&request, begun, |doors| open = way.open(doors));
+                (ran, open)
+            }
+            (None, Some(running)) => (launcher.finish(running, &request, begun), None),
+            (None, None) => (launcher.run(&request, begun), None),
+        }
+    })
+    .await
+}
+
 /// A run that has been given its input, and is waited for in place: to wake a thread for that, and to be woken by it, takes
 /// longer than a short command. It ends when this is dropped, and the workspace is held until then.
 struct Given {
@@ -131,7 +139,7 @@ struct Given {
 }
 
 impl Given {
-    /// Nothing if it is gone: then it has begun with nothing, and is made anew.
+    /// Nothing if it is gone: whoever goes before the word has begun nothing, and is made anew.
     fn give(
         running: Running,
         hold: Option<Arc<Hold>>,
@@ -148,26 +156,23 @@ impl Given {
         Some(given)
     }
 
-    async fn answer(mut self) -> Result<Report, Refusal> {
-        let comes = match &mut self.running {
-            Some((running, _)) => Given::comes(running).await,
-            None => Ok(Answered::Whole),
-        };
-        let silent = |kind: io::ErrorKind| HelperError::Silent(kind.into());
-        let (running, hold) = self.running.take().ok_or(silent(io::ErrorKind::NotConnected))?;
+    /// Nothing if the gate is ending.
+    async fn answer(mut self) -> Option<Result<Report, Refusal>> {
+        let comes = Given::comes(&mut self.running.as_mut()?.0).await;
+        let (running, hold) = self.running.take()?;
         let answer = match comes {
             Ok(Answered::Whole) => self.at.launcher().answer_of(running),
             // What is long is waited for by somebody who may.
             _ => {
                 let wait = move |launcher: &Launcher| (launcher.answer_of(running), hold);
-                self.at.launch(wait).await.ok_or(silent(io::ErrorKind::Interrupted))?.0
+                self.at.launch(wait).await?.0
             }
         };
         if self.at.launcher().is_refill_due() {
             let at = self.at.clone();
             tokio::task::spawn_blocking(move || at.launcher().refill());
         }
-        answer
+        Some(answer)
     }
 
     /// Waits until there is an answer.
