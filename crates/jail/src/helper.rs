@@ -5,7 +5,8 @@
 //! a report, or it keeps what it started and passes bytes between the gate and it. In both cases it ends its sandbox when
 //! the gate hangs up.
 //!
-//! Messages are frames: a length and that many bytes. An empty one says that a helper which waits is ready.
+//! Messages are frames: a length and that many bytes. In the place of a length [`READY`] says that a helper which waits is ready:
+//! for whoever reads frames, an empty one.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -22,9 +23,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::process::Pid;
+use rustix::thread::gettid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::beside::beside_us;
 use crate::control::Enforcement;
 use crate::doors::Doors;
 use crate::host_mounts::HostMounts;
@@ -65,6 +69,8 @@ impl Errand {
     }
 }
 
+/// What a helper that waits says when it is ready, with the number of its thread.
+const READY: u64 = 1 << 63;
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 /// As much of a frame as is gathered before it is sent, and reserved before it has come.
 const FRAME_AT_ONCE: usize = 16 * 1024;
@@ -211,11 +217,25 @@ impl Line {
         }
     }
 
-    /// The same without the input, which [`Running::give`] brings. `plan` is encoded.
+    /// The same without the input, which [`Running::give`] brings, for one that has said that it is ready: it gets ready
+    /// beside us. `plan` is encoded.
     pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
         let mut running = Running::on(self);
-        running.line.send(&[Errand::Run.as_bytes(), plan, &[]])?;
+        let thread = running.line.ready_thread().map_err(HelperError::Silent)?;
+        let send = |running: &mut Running| running.line.send(&[Errand::Run.as_bytes(), plan, &[]]);
+        match thread {
+            Some(thread) => beside_us(thread, || send(&mut running))?,
+            None => send(&mut running)?,
+        }
         Ok(running)
+    }
+
+    /// Which thread it is that has said that it is ready.
+    fn ready_thread(&self) -> io::Result<Option<Pid>> {
+        let mut ready = [0; 8];
+        (&self.channel).read_exact(&mut ready)?;
+        let number = i32::try_from(u64::from_le_bytes(ready) & !READY).ok();
+        Ok(number.and_then(Pid::from_raw))
     }
 
     pub(crate) fn keep(self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
@@ -350,7 +370,7 @@ impl Running {
             };
             let frame = seen.first_chunk().map(|header| u64::from_le_bytes(*header)).filter(|_| length >= 8);
             match frame {
-                Some(0) => {
+                Some(ready) if ready & READY != 0 => {
                     if recv(&self.line.channel, &mut [0_u8; 8], RecvFlags::DONTWAIT).is_err() {
                         return Answered::Whole;
                     }
@@ -504,7 +524,8 @@ pub(crate) fn serve_waiting(
     let ready = || {
         is_promised.set(true);
         sys::go_on_with(Haste::Usual);
-        drop(write_frame(channel, &[]));
+        let number = READY | u64::from(gettid().as_raw_nonzero().get().unsigned_abs());
+        drop((&*channel).write_all(&number.to_le_bytes()));
     };
     let prepared = Prepared::after_waiting(nursery.clone(), mounts, channel.as_fd(), ready);
     if prepared.is_err() && nursery.is_gone() {
@@ -648,7 +669,7 @@ fn hand_over(channel: &UnixStream, doors: &Doors) -> io::Result<()> {
 fn read_with_descriptors(channel: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut header = [0; 8];
     let descriptors = receive_with(channel, &mut header)?;
-    let length = usize::try_from(u64::from_le_bytes(header)).unwrap_or(usize::MAX);
+    let length = length_of(header);
     let mut bytes = Vec::with_capacity(length.min(FRAME_AT_ONCE));
     channel.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() == length { Ok((bytes, descriptors)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -657,7 +678,7 @@ fn read_with_descriptors(channel: &UnixStream) -> io::Result<(Vec<u8>, Vec<Owned
 fn read_frame(mut channel: &UnixStream, most: usize) -> io::Result<Vec<u8>> {
     let mut header = [0; 8];
     channel.read_exact(&mut header)?;
-    let length = usize::try_from(u64::from_le_bytes(header)).unwrap_or(usize::MAX);
+    let length = length_of(header);
     if length > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
     }
@@ -665,6 +686,13 @@ fn read_frame(mut channel: &UnixStream, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length.min(FRAME_AT_ONCE));
     channel.take(length as u64).read_to_end(&mut bytes)?;
     if bytes.len() == length { Ok(bytes) } else { Err(io::Error::from(io::ErrorKind::UnexpectedEof)) }
+}
+
+fn length_of(header: [u8; 8]) -> usize {
+    match u64::from_le_bytes(header) {
+        ready if ready & READY != 0 => 0,
+        length => usize::try_from(length).unwrap_or(usize::MAX),
+    }
 }
 
 #[cfg(test)]
@@ -691,7 +719,7 @@ mod tests {
     fn what_is_ready_has_not_answered_however_often_it_says_so() {
         let (running, other) = running();
         for _ in 0..3 {
-            write_frame(&other, b"").unwrap();
+            (&other).write_all(&(READY | 7).to_le_bytes()).unwrap();
         }
         assert_eq!(running.answered(), Answered::NotYet);
         write_frame(&other, b"x").unwrap();

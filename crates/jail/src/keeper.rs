@@ -38,8 +38,10 @@ pub const ZYGOTE_ARGUMENT: &str = "__zygote";
 pub(crate) const LARGE_PAGES: (&str, &str) =
     ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=67108864");
 
-/// A zygote that takes longer to answer has been stopped by somebody, and is done without.
+/// A zygote that takes longer to answer has been stopped by somebody, and is done without. So has a guide, or it hangs in a file
+/// system of somebody else's: what it is asked for was searched a moment ago.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+const SHOWN_WITHIN: Duration = Duration::from_secs(2);
 
 /// As much as a survey of a directory needs, several times over.
 const STACK: usize = 1 << 20;
@@ -83,7 +85,8 @@ pub(crate) fn serve() -> io::Result<()> {
 /// Begins a process that inits will be copies of, or the guide.
 fn begin_zygote(kind: Kind) -> io::Result<Zygote> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(ANSWERED_WITHIN))?;
+    let within = if kind == Kind::Guide { SHOWN_WITHIN } else { ANSWERED_WITHIN };
+    sockopt::set_socket_timeout(&ours, sockopt::Timeout::Recv, Some(within))?;
     // By the first thread, which is there until the end: those whom the zygote clones end with their parent's thread.
     match sys::clone_process(0, None)? {
         Cloned::Child => {

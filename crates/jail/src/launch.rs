@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, pidfd_send_signal};
+use rustix::process::{Pid, Signal, getpid, pidfd_send_signal};
+use rustix::thread::CpuSet;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -649,7 +650,13 @@ pub(crate) fn has_no_more_processors_than(cpu_millis: u32) -> bool {
     processors() * 1000 <= cpu_millis
 }
 
-/// Processors this process may use.
+/// Processors this process may use: those of its first thread. A keeper's others are kept off one for a moment now and then;
+/// see [`crate::beside`].
+pub(crate) fn allowed_processors() -> Result<CpuSet, Errno> {
+    rustix::thread::sched_getaffinity(Some(getpid()))
+}
+
+/// How many those are.
 pub(crate) fn processors() -> u32 {
-    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
+    allowed_processors().map_or(1, |set| set.count())
 }

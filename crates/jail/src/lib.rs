@@ -13,6 +13,7 @@
 //! - `unsafe` appears only in `sys.rs`.
 #![deny(unsafe_code)]
 
+mod beside;
 mod cgroup;
 mod cgroups;
 mod changes;

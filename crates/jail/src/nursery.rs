@@ -74,7 +74,9 @@ enum Maker {
 
 /// A process beside the keeper that is told what to do: one that clones, or the guide. One order at a time.
 pub(crate) struct Zygote {
-    socket: Mutex<OwnedFd>,
+    socket: OwnedFd,
+    /// Whose turn it is to ask.
+    asking: Mutex<()>,
     /// As long as it is not buried.
     pid: Mutex<Option<Pid>>,
 }
@@ -82,24 +84,29 @@ pub(crate) struct Zygote {
 impl Zygote {
     /// A child of this process, and where it is asked.
     pub(crate) fn new(pid: Pid, socket: OwnedFd) -> Zygote {
-        Zygote { socket: Mutex::new(socket), pid: Mutex::new(Some(pid)) }
+        Zygote { socket, asking: Mutex::default(), pid: Mutex::new(Some(pid)) }
     }
 
-    /// Whether it has ended. Then it is buried.
+    /// Whether it has ended, or does not answer. Then it is buried, if it can be by now.
+    ///
+    /// Waits neither for somebody who asks it at this moment nor for its end: what hangs in a file system of somebody else's
+    /// does not even end when it is killed, and every run of every agent comes here.
     fn is_gone(&self) -> bool {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut watched = [PollFd::new(&*socket, PollFlags::RDHUP)];
+        let mut watched = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_gone = poll(&mut watched, Some(&now)).is_ok_and(|changed| changed > 0);
-        if is_gone {
-            let pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(pid) = pid {
-                // It has ended, or did not answer and was hung up on.
-                let _ = kill_process(pid, Signal::KILL);
-                let _ = sys::wait_for(Some(pid));
-            }
+        if is_gone && let Ok(mut pid) = self.pid.try_lock() {
+            *pid = pid.filter(|pid| {
+                let _ = kill_process(*pid, Signal::KILL);
+                matches!(sys::has_ended(*pid), Ok(false))
+            });
         }
         is_gone
+    }
+
+    /// From now on it is gone.
+    fn give_up(&self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
@@ -109,11 +116,9 @@ pub(crate) struct Guide(Zygote);
 impl Guide {
     /// Once it has said that it sees what it is to see. One that does not is as good as gone.
     pub(crate) fn greeted(guide: Zygote) -> Guide {
-        let socket = guide.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        if receive::<Greeting>(&*socket).is_err() {
-            let _ = shutdown(&*socket, Shutdown::Both);
+        if receive::<Greeting>(&guide.socket).is_err() {
+            guide.give_up();
         }
-        drop(socket);
         Guide(guide)
     }
 
@@ -209,9 +214,9 @@ pub(crate) struct Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let zygote = self.zygote.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.zygote.asking.lock().unwrap_or_else(PoisonError::into_inner);
         // A zygote that is gone has taken it along.
-        let _ = send(&*zygote, &Order::TakeBack { network: self.number }, &[]);
+        let _ = send(&self.zygote.socket, &Order::TakeBack { network: self.number }, &[]);
     }
 }
 
@@ -356,7 +361,8 @@ fn bear_by(
     without: Controls,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Born, StartError> {
-    let (answer, descriptors) = ask(zygote, &Order::Bear { identity, without }, cgroup)?;
+    let gone = |source| StartError::Wall { step: Step::Clone, source };
+    let (answer, descriptors) = ask(zygote, &Order::Bear { identity, without }, cgroup).map_err(gone)?;
     match answer {
         Answer::Born { pid, is_in_cgroup, network } => {
             let network = network.map(|number| Lent { zygote: zygote.clone(), number });
@@ -533,7 +539,7 @@ fn hand_one(keeper: &OwnedFd, made: io::Result<OwnedFd>) -> io::Result<()> {
 
 /// Asks for what is one descriptor.
 fn ask_for_one(zygote: &Zygote, order: &impl Serialize) -> io::Result<OwnedFd> {
-    let (answer, descriptors) = ask::<One>(zygote, order, None).map_err(io::Error::other)?;
+    let (answer, descriptors) = ask::<One>(zygote, order, None)?;
     answer.map_err(io::Error::from_raw_os_error)?;
     descriptors.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
@@ -542,15 +548,14 @@ fn ask<A: DeserializeOwned>(
     zygote: &Zygote,
     order: &impl Serialize,
     beside: Option<BorrowedFd<'_>>,
-) -> Result<(A, Vec<OwnedFd>), StartError> {
-    let gone = |source| StartError::Wall { step: Step::Clone, source };
-    let zygote = zygote.socket.lock().unwrap_or_else(PoisonError::into_inner);
-    let answered = send(&*zygote, order, beside.as_slice()).and_then(|()| receive(&*zygote));
+) -> io::Result<(A, Vec<OwnedFd>)> {
+    let _turn = zygote.asking.lock().unwrap_or_else(PoisonError::into_inner);
+    let answered = send(&zygote.socket, order, beside.as_slice()).and_then(|()| receive(&zygote.socket));
     if answered.is_err() {
         // What it says later would be taken for an answer to somebody else.
-        let _ = shutdown(&*zygote, Shutdown::Both);
+        zygote.give_up();
     }
-    answered.map_err(gone)
+    answered
 }
 
 fn failure(error: &StartError, pid: i32) -> Answer {
@@ -577,4 +582,30 @@ fn failed(step: Step, error: i32, pid: i32) -> StartError {
 
 fn garbled() -> StartError {
     StartError::Wall { step: Step::Clone, source: io::ErrorKind::InvalidData.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::process::Command;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn one_that_does_not_answer_is_gone_and_keeps_nobody_waiting() {
+        #[expect(clippy::disallowed_methods, reason = "a child that does nothing")]
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let zygote = Zygote::new(Pid::from_child(&child), ours.into());
+        // Somebody asks it all the while.
+        let _asks = zygote.asking.lock().unwrap();
+        assert!(!zygote.is_gone());
+        zygote.give_up();
+        // It has been killed when it is buried, sooner or later; nobody waits for that.
+        while zygote.pid.lock().unwrap().is_some() {
+            assert!(zygote.is_gone());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

@@ -26,8 +26,24 @@ use crate::readied::{OWN, Readied};
 use crate::stage_one::{self, Failure, HalfBuilt, Shown, no_landlock};
 use crate::stage_two::BROUGHT;
 
-/// Directories that every root has, empty unless a plan puts something there.
-pub(crate) const ROOMS: [&str; 8] = ["home", "media", "mnt", "opt", "root", "run", "srv", "var"];
+/// Directories that every root has, empty unless a plan puts something there: those of Debian and of usual containers.
+pub(crate) const ROOMS: [&str; 15] = [
+    "app",
+    "code",
+    "data",
+    "home",
+    "media",
+    "mnt",
+    "opt",
+    "root",
+    "run",
+    "src",
+    "srv",
+    "var",
+    "work",
+    "workspace",
+    "workspaces",
+];
 
 /// Rooms that were made, each with where it is, to be closed when everything is in its place.
 #[derive(Default)]
@@ -182,7 +198,7 @@ mod tests {
 
     #[test]
     fn elsewhere_there_is_no_room() {
-        for path in ["/work/a", "/usr/local/x", "/srvx/a", "/", "relative"] {
+        for path in ["/works/a", "/usr/local/x", "/srvx/a", "/", "relative"] {
             assert_eq!(rooms_for(&["/srv/shop", path]), None, "{path}");
         }
     }

@@ -467,6 +467,11 @@ pub(crate) fn wait_for(child: Option<Pid>) -> io::Result<(Pid, Ended)> {
     wait_with(child, libc::__WALL)?.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
+/// Whether a child has ended; then it is not there any more.
+pub(crate) fn has_ended(child: Pid) -> io::Result<bool> {
+    Ok(wait_with(Some(child), libc::__WALL | libc::WNOHANG)?.is_some())
+}
+
 /// Whether this process has no children any more. Those that have ended are waited for, but not for ever: others may
 /// make more of them meanwhile.
 pub(crate) fn is_alone() -> bool {

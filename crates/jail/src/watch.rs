@@ -19,7 +19,7 @@ use rustix::process::Pid;
 use crate::control::Control;
 use crate::directories::Opened;
 use crate::entry::open_beneath;
-use crate::launch::{Running, has_no_more_processors_than, processors};
+use crate::launch::{Running, allowed_processors, has_no_more_processors_than, processors};
 use crate::plan::{Access, Plan};
 use crate::report::Limit;
 
@@ -224,7 +224,7 @@ fn confine_to_processors(pid: Pid, cpu_millis: u32) {
     if has_no_more_processors_than(cpu_millis) {
         return;
     }
-    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
+    let Ok(allowed) = allowed_processors() else { return };
     let wanted = usize::try_from(cpu_millis.div_ceil(1000).min(processors())).unwrap_or(1);
     let mut set = rustix::thread::CpuSet::new();
     let own = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));

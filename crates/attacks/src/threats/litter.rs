@@ -111,15 +111,22 @@ fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
 
 /// Where every root has a place for a plan's directories, and what is in it in every sandbox: the tool's own home, scratch
 /// space, and this program.
-const ROOMS: [(&str, &str); 8] = [
+const ROOMS: [(&str, &str); 15] = [
+    ("/app", ""),
+    ("/code", ""),
+    ("/data", ""),
     ("/home", "agent"),
     ("/media", ""),
     ("/mnt", ""),
     ("/opt", ""),
     ("/root", ""),
     ("/run", ".tool"),
+    ("/src", ""),
     ("/srv", ""),
     ("/var", "tmp"),
+    ("/work", ""),
+    ("/workspace", ""),
+    ("/workspaces", ""),
 ];
 
 /// Looks for the way to something that was granted, and tries to leave something in the root.

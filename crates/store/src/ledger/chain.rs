@@ -185,7 +185,7 @@ impl Tail {
 }
 
 /// The last entry of the ledger: its place and its hash.
-pub(crate) async fn last_entry(connection: &mut AnyConnection) -> Result<LastEntry, StoreError> {
+async fn last_entry(connection: &mut AnyConnection) -> Result<LastEntry, StoreError> {
     last_of(sqlx::query(LAST).fetch_optional(connection).await?)
 }
 

@@ -29,7 +29,7 @@ pub use proof::{ConsistencyProof, InclusionProof, ProofError};
 pub use retell::{Retold, retold};
 pub use verify::{Broken, Fault, Verified, VerifyError};
 
-pub(crate) use chain::{LAST, LastEntry, Tail, last_entry, last_of, stands};
+pub(crate) use chain::{LAST, LastEntry, Tail, last_of, stands};
 pub(crate) use dsse::sign as sign_receipt;
 pub(crate) use entry::{RECONCILED, SETTLED};
 pub(crate) use lists::{List, has_lists};
