@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -251,10 +252,11 @@ pub(crate) fn send_with(socket: impl AsFd, bytes: &[u8], descriptors: &[Borrowed
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    let sent = sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let sent =
+        retry_on_intr(|| sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL))?;
     let mut rest = bytes.get(sent..).unwrap_or_default();
     while !rest.is_empty() {
-        let sent = rustix::net::send(&socket, rest, SendFlags::NOSIGNAL)?;
+        let sent = retry_on_intr(|| rustix::net::send(&socket, rest, SendFlags::NOSIGNAL))?;
         rest = rest.get(sent..).unwrap_or_default();
     }
     Ok(())
@@ -271,7 +273,7 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<(T, 
     let mut body = vec![0; length];
     let mut filled = 0;
     while let Some(rest) = body.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match rustix::io::read(&socket, rest)? {
+        match retry_on_intr(|| rustix::io::read(&socket, &mut *rest))? {
             0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             got => filled += got,
         }
@@ -287,7 +289,10 @@ pub(crate) fn receive_with(socket: impl AsFd, header: &mut [u8]) -> io::Result<V
     while let Some(rest) = header.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let got = recvmsg(&socket, &mut [IoSliceMut::new(rest)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        // A socket with a time limit tells of each interruption.
+        let got = retry_on_intr(|| {
+            recvmsg(&socket, &mut [IoSliceMut::new(rest)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        })?;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(received) = message {
                 descriptors.extend(received);
