@@ -593,6 +593,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "it is the zygote that buries it")]
     fn one_that_does_not_answer_is_gone_and_keeps_nobody_waiting() {
         #[expect(clippy::disallowed_methods, reason = "a child that does nothing")]
         let child = Command::new("sleep").arg("60").spawn().unwrap();
