@@ -349,7 +349,9 @@ impl Nursery {
         match &self.maker {
             Maker::Here => identity.translation_from(owner.0, owner.1),
             Maker::Zygotes(zygotes) => {
-                ask_for_one(&zygotes.plain, &Order::Translate { identity: *identity, owner })
+                let order = Order::Translate { identity: *identity, owner };
+                // Whichever of both is there.
+                ask_for_one(&zygotes.plain, &order).or_else(|_| ask_for_one(&zygotes.readied, &order))
             }
         }
     }
