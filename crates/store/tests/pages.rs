@@ -80,7 +80,8 @@ async fn make(store: &Store, call: NewCall) {
 
 /// As long as it is not begun anew. The log itself stays as long as it ever was.
 fn pages_in_log(index: &Path) -> u64 {
-    u32::from_ne_bytes(fs::read(index).unwrap()[PAGES].try_into().unwrap()).into()
+    let index = fs::read(index).unwrap();
+    u32::from_ne_bytes(index.get(PAGES).unwrap().try_into().unwrap()).into()
 }
 
 #[tokio::test]
