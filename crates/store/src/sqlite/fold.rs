@@ -76,6 +76,7 @@ fn fold<T>(mut kept: OwnedMutexGuard<Option<Connection>>, database: &Path, take_
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -94,24 +95,33 @@ mod tests {
         assert!(length() > 100_000);
     }
 
+    /// How many pages are in the log, by SQLite's own index of it.
+    fn pages_in_log(home: &Path) -> u32 {
+        let index = fs::read(home.join("store.db-shm")).unwrap();
+        u32::from_ne_bytes(index[16..20].try_into().unwrap())
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn the_log_is_begun_anew_although_somebody_always_writes() {
-        const COMMITS: u64 = 40 * EVERY;
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("store.db");
         let writer = Connection::open(&path).unwrap();
         writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0").unwrap();
         writer.execute_batch("PRAGMA synchronous = NORMAL; CREATE TABLE a (b BLOB)").unwrap();
         let (fold, turn) = (Fold::of(&path), Arc::default());
-        for _ in 0..COMMITS {
+        let (begun, mut before) = (Instant::now(), 0);
+        loop {
             let in_turn = Mutex::lock(&turn).await;
             writer.execute("INSERT INTO a VALUES (zeroblob(4000))", []).unwrap();
             drop(in_turn);
             fold.committed(&turn);
+            let pages = pages_in_log(home.path());
+            if pages < before {
+                break;
+            }
+            before = pages;
+            assert!(begun.elapsed() < Duration::from_secs(60), "the log has {pages} pages, and only grows");
         }
-        let log = fs::metadata(home.path().join("store.db-wal")).unwrap().len();
         fold.close().await;
-        // One or two pages for each of them.
-        assert!(log < COMMITS * 4096 / 2, "{log} bytes are left of {COMMITS} commits");
     }
 }
