@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use contract::{
     Actions, AgentName, CallId, CallStatus, Category, ContractError, CostTier, Definition, Digest,
-    EgressClass, Example, Idempotency, Profile, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
+    EgressClass, Example, Idempotency, Profile, Rate, Reason, SafetyClass, ToolName, ToolStatus, TrustLabel,
 };
 use engine::{Clock, Engine};
 use policy::{
     Admitted, Agent, ApprovalRule, ArgumentPath, Conditions, Facets, Facts, GrantLimits, Pattern, Policy,
-    RuleEffect, Settings, TextPattern, ToolFacts, ToolGlob, WorkspaceAccess,
+    RateSettings, RuleEffect, Settings, TextPattern, ToolFacts, ToolGlob, WorkspaceAccess,
 };
 use sandbox::{Host, Proofs};
 use schemars::JsonSchema;
@@ -96,6 +96,11 @@ impl Variant {
         let settings = Settings {
             agents: agents.iter().map(|name| (name.clone(), Agent::default())).collect(),
             rules: (0..many(Thing::Rules)).map(rule).collect::<Result<_>>()?,
+            // Past calls are made as fast as they can be.
+            rates: RateSettings {
+                each_agent: Rate { max_calls: 10_000_000, window_ms: 60_000 },
+                ..RateSettings::default()
+            },
             ..Settings::default()
         };
         let mut tools = tools::built_in(&settings)?;
