@@ -222,20 +222,17 @@ impl Line {
     pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
         let mut running = Running::on(self);
         let thread = running.line.ready_thread().map_err(HelperError::Silent)?;
-        let send = |running: &mut Running| running.line.send(&[Errand::Run.as_bytes(), plan, &[]]);
-        match thread {
-            Some(thread) => beside_us(thread, || send(&mut running))?,
-            None => send(&mut running)?,
-        }
+        beside_us(thread, || running.line.send(&[Errand::Run.as_bytes(), plan, &[]]))?;
         Ok(running)
     }
 
-    /// Which thread it is that has said that it is ready.
-    fn ready_thread(&self) -> io::Result<Option<Pid>> {
-        let mut ready = [0; 8];
-        (&self.channel).read_exact(&mut ready)?;
-        let number = i32::try_from(u64::from_le_bytes(ready) & !READY).ok();
-        Ok(number.and_then(Pid::from_raw))
+    /// Which thread it is that has said that it is ready. Whatever else is said first is the number of nobody's.
+    fn ready_thread(&self) -> io::Result<Pid> {
+        let mut said = [0; 8];
+        (&self.channel).read_exact(&mut said)?;
+        let said = Some(u64::from_le_bytes(said)).filter(|said| said & READY != 0);
+        let number = said.and_then(|said| i32::try_from(said & !READY).ok());
+        number.and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     pub(crate) fn keep(self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
@@ -725,6 +722,15 @@ mod tests {
         write_frame(&other, b"x").unwrap();
         assert_eq!(running.answered(), Answered::Whole);
         drop(other);
+    }
+
+    #[test]
+    fn only_who_says_that_it_is_ready_has_a_thread() {
+        let (running, other) = running();
+        for (said, thread) in [(READY | 7, Some(7)), (7, None), (READY, None), (READY | 1 << 40, None)] {
+            (&other).write_all(&said.to_le_bytes()).unwrap();
+            assert_eq!(running.line.ready_thread().ok(), thread.and_then(Pid::from_raw), "{said:x}");
+        }
     }
 
     #[test]

@@ -606,8 +606,10 @@ mod tests {
         assert!(!zygote.is_gone());
         zygote.give_up();
         // It has been killed when it is buried, sooner or later; nobody waits for that.
+        let begun = Instant::now();
         while zygote.pid.lock().unwrap().is_some() {
             assert!(zygote.is_gone());
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is not buried");
             thread::sleep(Duration::from_millis(1));
         }
     }
