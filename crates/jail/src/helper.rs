@@ -35,7 +35,7 @@ use crate::host_mounts::HostMounts;
 use crate::keeper::{self, ZYGOTE_ARGUMENT};
 use crate::launch::{Prepared, StartError};
 use crate::nursery::Nursery;
-use crate::orders::{Step, receive_with, send_with};
+use crate::orders::{Step, receive_with, send_with, wait_for_word};
 use crate::own::{self, Own};
 use crate::plan::{Plan, PlanError, Program};
 use crate::report::Report;
@@ -647,6 +647,7 @@ fn write_frame(mut channel: impl Write, bytes: &[u8]) -> io::Result<()> {
 /// The next frame that is more than a word that somebody is ready.
 fn read_answer(channel: &UnixStream) -> io::Result<Vec<u8>> {
     loop {
+        wait_for_word(channel)?;
         let bytes = read_frame(channel, usize::MAX)?;
         if !bytes.is_empty() {
             return Ok(bytes);

@@ -23,7 +23,9 @@ use crate::control::{Control, Controls};
 use crate::doors::Doors;
 use crate::environment::HOME;
 use crate::identity::Identity;
-use crate::orders::{Manner, NotStarted, OrderedProgram, Orders, Rlimits, Said, Step, receive, send};
+use crate::orders::{
+    Manner, NotStarted, OrderedProgram, Orders, Rlimits, Said, Step, receive, send, wait_for_word,
+};
 use crate::own;
 use crate::plan::{self, HomeFile};
 use crate::readied;
@@ -155,6 +157,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         sys::touch_memory();
         say_ready(socket, inherited.network).map_err(Failure::at(Step::Channel))?;
     }
+    wait_for_word(socket).map_err(Failure::at(Step::Channel))?;
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
     sys::go_on_with(Haste::Usual);
     let mut sent = sent.into_iter();
@@ -358,7 +361,9 @@ fn end_all_others() -> bool {
 
 /// To take a process down takes longer than to tell of it: whoever reads the report ends this one when they have time.
 fn wait_for_hangup(socket: &OwnedFd) {
-    while matches!(rustix::io::read(socket, &mut [0; 1]), Ok(1) | Err(Errno::INTR)) {}
+    while wait_for_word(socket).is_ok()
+        && matches!(rustix::io::read(socket, &mut [0; 1]), Ok(1) | Err(Errno::INTR))
+    {}
 }
 
 fn report(socket: &OwnedFd, said: &Said) -> i32 {

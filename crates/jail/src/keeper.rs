@@ -32,12 +32,6 @@ use crate::sys::{self, Cloned};
 /// The argument that makes our binary a keeper with its zygotes.
 pub const ZYGOTE_ARGUMENT: &str = "__zygote";
 
-/// Has the C library keep a keeper's memory in large pages, where the system has any: every init is a copy of it, and what is
-/// in small ones is copied, and taken down, page by page. What is longer than the threshold would lie in a mapping of its own,
-/// and most of those are too short for a large page.
-pub(crate) const LARGE_PAGES: (&str, &str) =
-    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=67108864");
-
 /// A zygote that takes longer to answer has been stopped by somebody, and is done without. So has a guide, or it hangs in a file
 /// system of somebody else's: what it is asked for was searched a moment ago.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);

@@ -28,6 +28,7 @@ mod identity;
 mod init;
 mod keeper;
 mod landlock;
+mod lasting;
 mod launch;
 mod limits;
 mod mounts;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair, sockopt};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ use crate::init::{self, Inherited, Network};
 use crate::launch::{Init, Pipes, StartError};
 use crate::mounts::copy_of;
 use crate::networks::Networks;
-use crate::orders::{Step, receive, send};
+use crate::orders::{Step, receive, send, wait_for_word_within};
 use crate::plan::wire_path;
 use crate::readied;
 use crate::sys::{self, Cloned, Haste, NEW_PID, NEW_USER, SIBLING};
@@ -552,7 +552,14 @@ fn ask<A: DeserializeOwned>(
     beside: Option<BorrowedFd<'_>>,
 ) -> io::Result<(A, Vec<OwnedFd>)> {
     let _turn = zygote.asking.lock().unwrap_or_else(PoisonError::into_inner);
-    let answered = send(&zygote.socket, order, beside.as_slice()).and_then(|()| receive(&zygote.socket));
+    let answered = send(&zygote.socket, order, beside.as_slice())
+        .and_then(|()| {
+            wait_for_word_within(
+                &zygote.socket,
+                sockopt::socket_timeout(&zygote.socket, sockopt::Timeout::Recv)?,
+            )
+        })
+        .and_then(|()| receive(&zygote.socket));
     if answered.is_err() {
         // What it says later would be taken for an answer to somebody else.
         zygote.give_up();

@@ -6,7 +6,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -260,6 +262,21 @@ pub(crate) fn send_with(socket: impl AsFd, bytes: &[u8], descriptors: &[Borrowed
         rest = rest.get(sent..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// Waits until the other side has said something, or is gone. Whoever waits by reading is woken when the other side reads, too:
+/// then there is room to say more.
+pub(crate) fn wait_for_word(socket: impl AsFd) -> io::Result<()> {
+    wait_for_word_within(socket, None)
+}
+
+/// The same, for as long as this: `TimedOut` then.
+pub(crate) fn wait_for_word_within(socket: impl AsFd, most: Option<Duration>) -> io::Result<()> {
+    let most = most.and_then(|most| Timespec::try_from(most).ok());
+    match retry_on_intr(|| poll(&mut [PollFd::new(&socket, PollFlags::IN)], most.as_ref()))? {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Receives one message and its descriptors. `UnexpectedEof` when the other side is gone.

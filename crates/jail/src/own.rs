@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use rustix::process::Pid;
 
+use crate::lasting;
 use crate::orders::Orders;
 use crate::sys::{self, Forked};
 
@@ -34,7 +35,7 @@ pub(crate) fn remember(own: Own) {
 /// Before copies of this process are made.
 pub(crate) fn prepare() {
     if let Some(own) = OWN.get() {
-        (own.prepare)();
+        lasting::make(own.prepare);
     }
 }
 

@@ -586,6 +586,16 @@ pub(crate) fn give_back_memory() {
     unsafe { libc::malloc_trim(0) };
 }
 
+/// `madvise(2)`: puts memory of this process in large pages, now. What is in it stays as it is. Linux 6.1, where large pages may
+/// be had; elsewhere nothing happens.
+pub(crate) fn put_in_large_pages(start: usize, length: usize) {
+    /// As in the kernel's headers; `libc` does not have it for every target.
+    const COLLAPSE: libc::c_int = 25;
+    let start = std::ptr::without_provenance_mut(start);
+    // SAFETY: it changes how pages are kept, and no byte of them; of what is no memory of ours the kernel says so.
+    unsafe { libc::madvise(start, length, COLLAPSE) };
+}
+
 /// `madvise(2)`: has the kernel forget that this code is here; it is read from its file again when it is run.
 pub(crate) fn let_go_of_code(start: usize, length: usize) -> io::Result<()> {
     let start = std::ptr::without_provenance_mut(start);

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running};
-use crate::keeper::{LARGE_PAGES, ZYGOTE_ARGUMENT};
+use crate::keeper::ZYGOTE_ARGUMENT;
+use crate::lasting;
 use crate::launch::processors;
 use crate::orders::send;
 use crate::plan::Plan;
@@ -230,7 +231,7 @@ impl Inner {
             return Ok(ours);
         }
         let (child, control) =
-            self.helper.spawn(ZYGOTE_ARGUMENT, Some(LARGE_PAGES)).map_err(io::Error::other)?;
+            self.helper.spawn(ZYGOTE_ARGUMENT, Some(lasting::TOGETHER)).map_err(io::Error::other)?;
         control.set_nonblocking(true)?;
         let before = keeper.replace(Keeper { child, control });
         // It serves those who wait there until they are used, and ends then.
