@@ -28,7 +28,7 @@ use rustix::thread::gettid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::beside::beside_us;
+use crate::beside::{beside_us, in_our_place};
 use crate::control::Enforcement;
 use crate::doors::Doors;
 use crate::host_mounts::HostMounts;
@@ -210,7 +210,16 @@ impl Line {
     pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
         let plan = request.plan.encode()?;
         let mut running = Running::on(self);
-        match running.line.send(&[Errand::Run.as_bytes(), &plan, &request.sealed, &request.input]) {
+        let frames = [Errand::Run.as_bytes(), &plan, &request.sealed, &request.input];
+        // Whoever was started for this errand says nothing before it.
+        let sent = match running.line.child {
+            Some(_) => running.line.send(&frames),
+            None => {
+                let thread = running.line.ready_thread().map_err(HelperError::Silent)?;
+                in_our_place(thread, || running.line.send(&frames))
+            }
+        };
+        match sent {
             // It has answered before it had read everything: what it said is there to be read.
             Err(HelperError::Silent(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(running),
             sent => sent.map(|()| running),

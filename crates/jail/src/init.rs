@@ -18,6 +18,7 @@ use rustix::fs::{Access, Mode, OFlags, access, openat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, setsid};
 use rustix::termios::Winsize;
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
 use crate::control::{Control, Controls};
 use crate::doors::Doors;
@@ -100,6 +101,7 @@ pub(crate) fn rehearse() {
         network: plan::Network::Closed,
         rlimits: Rlimits { pids: Some(1), file_bytes: Some(1), open_files: 1 },
         enters_cgroup: false,
+        takes_our_place: false,
         holds_outputs: true,
         scratch_bytes: 1,
         terminal: None,
@@ -153,13 +155,19 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     let readied = readied::readied();
     let mut built = if keeps_root { None } else { Some(stage_one::build_root(identity, without, readied)?) };
     stage_one::raise_first_walls(without, readied)?;
+    let mut processors = None;
     if manner == Manner::Waiting {
+        processors = sched_getaffinity(None).ok();
         sys::touch_memory();
         say_ready(socket, inherited.network).map_err(Failure::at(Step::Channel))?;
     }
     wait_for_word(socket).map_err(Failure::at(Step::Channel))?;
     let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
     sys::go_on_with(Haste::Usual);
+    if let (Some(processors), true) = (&processors, orders.takes_our_place) {
+        // Nobody whom it starts is to be kept where it was for that moment.
+        let _ = sched_setaffinity(None, processors);
+    }
     let mut sent = sent.into_iter();
     if orders.enters_cgroup {
         let door = sent.next().ok_or(Failure { step: Step::Cgroup, error: libc::EBADF })?;

@@ -18,6 +18,7 @@ use rustix::thread::CpuSet;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::beside::in_our_place;
 use crate::cgroup::{Cgroup, Wanted};
 use crate::changes;
 use crate::control::{Control, Controls, Enforcement, Level};
@@ -359,11 +360,16 @@ impl Prepared {
         self.cgroup.limit(limits, wanted);
         let door = self.cgroup.second_door();
         orders.enters_cgroup = door.is_some();
+        // One that has not waited is at work elsewhere; and where nothing else holds it, it is told by its place how much it has.
+        orders.takes_our_place = self.waited.since.is_some() && !needs_cpu;
         let descriptors: Vec<BorrowedFd<'_>> = door.into_iter().chain(&mounts).map(AsFd::as_fd).collect();
         let held = held_by_launcher(plan, &self.identity, &self.cgroup, &opened);
         refuse_partly(plan, &held)?;
         // INVARIANT(limits-first): the init gets its orders, and can start anything, only after every limit is written.
-        tell(&self.socket, &orders, &descriptors)?;
+        match orders.takes_our_place {
+            true => in_our_place(self.init.pid, || tell(&self.socket, &orders, &descriptors)),
+            false => tell(&self.socket, &orders, &descriptors),
+        }?;
         let running = Running {
             init: self.init,
             socket: self.socket,
@@ -562,6 +568,7 @@ fn give_orders(
             open_files: u64::from(limits.open_files),
         },
         enters_cgroup: false,
+        takes_our_place: false,
         holds_outputs: false,
         scratch_bytes: if disk { limits.disk } else { 1 << 40 },
         terminal,

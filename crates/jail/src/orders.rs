@@ -46,6 +46,8 @@ pub(crate) struct Orders {
     pub(crate) rlimits: Rlimits,
     /// The first descriptor is the door of one more cgroup to enter.
     pub(crate) enters_cgroup: bool,
+    /// It may have been put on the launcher's processor for a moment, and goes wherever it might before.
+    pub(crate) takes_our_place: bool,
     /// Outputs are collected: the init holds them open until it has said that the tool ended, so that the launcher is
     /// woken once and not for each of them.
     pub(crate) holds_outputs: bool,
