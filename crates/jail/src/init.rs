@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
+use std::hint::black_box;
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,10 +21,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd
 use rustix::termios::Winsize;
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
 
-use crate::control::{Control, Controls};
+use crate::control::{Control, Controls, Enforcement, Level};
 use crate::doors::Doors;
 use crate::environment::HOME;
 use crate::identity::Identity;
+use crate::landlock::landlock_version;
 use crate::orders::{
     Manner, NotStarted, OrderedProgram, Orders, Rlimits, Said, Step, receive, send, wait_for_word,
 };
@@ -89,8 +91,36 @@ enum Started {
 
 /// Goes through what an init does with its orders, as far as that leaves nothing behind: its code is at hand then.
 pub(crate) fn rehearse() {
+    let Ok((ours, theirs)) = UnixStream::pair() else { return };
+    if send(&ours, &usual_orders(), &[]).is_ok()
+        && let Ok((orders, _)) = receive::<Orders>(&theirs)
+        && let OrderedProgram::Inside(name) = &orders.program
+    {
+        drop(found(name, &orders));
+    }
+    let mut enforcement = Enforcement::absent("left out");
+    enforcement.set(
+        Control::LandlockFiles,
+        Level::Absent,
+        format!("ABI {}", landlock_version().unwrap_or(0)),
+    );
+    let _ = send(&ours, &Said::Started(enforcement), &[]);
+    stage_two::fail_beyond_limits();
+    sys::default_signal(libc::SIGXFSZ);
+}
+
+/// Has the kernel give this process the memory that its orders will take, before anybody waits for it: what it shares with what
+/// it is a copy of is copied when it is first written to.
+fn foresee_orders() {
+    sys::touch_memory();
+    let orders = postcard::to_stdvec(&usual_orders()).unwrap_or_default();
+    drop(black_box(postcard::from_bytes::<Orders>(&orders)));
+    drop(black_box(Enforcement::absent("left out")));
+}
+
+fn usual_orders() -> Orders {
     let text = |text: &str| OsString::from(text);
-    let orders = Orders {
+    Orders {
         program: OrderedProgram::Inside(text("true")),
         arguments: vec![text("-")],
         working_directory: PathBuf::from("/"),
@@ -106,13 +136,6 @@ pub(crate) fn rehearse() {
         scratch_bytes: 1,
         terminal: None,
         without: Controls::NONE,
-    };
-    let Ok((ours, theirs)) = UnixStream::pair() else { return };
-    if send(&ours, &orders, &[]).is_ok()
-        && let Ok((orders, _)) = receive::<Orders>(&theirs)
-        && let OrderedProgram::Inside(name) = &orders.program
-    {
-        drop(found(name, &orders));
     }
 }
 
@@ -158,7 +181,7 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
     let mut processors = None;
     if manner == Manner::Waiting {
         processors = sched_getaffinity(None).ok();
-        sys::touch_memory();
+        foresee_orders();
         say_ready(socket, inherited.network).map_err(Failure::at(Step::Channel))?;
     }
     wait_for_word(socket).map_err(Failure::at(Step::Channel))?;
@@ -228,7 +251,7 @@ fn say_ready(socket: &OwnedFd, network: Network) -> io::Result<()> {
 fn start(
     socket: &OwnedFd,
     orders: &Orders,
-    enforcement: crate::control::Enforcement,
+    enforcement: Enforcement,
     terminal: Option<OwnedFd>,
 ) -> Result<Started, Failure> {
     // Every wall stands around this process by now.

@@ -74,6 +74,7 @@ const BUILDING: &[libc::c_long] = &[
     libc::SYS_open_tree,
     libc::SYS_openat2,
     libc::SYS_pivot_root,
+    libc::SYS_sched_setaffinity,
     libc::SYS_sethostname,
     libc::SYS_setns,
     libc::SYS_umount2,

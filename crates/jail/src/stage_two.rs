@@ -242,11 +242,15 @@ fn set_limits(limits: &Rlimits) -> Result<(), Errno> {
     }
     if let Some(bytes) = limits.file_bytes {
         set(Resource::Fsize, bytes)?;
-        // A write past the limit then fails with an error, instead of ending the program as if it had crashed.
-        sys::ignore_signal(libc::SIGXFSZ);
+        fail_beyond_limits();
     }
     // Locked memory is memory the host cannot have back.
     set(Resource::Memlock, 8 * 1024 * 1024)
+}
+
+/// Has a write past a limit fail with an error, instead of ending the program as if it had crashed.
+pub(crate) fn fail_beyond_limits() {
+    sys::ignore_signal(libc::SIGXFSZ);
 }
 
 fn drop_privileges() -> Result<(), Errno> {
