@@ -54,6 +54,15 @@ pub(crate) struct Cgroup {
     home: Option<Arc<Cgroups>>,
 }
 
+/// Whether a cgroup is what it was when it was new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    AsNew,
+    /// But for memory that is still charged to it, and that the kernel may take back in a moment.
+    Later,
+    Never,
+}
+
 #[derive(Debug)]
 struct Part {
     path: PathBuf,
@@ -223,14 +232,14 @@ impl Cgroup {
     ///
     /// ATTACK(cgroup-again): nobody is in it; what it tells of the run before is set back, subtracted, or was never counted;
     /// and next to no memory is still charged to it. Limits are written before anybody enters.
-    fn renew(&mut self) -> bool {
+    pub(crate) fn renew(&mut self) -> Renewed {
         self.holds = Wanted { memory: false, cpu: false };
         match &mut self.memory {
             // Its processor limit has a cgroup of its own, which is not kept.
-            _ if self.cpu.is_some() => false,
-            Some(part) => part.renew().is_some(),
+            _ if self.cpu.is_some() => Renewed::Never,
+            Some(part) => part.renew().unwrap_or(Renewed::Never),
             // There is nothing that could tell anything.
-            None => true,
+            None => Renewed::AsNew,
         }
     }
 
@@ -244,11 +253,12 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        if let Some(home) = self.home.take()
-            && self.renew()
-        {
-            home.put(std::mem::replace(self, Cgroup::none()));
-            return;
+        if let Some(home) = self.home.take() {
+            match self.renew() {
+                Renewed::AsNew => return home.put(std::mem::replace(self, Cgroup::none())),
+                Renewed::Later => return home.put_aside(std::mem::replace(self, Cgroup::none())),
+                Renewed::Never => {}
+            }
         }
         let mut paths: Vec<&PathBuf> =
             self.memory.iter().chain(self.cpu.iter()).map(|part| &part.path).collect();
@@ -269,7 +279,7 @@ impl Drop for Cgroup {
 
 impl Part {
     /// See [`Cgroup::renew`].
-    fn renew(&mut self) -> Option<()> {
+    fn renew(&mut self) -> Option<Renewed> {
         if self.told.is_none() {
             let open = |file: &str| File::open(self.path.join(file)).ok();
             self.told = Some(Told { members: open("cgroup.procs")?, killed: open(self.killed_file())? });
@@ -286,7 +296,7 @@ impl Part {
         if self.counter.is_some() {
             self.spent = self.time()?;
         }
-        (is_empty && nobody_killed && left <= MOST_LEFT).then_some(())
+        (is_empty && nobody_killed).then_some(if left <= MOST_LEFT { Renewed::AsNew } else { Renewed::Later })
     }
 
     fn time(&self) -> Option<(Duration, Duration)> {
@@ -507,7 +517,7 @@ mod tests {
             let mut cgroup = used(version, tree.path());
             let before = cgroup.processor_time();
             assert_eq!(cgroup.peak_memory(), Some(9));
-            assert!(cgroup.renew(), "{version:?}");
+            assert_eq!(cgroup.renew(), Renewed::AsNew, "{version:?}");
             assert_eq!(cgroup.peak_memory(), Some(0));
             let nothing = (Duration::ZERO, Duration::ZERO);
             assert_eq!(cgroup.processor_time(), before.map(|_| nothing));
@@ -526,7 +536,7 @@ mod tests {
         assert_eq!(limit(), usual);
         cgroup.limit(&Limits { memory: 64 << 20, ..Limits::default() }, BOTH);
         assert_eq!(limit(), (64 << 20).to_string());
-        assert!(cgroup.renew());
+        assert_eq!(cgroup.renew(), Renewed::AsNew);
         assert_eq!(cgroup.holds_memory(), None);
         cgroup.foresee(&Limits::default());
         assert_eq!(limit(), usual);
@@ -542,15 +552,35 @@ mod tests {
                 cgroup.renew()
             })
         };
-        assert_eq!(kept("cgroup.procs", ""), [true, true]);
-        assert_eq!(kept("cgroup.procs", "17\n"), [false, false], "somebody is in it");
-        assert_eq!(kept("memory.oom_control", "oom_kill 1\n"), [false, true], "somebody was killed");
-        assert_eq!(kept("memory.events", "oom_kill 1\n"), [true, false], "somebody was killed");
-        assert_eq!(kept("memory.events", "nonsense"), [true, false], "nobody knows");
+        use Renewed::{AsNew, Later, Never};
+        assert_eq!(kept("cgroup.procs", ""), [AsNew, AsNew]);
+        assert_eq!(kept("cgroup.procs", "17\n"), [Never, Never], "somebody is in it");
+        assert_eq!(kept("memory.oom_control", "oom_kill 1\n"), [Never, AsNew], "somebody was killed");
+        assert_eq!(kept("memory.events", "oom_kill 1\n"), [AsNew, Never], "somebody was killed");
+        assert_eq!(kept("memory.events", "nonsense"), [AsNew, Never], "nobody knows");
         // The first figure is what is written to set it back.
-        assert_eq!(kept("memory.max_usage_in_bytes", "9999999"), [false, true], "much is still charged");
-        assert_eq!(kept("memory.peak", "9999999"), [true, false], "much is still charged");
-        assert_eq!(kept("cpu.stat", "nonsense"), [true, false], "nobody knows");
+        assert_eq!(kept("memory.max_usage_in_bytes", "9999999"), [Later, AsNew], "much is still charged");
+        assert_eq!(kept("memory.peak", "9999999"), [AsNew, Later], "much is still charged");
+        assert_eq!(kept("cpu.stat", "nonsense"), [AsNew, Never], "nobody knows");
+    }
+
+    #[test]
+    fn one_to_which_much_is_still_charged_is_looked_at_again_before_another_is_made() {
+        let tree = tempfile::tempdir().unwrap();
+        let charge = |bytes: &str| fs::write(tree.path().join("memory.peak"), bytes).unwrap();
+        let cgroup = used(Version::Two, tree.path());
+        charge("9999999");
+        let home = Arc::new(Cgroups::default());
+        drop(cgroup.at_home(home.clone()));
+        // What was charged to it has been taken back.
+        charge("9");
+        let again = home.take();
+        assert_eq!(again.memory.as_ref().map(|part| part.path.as_path()), Some(tree.path()));
+        charge("9999999");
+        drop(again);
+        // This time it has not.
+        let other = home.take();
+        assert_ne!(other.memory.as_ref().map(|part| part.path.as_path()), Some(tree.path()));
     }
 
     #[test]

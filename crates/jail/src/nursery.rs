@@ -10,10 +10,11 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -77,6 +78,9 @@ pub(crate) struct Zygote {
     socket: OwnedFd,
     /// Whose turn it is to ask.
     asking: Mutex<()>,
+    /// Networks that it has lent and whose sandboxes have ended. It hears of them with its next order: each message would wake
+    /// it, and it needs them no sooner.
+    returned: Mutex<Vec<u64>>,
     /// As long as it is not buried.
     pid: Mutex<Option<Pid>>,
 }
@@ -84,7 +88,11 @@ pub(crate) struct Zygote {
 impl Zygote {
     /// A child of this process, and where it is asked.
     pub(crate) fn new(pid: Pid, socket: OwnedFd) -> Zygote {
-        Zygote { socket, asking: Mutex::default(), pid: Mutex::new(Some(pid)) }
+        Zygote { socket, asking: Mutex::default(), returned: Mutex::default(), pid: Mutex::new(Some(pid)) }
+    }
+
+    fn returned(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it has ended, or does not answer. Then it is buried, if it can be by now.
@@ -214,21 +222,18 @@ pub(crate) struct Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let _turn = self.zygote.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        // A zygote that is gone has taken it along.
-        let _ = send(&self.zygote.socket, &Order::TakeBack { network: self.number }, &[]);
+        self.zygote.returned().push(self.number);
     }
 }
 
 /// What a zygote is asked for.
 #[derive(Serialize, Deserialize)]
 enum Order {
-    /// An init. The cgroup that it is to be born in travels beside this, if there is one.
-    Bear { identity: Identity, without: Controls },
+    /// An init. The cgroup that it is to be born in travels beside this, if there is one. Everybody has ended in the networks
+    /// that are returned.
+    Bear { identity: Identity, without: Controls, returned: Vec<u64> },
     /// A user namespace that translates owners.
     Translate { identity: Identity, owner: Owner },
-    /// Nothing: everybody in this network has ended.
-    TakeBack { network: u64 },
 }
 
 /// What it says when it was asked for an init.
@@ -364,7 +369,10 @@ fn bear_by(
     cgroup: Option<BorrowedFd<'_>>,
 ) -> Result<Born, StartError> {
     let gone = |source| StartError::Wall { step: Step::Clone, source };
-    let (answer, descriptors) = ask(zygote, &Order::Bear { identity, without }, cgroup).map_err(gone)?;
+    // A zygote that does not hear of them is gone, and has taken them along.
+    let returned = mem::take(&mut *zygote.returned());
+    let (answer, descriptors) =
+        ask(zygote, &Order::Bear { identity, without, returned }, cgroup).map_err(gone)?;
     match answer {
         Answer::Born { pid, is_in_cgroup, network } => {
             let network = network.map(|number| Lent { zygote: zygote.clone(), number });
@@ -417,7 +425,10 @@ fn clone_inits(keeper: &OwnedFd, mut networks: Option<Networks>) -> io::Result<(
     loop {
         let Ok((order, descriptors)) = receive::<Order>(keeper) else { return Ok(()) };
         match order {
-            Order::Bear { identity, without } => {
+            Order::Bear { identity, without, returned } => {
+                if let Some(made) = &mut networks {
+                    returned.into_iter().for_each(|network| made.take_back(network));
+                }
                 let cgroup = descriptors.first().map(AsFd::as_fd);
                 let network = lend_to(&mut networks, without);
                 match bear(identity, without, cgroup, Inherits { relation: SIBLING, network }) {
@@ -431,7 +442,6 @@ fn clone_inits(keeper: &OwnedFd, mut networks: Option<Networks>) -> io::Result<(
                     }
                 }
             }
-            Order::TakeBack { network } => networks.iter_mut().for_each(|made| made.take_back(network)),
             Order::Translate { identity, owner } => {
                 hand_one(keeper, identity.translation_from(owner.0, owner.1))?;
             }
