@@ -78,16 +78,17 @@ impl FileConnection {
     ) -> Result<Answer, Error> {
         let mut logger = QueryLogger::new(sql, self.logged.clone());
         let (begun, mut pause) = (Instant::now(), SHORTEST_PAUSE);
+        let (mut answer, mut ended) = (Answer::new(), 0);
         loop {
-            let mut answer = Answer::new();
             let sql = logger.sql();
             let done = match &arguments {
                 Some(arguments) => self.run_one(sql, arguments, most_rows, &mut answer),
-                None => self.run_all(sql.as_str(), &mut answer),
+                None => self.run_all(sql.as_str(), &mut ended, &mut answer),
             };
+            // Nothing of the statement has been done yet, so it can be done anew.
+            let is_begun = arguments.is_some() && !answer.is_empty();
             match done {
-                // Nothing has been done yet, so it can be done anew.
-                Err(error) if is_locked(&error) && answer.is_empty() && begun.elapsed() < self.patience => {
+                Err(error) if is_locked(&error) && !is_begun && begun.elapsed() < self.patience => {
                     sleep(pause).await;
                     pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 }
@@ -119,12 +120,20 @@ impl FileConnection {
         Ok(())
     }
 
-    fn run_all(&self, sql: &str, answer: &mut Answer) -> Result<(), Error> {
+    /// Goes on after the statements that have ended. One that fails has no part in the answer.
+    fn run_all(&self, sql: &str, ended: &mut usize, answer: &mut Answer) -> Result<(), Error> {
         let mut statements = Batch::new(&self.connection, sql);
+        let mut number = 0;
         while let Some(mut statement) = statements.next().map_err(told)? {
-            let changes = !statement.readonly();
-            read(statement.raw_query(), usize::MAX, columns_of, answer)?;
+            number += 1;
+            if number <= *ended {
+                continue;
+            }
+            let (changes, before) = (!statement.readonly(), answer.len());
+            let read = read(statement.raw_query(), usize::MAX, columns_of, answer);
+            read.inspect_err(|_| answer.truncate(before))?;
             answer.push(Either::Left(changed(&self.connection, changes)));
+            *ended = number;
         }
         Ok(())
     }
@@ -295,6 +304,30 @@ mod tests {
         assert!(!waiting.is_finished());
         holder.execute_batch("COMMIT").unwrap();
         assert_eq!(waiting.await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_text_waits_where_it_finds_the_file_locked_and_does_nothing_twice() {
+        install();
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("store.db");
+        let holder = Connection::open(&path).unwrap();
+        holder.execute_batch("CREATE TABLE a (b INTEGER); BEGIN IMMEDIATE").unwrap();
+        let url = format!("sqlite:{}?patience=60000", path.display());
+        let mut other = AnyConnection::connect(&url).await.unwrap();
+        let waiting = tokio::spawn(async move {
+            let text = "CREATE TEMP TABLE own (c INTEGER); INSERT INTO own VALUES (1); \
+                        INSERT INTO a SELECT c FROM own; INSERT INTO a VALUES (2)";
+            let changed = sqlx::raw_sql(text).execute(&mut other).await;
+            changed.unwrap().rows_affected()
+        });
+        sleep(Duration::from_millis(20)).await;
+        assert!(!waiting.is_finished());
+        holder.execute_batch("COMMIT").unwrap();
+        assert_eq!(waiting.await.unwrap(), 3);
+        let all = "SELECT group_concat(b) FROM a";
+        let all: String = holder.query_row(all, [], |row| row.get(0)).unwrap();
+        assert_eq!(all, "1,2");
     }
 
     #[tokio::test]
