@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use jail::{Caller, Control, Helper, Warm};
 
@@ -133,7 +134,9 @@ impl Need {
 impl Bench {
     pub(crate) fn new(settings: Settings) -> Try<Bench> {
         let base = make_base(&settings)?;
-        let tool = base.join("tool");
+        // In a folder of its own: whoever is granted that sees nothing else.
+        let tool = base.join("tools/tool");
+        make_tools(&tool)?;
         copy_program(&std::env::current_exe()?, &tool)?;
         let helper = Helper { binary: tool.clone() };
         let warm = Warm::new(helper.clone());
@@ -147,7 +150,13 @@ impl Bench {
 
     /// The same with sandboxes that come from there.
     pub(crate) fn site_from(&self, mode: Mode, start: Start) -> Try<Site<'_>> {
-        Ok(Site { bench: self, mode, start, place: Place::new(&self.base)? })
+        Ok(Site {
+            bench: self,
+            mode,
+            start,
+            place: Place::new(&self.base)?,
+            can_be_in_place: AtomicBool::new(false),
+        })
     }
 
     fn is_beneath_tmp(&self) -> bool {
@@ -170,6 +179,12 @@ impl Drop for Bench {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.base);
     }
+}
+
+fn make_tools(tool: &Path) -> Try<()> {
+    let tools = tool.parent().ok_or("no folder")?;
+    fs::create_dir(tools)?;
+    Ok(fs::set_permissions(tools, Permissions::from_mode(0o755))?)
 }
 
 fn make_base(settings: &Settings) -> Try<PathBuf> {

@@ -1,5 +1,7 @@
 //! What a case is, and the three things it has to show: teeth, blocked, told.
 
+use std::sync::atomic::Ordering;
+
 use jail::{Control, Controls, Level, Limit, Outcome, Report};
 
 use crate::Try;
@@ -99,17 +101,24 @@ impl Case {
     pub(crate) fn prove(&self, bench: &Bench) -> Try<()> {
         self.show_teeth(bench)?;
         self.try_each_wall_alone(bench)?;
-        self.attack(bench, Start::Cold)?;
-        self.attack(bench, Start::Warm)
-            .map_err(|error| format!("in a sandbox that has waited: {error}").into())
+        let can_be_in_place = self.attack(bench, Start::Cold)?;
+        self.attack(bench, Start::Warm).map_err(|error| format!("in a sandbox that has waited: {error}"))?;
+        if can_be_in_place {
+            self.attack(bench, Start::InPlace)
+                .map_err(|error| format!("in a sandbox that has waited in place: {error}"))?;
+        }
+        Ok(())
     }
 
-    fn attack(&self, bench: &Bench, start: Start) -> Try<()> {
-        let attempt = self.make(bench, Mode::behind_all(), start)?;
+    /// Returns whether a sandbox could have waited where the attack was made.
+    fn attack(&self, bench: &Bench, start: Start) -> Try<bool> {
+        let site = bench.site_from(Mode::behind_all(), start)?;
+        let attempt = self.make_at(&site)?;
         match &attempt.effect {
-            Effect::Held(_) => self.check_trace(bench, &attempt.answer),
-            Effect::Through(what) => Err(format!("attack: got through: {what}").into()),
+            Effect::Held(_) => self.check_trace(bench, &attempt.answer)?,
+            Effect::Through(what) => return Err(format!("attack: got through: {what}").into()),
         }
+        Ok(site.can_be_in_place.load(Ordering::Relaxed))
     }
 
     /// Whether the attack gets through when its walls are left out.
@@ -172,9 +181,12 @@ impl Case {
     }
 
     fn make(&self, bench: &Bench, mode: Mode, start: Start) -> Try<Attempt> {
-        let site = bench.site_from(mode, start)?;
-        (self.attempt)(&site)
-            .map_err(|error| format!("the attack could not be made ({mode}): {error}").into())
+        self.make_at(&bench.site_from(mode, start)?)
+    }
+
+    fn make_at(&self, site: &Site<'_>) -> Try<Attempt> {
+        (self.attempt)(site)
+            .map_err(|error| format!("the attack could not be made ({}): {error}", site.mode).into())
     }
 }
 

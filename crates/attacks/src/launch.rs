@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jail::{
@@ -17,6 +18,7 @@ use crate::case::{Attempt, Effect, set_of};
 use crate::payload::{ATTACK_ARGUMENT, HELD, THROUGH};
 use crate::place::Place;
 use crate::stage::{STAGE_ARGUMENT, Stage};
+use crate::threats::wait_patiently;
 
 /// What stands between the attack and the host.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,8 @@ pub(crate) enum Start {
     Cold,
     /// It has waited for one.
     Warm,
+    /// It has waited where the run is made, with every wall around it. Only a run that needs nothing of the host but its program.
+    InPlace,
 }
 
 impl Mode {
@@ -64,6 +68,8 @@ pub(crate) struct Site<'a> {
     pub(crate) mode: Mode,
     pub(crate) start: Start,
     pub(crate) place: Place,
+    /// Whether a run was made here for which a sandbox could wait where it is made.
+    pub(crate) can_be_in_place: AtomicBool,
 }
 
 /// One run to be made.
@@ -184,9 +190,12 @@ impl Site<'_> {
         let request = Request { plan, sealed, input: Vec::new() };
         let answer = match (self.start, self.helper(launcher)?) {
             (Start::Cold, helper) => helper.unwrap_or_else(|| self.bench.helper.clone()).run(&request),
-            (Start::Warm, None) => self.bench.warm.run(&request),
+            (Start::InPlace, None) if stands_at(&request.plan, &self.bench.tool) => {
+                self.in_place(&request)?.run(&request)
+            }
+            (Start::Warm | Start::InPlace, None) => self.bench.warm.run(&request),
             // With a zygote that was started the same way.
-            (Start::Warm, Some(helper)) => Warm::new(helper).run(&request),
+            (Start::Warm | Start::InPlace, Some(helper)) => Warm::new(helper).run(&request),
         };
         Ok(match answer {
             Ok(Response::Report(report)) => Ran {
@@ -201,6 +210,27 @@ impl Site<'_> {
         })
     }
 
+    /// Whose sandbox waits where this is run. Nobody else takes it.
+    pub(crate) fn in_place(&self, request: &Request) -> Try<Warm> {
+        let warm = Warm::new(self.bench.helper.clone());
+        let path = (OsString::from("PATH"), OsString::from(jail::DEFAULT_PATH));
+        let draft = Draft {
+            program: Program::Inside("true".into()),
+            arguments: Vec::new(),
+            environment: vec![path],
+            ..request.plan.draft().clone()
+        };
+        let before = Request { plan: Plan::try_from(draft)?, ..request.clone() };
+        // A place is known from the first run there, and waited in from the second one on.
+        wait_patiently(|| {
+            let ran = warm.run(&before);
+            std::thread::sleep(Duration::from_millis(5));
+            ran.is_ok() && warm.waits_in_place_of(&request.plan)
+        })
+        .map_err(|error| format!("nobody waits in place: {error}"))?;
+        Ok(warm)
+    }
+
     fn draft(&self, run: &Run, without: Controls) -> Draft {
         let granted = |paths: &[PathBuf], access| -> Vec<Directory> {
             let directory = |path: &PathBuf| Directory { path: path.clone(), access, content: Content::Work };
@@ -208,7 +238,17 @@ impl Site<'_> {
         };
         let mut directories = granted(&run.read, Access::Read);
         directories.extend(granted(&run.write, Access::Write));
+        let tools = self.bench.tool.parent().unwrap_or(Path::new("/"));
+        let needs_only_its_program = matches!(run.what, What::Payload(_))
+            && directories.is_empty()
+            && !matches!(run.network, Network::Guarded(_));
+        self.can_be_in_place.fetch_or(needs_only_its_program, Ordering::Relaxed);
         let (program, arguments) = match &run.what {
+            What::Payload(name) if self.start == Start::InPlace && needs_only_its_program => {
+                let (path, access) = (tools.to_owned(), Access::Read);
+                directories.push(Directory { path, access, content: Content::Software });
+                (Program::Inside(self.bench.tool.clone().into()), payload_arguments(name, run))
+            }
             // What is brought in stands in the new root; without one, the tool is where it was.
             What::Payload(name) if without.contains(Control::Filesystem) => {
                 (Program::Inside(self.bench.tool.clone().into()), payload_arguments(name, run))
@@ -345,6 +385,11 @@ impl Ran {
         let stderr: String = self.stderr.chars().take(400).collect();
         format!("the payload did not answer: {} {stderr}", self.answer).into()
     }
+}
+
+/// Whether it needs nothing of the host but its program, and finds that where it is.
+fn stands_at(plan: &Plan, tool: &Path) -> bool {
+    matches!(&plan.draft().program, Program::Inside(program) if program == tool) && plan.sealed().is_empty()
 }
 
 /// The plan without these walls.

@@ -30,9 +30,19 @@ pub(crate) struct Opened {
     pub(crate) access: Access,
     pub(crate) content: Content,
     pub(crate) handle: OwnedFd,
+    /// What it was when it was opened.
+    pub(crate) status: Status,
     /// Windows into the host's kernel that are mounted in it.
     pub(crate) windows: Vec<Guarded>,
     pub(crate) survey: Survey,
+}
+
+/// Which directory it is, to whom it belongs, and whom it is open to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) identity: (u64, u64),
+    owner: (u32, u32),
+    mode: u32,
 }
 
 impl Opened {
@@ -48,6 +58,25 @@ impl Opened {
     }
 }
 
+/// Whether nothing in any of them is covered or kept as it is.
+pub(crate) fn have_nothing_to_guard(opened: &[Opened]) -> bool {
+    opened.iter().all(|directory| {
+        let Survey { hidden, doors, pinned: _, protected: _, git: _, stamps: _, end } = &directory.survey;
+        // The rest is guarded where something may be written.
+        directory.access == Access::Read
+            && directory.windows.is_empty()
+            && hidden.is_empty()
+            && doors.is_empty()
+            && *end == End::Whole
+    })
+}
+
+/// Whether directories are those that were opened before, belong to the same, and are open to the same.
+pub(crate) fn are_the_same(before: &[Opened], now: &[Opened]) -> bool {
+    let told = |opened: &Opened| (opened.path.clone(), opened.status);
+    before.iter().map(told).eq(now.iter().map(told))
+}
+
 pub(crate) fn open_directories(
     plan: &Plan,
     windows: Option<Arc<[Window]>>,
@@ -60,28 +89,45 @@ pub(crate) fn open_directories(
     let windows = windows
         .map_or_else(|| windows::of_the_host().map(Arc::from), Ok)
         .map_err(|source| StartError::Wall { step: Step::Mounts, source })?;
-    draft.directories.iter().map(|directory| open(directory, draft, &windows, until)).collect()
+    draft
+        .directories
+        .iter()
+        .map(|directory| searched(open(directory, &windows)?, directory, draft, until))
+        .collect()
 }
 
-fn open(
-    directory: &Directory,
-    draft: &Draft,
-    windows: &[Window],
-    until: Option<Instant>,
-) -> Result<Opened, StartError> {
+/// The same without having looked for anything in them.
+pub(crate) fn open_unsearched(plan: &Plan, windows: &[Window]) -> Result<Vec<Opened>, StartError> {
+    plan.draft().directories.iter().map(|directory| open(directory, windows)).collect()
+}
+
+fn open(directory: &Directory, windows: &[Window]) -> Result<Opened, StartError> {
     let path = directory.path.clone();
     let failed = |error: Errno| match error {
         Errno::LOOP => StartError::Link { path: path.clone() },
         error => StartError::Directory { path: path.clone(), source: error.into() },
     };
     let handle = open_directory(&path).map_err(failed)?;
-    let device = rustix::fs::fstat(&handle).map_err(failed)?.st_dev;
-    if let Some(kind) = windows::kind_of_device(windows, device) {
+    let status = rustix::fs::fstat(&handle).map_err(failed)?;
+    if let Some(kind) = windows::kind_of_device(windows, status.st_dev) {
         return Err(StartError::Window { path, kind });
     }
     let windows = windows::beneath(windows, &handle, &path);
     let (access, content) = (directory.access, directory.content);
-    let mut opened = Opened { path, access, content, handle, windows, survey: Survey::nothing_to_guard() };
+    let status = Status {
+        identity: (status.st_dev, status.st_ino),
+        owner: (status.st_uid, status.st_gid),
+        mode: status.st_mode,
+    };
+    Ok(Opened { path, access, content, handle, status, windows, survey: Survey::nothing_to_guard() })
+}
+
+fn searched(
+    mut opened: Opened,
+    directory: &Directory,
+    draft: &Draft,
+    until: Option<Instant>,
+) -> Result<Opened, StartError> {
     let detail = match (draft.changes, directory.access) {
         (ChangeReport::List, Access::Write) => Detail::Stamps,
         _ => Detail::Names,
@@ -104,8 +150,6 @@ pub(crate) fn order_for(
     all: &[Opened],
     source: Source,
 ) -> Result<OrderedDirectory, StartError> {
-    let failed = |error: Errno| StartError::Directory { path: directory.path.clone(), source: error.into() };
-    let status = rustix::fs::fstat(&directory.handle).map_err(failed)?;
     let mut covered = Vec::new();
     if plan.keeps(Control::ProcFiles) {
         covered.extend(directory.windows.iter().cloned());
@@ -124,7 +168,7 @@ pub(crate) fn order_for(
         path: directory.path.clone(),
         access: directory.access,
         source,
-        identity: (status.st_dev, status.st_ino),
+        identity: directory.status.identity,
         covered,
         between: between(directory, all)?,
         pinned: directory.survey.pinned.clone(),
@@ -159,11 +203,10 @@ pub(crate) fn detached_for_root(
     let path = || directory.path.clone();
     let failed = |source: io::Error| StartError::Directory { path: path(), source };
     let tree = copy_of(&directory.handle, Path::new("")).map_err(|error| failed(error.into()))?;
-    let status = rustix::fs::fstat(&tree).map_err(|error| failed(error.into()))?;
-    if identity.is_host_root() || needs_no_translation(directory, status.st_mode) {
+    if identity.is_host_root() || needs_no_translation(directory) {
         return Ok(tree);
     }
-    let namespace = nursery.translation(identity, (status.st_uid, status.st_gid)).map_err(failed)?;
+    let namespace = nursery.translation(identity, directory.status.owner).map_err(failed)?;
     match (translate_owners(&tree, &namespace), directory.access) {
         (Ok(()), _) => Ok(tree),
         // Without translation a stranger's eyes remain: less is seen, never more.
@@ -176,7 +219,7 @@ pub(crate) fn detached_for_root(
 
 /// What is only shown is shown with a stranger's eyes, so that root's `--ro` does not open what only root may read:
 /// always for the system, elsewhere if strangers may enter at all, unless the tool works there for the owner.
-fn needs_no_translation(directory: &Opened, mode: u32) -> bool {
-    let is_open = mode & 0o005 == 0o005 && directory.content != Content::Workspace;
+fn needs_no_translation(directory: &Opened) -> bool {
+    let is_open = directory.status.mode & 0o005 == 0o005 && directory.content != Content::Workspace;
     directory.access == Access::Read && (is_public(&directory.path) || is_open)
 }

@@ -30,10 +30,11 @@ use thiserror::Error;
 
 use crate::beside::{beside_us, in_our_place};
 use crate::control::Enforcement;
+use crate::directories;
 use crate::doors::Doors;
 use crate::host_mounts::HostMounts;
 use crate::keeper::{self, ZYGOTE_ARGUMENT};
-use crate::launch::{Prepared, StartError};
+use crate::launch::{Prepared, StartError, Where};
 use crate::nursery::Nursery;
 use crate::orders::{Step, receive_with, send_with, wait_for_word};
 use crate::own::{self, Own};
@@ -52,6 +53,8 @@ pub const HELPER_ARGUMENT: &str = "__jail";
 enum Errand {
     /// Run a plan and report.
     Run,
+    /// The same; and whoever waits next, waits for a plan like it.
+    RunAndExpect,
     /// Run a plan and pass bytes.
     Keep,
 }
@@ -60,17 +63,22 @@ impl Errand {
     fn as_bytes(self) -> &'static [u8] {
         match self {
             Errand::Run => b"run",
+            Errand::RunAndExpect => b"run and expect",
             Errand::Keep => b"keep",
         }
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Errand> {
-        [Errand::Run, Errand::Keep].into_iter().find(|errand| errand.as_bytes() == bytes)
+        [Errand::Run, Errand::RunAndExpect, Errand::Keep]
+            .into_iter()
+            .find(|errand| errand.as_bytes() == bytes)
     }
 }
 
 /// What a helper that waits says when it is ready, with the number of its thread.
 const READY: u64 = 1 << 63;
+/// Said with it by one that waits in the place of a plan.
+const IN_PLACE: u64 = 1 << 62;
 const MAX_INPUT: usize = 64 * 1024 * 1024;
 /// As much of a frame as is gathered before it is sent, and reserved before it has come.
 const FRAME_AT_ONCE: usize = 16 * 1024;
@@ -160,7 +168,7 @@ impl Helper {
     /// A helper that was started for one errand.
     pub(crate) fn call(&self) -> Result<Line, HelperError> {
         let (child, channel) = self.spawn(HELPER_ARGUMENT, None)?;
-        Ok(Line { channel, child: Some(child), next: None })
+        Ok(Line::new(channel, Some(child)))
     }
 
     /// The same under another argument. It has no variable but this one.
@@ -204,13 +212,30 @@ pub(crate) struct Line {
     pub(crate) child: Option<Child>,
     /// Where a helper that goes on waits for the errand after this one; goes with the first bytes.
     pub(crate) next: Option<UnixStream>,
+    /// Whether it is to expect a plan like the one that is run now.
+    pub(crate) expects: bool,
+}
+
+/// Where a sandbox waits for an errand, as whoever serves it sees it.
+pub(crate) struct Turn {
+    pub(crate) channel: UnixStream,
+    /// What it is likely to be.
+    pub(crate) expected: Option<Plan>,
 }
 
 impl Line {
+    pub(crate) fn new(channel: UnixStream, child: Option<Child>) -> Line {
+        Line { channel, child, next: None, expects: false }
+    }
+
+    fn run(&self) -> Errand {
+        if self.expects { Errand::RunAndExpect } else { Errand::Run }
+    }
+
     pub(crate) fn start(self, request: &Request) -> Result<Running, HelperError> {
         let plan = request.plan.encode()?;
         let mut running = Running::on(self);
-        let frames = [Errand::Run.as_bytes(), &plan, &request.sealed, &request.input];
+        let frames = [running.line.run().as_bytes(), &plan, &request.sealed, &request.input];
         // Whoever was started for this errand says nothing before it.
         let sent = match running.line.child {
             Some(_) => running.line.send(&frames),
@@ -231,7 +256,8 @@ impl Line {
     pub(crate) fn begin(self, plan: &[u8]) -> Result<Running, HelperError> {
         let mut running = Running::on(self);
         let thread = running.line.ready_thread().map_err(HelperError::Silent)?;
-        beside_us(thread, || running.line.send(&[Errand::Run.as_bytes(), plan, &[]]))?;
+        let errand = running.line.run();
+        beside_us(thread, || running.line.send(&[errand.as_bytes(), plan, &[]]))?;
         Ok(running)
     }
 
@@ -240,7 +266,7 @@ impl Line {
         let mut said = [0; 8];
         (&self.channel).read_exact(&mut said)?;
         let said = Some(u64::from_le_bytes(said)).filter(|said| said & READY != 0);
-        let number = said.and_then(|said| i32::try_from(said & !READY).ok());
+        let number = said.and_then(|said| i32::try_from(said & !(READY | IN_PLACE)).ok());
         number.and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
@@ -524,24 +550,25 @@ fn serve() -> io::Result<()> {
 pub(crate) fn serve_waiting(
     nursery: Nursery,
     mounts: &Arc<HostMounts>,
-    channel: &UnixStream,
-) -> io::Result<Option<UnixStream>> {
+    Turn { channel, expected }: Turn,
+) -> io::Result<Option<Turn>> {
     let is_promised = Cell::new(false);
-    let ready = || {
+    let ready = |where_it_waits| {
         is_promised.set(true);
         sys::go_on_with(Haste::Usual);
-        let number = READY | u64::from(gettid().as_raw_nonzero().get().unsigned_abs());
-        drop((&*channel).write_all(&number.to_le_bytes()));
+        let place = if where_it_waits == Where::InPlace { IN_PLACE } else { 0 };
+        let number = READY | place | u64::from(gettid().as_raw_nonzero().get().unsigned_abs());
+        drop((&channel).write_all(&number.to_le_bytes()));
     };
-    let prepared = Prepared::after_waiting(nursery.clone(), mounts, channel.as_fd(), ready);
+    let prepared = Prepared::after_waiting(nursery.clone(), mounts, expected, channel.as_fd(), ready);
     if prepared.is_err() && nursery.is_gone() {
-        return if is_promised.get() { hand_on(channel) } else { Err(io::ErrorKind::NotConnected.into()) };
+        return if is_promised.get() { hand_on(&channel) } else { Err(io::ErrorKind::NotConnected.into()) };
     }
-    do_errand(prepared, channel)
+    do_errand(prepared, &channel)
 }
 
 /// Has a helper do the errand that was promised, where nobody can be cloned any more. Nothing of it has been read yet.
-fn hand_on(channel: &UnixStream) -> io::Result<Option<UnixStream>> {
+fn hand_on(channel: &UnixStream) -> io::Result<Option<Turn>> {
     poll(&mut [PollFd::new(channel, PollFlags::IN)], None)?;
     let helper = Helper { binary: "/proc/self/exe".into() };
     let mut child = helper.spawn_at(HELPER_ARGUMENT, None, channel.try_clone()?).map_err(io::Error::other)?;
@@ -549,20 +576,23 @@ fn hand_on(channel: &UnixStream) -> io::Result<Option<UnixStream>> {
     Ok(None)
 }
 
-fn do_errand(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<Option<UnixStream>> {
+/// Returns where the next one may come.
+fn do_errand(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<Option<Turn>> {
     let (errand, beside) = read_with_descriptors(channel)?;
-    match Errand::from_bytes(&errand) {
-        Some(Errand::Run) => serve_run(prepared, channel)?,
-        Some(Errand::Keep) => serve_kept(prepared, channel)?,
-        None => return Err(io::ErrorKind::InvalidData.into()),
-    }
-    Ok(beside.into_iter().next().map(UnixStream::from))
+    let expected = match Errand::from_bytes(&errand) {
+        Some(Errand::Run) => serve_run(prepared, channel).map(|_| None),
+        Some(Errand::RunAndExpect) => serve_run(prepared, channel),
+        Some(Errand::Keep) => serve_kept(prepared, channel).map(|()| None),
+        None => Err(io::ErrorKind::InvalidData.into()),
+    }?;
+    Ok(beside.into_iter().next().map(|channel| Turn { channel: channel.into(), expected }))
 }
 
-fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<()> {
+/// Returns the plan if another one like it may be waited for where it was run.
+fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io::Result<Option<Plan>> {
     let (plan, sealed, input) = match read_request(channel) {
         Ok(request) => request,
-        Err(error) => return answer(channel, &garbled_plan(&*error)),
+        Err(error) => return answer(channel, &garbled_plan(&*error)).map(|()| None),
     };
     let streams = Streams::Collect { input };
     let mut told = |news: News<'_>| {
@@ -580,10 +610,11 @@ fn serve_run(prepared: Result<Prepared, StartError>, channel: &UnixStream) -> io
             // The same goes for whatever this thread makes next.
             sys::go_on_with(Haste::None);
             sys::let_others_run();
+            let expected = plan.has_lasting_place() && directories::have_nothing_to_guard(&remains.opened);
             drop(remains);
-            answered
+            answered.map(|()| expected.then_some(plan))
         }
-        Err(error) => answer(channel, &refused(&error)),
+        Err(error) => answer(channel, &refused(&error)).map(|()| None),
     }
 }
 
@@ -653,6 +684,13 @@ fn write_frame(mut channel: impl Write, bytes: &[u8]) -> io::Result<()> {
     channel.write_all(bytes)
 }
 
+/// Whether what was said, and is not read yet, is that somebody is ready in the place of a plan.
+pub(crate) fn is_said_in_place(channel: &UnixStream) -> bool {
+    let mut said = [0; 8];
+    let peeked = recv(channel, said.as_mut_slice(), RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(peeked, Ok((_, 8))) && u64::from_le_bytes(said) & (READY | IN_PLACE) == READY | IN_PLACE
+}
+
 /// The next frame that is more than a word that somebody is ready.
 fn read_answer(channel: &UnixStream) -> io::Result<Vec<u8>> {
     loop {
@@ -708,7 +746,7 @@ mod tests {
 
     fn running() -> (Running, UnixStream) {
         let (channel, other) = UnixStream::pair().unwrap();
-        (Running::on(Line { channel, child: None, next: None }), other)
+        (Running::on(Line::new(channel, None)), other)
     }
 
     #[test]

@@ -27,7 +27,8 @@ use crate::environment::HOME;
 use crate::identity::Identity;
 use crate::landlock::landlock_version;
 use crate::orders::{
-    Manner, NotStarted, OrderedProgram, Orders, Rlimits, Said, Step, receive, send, wait_for_word,
+    Manner, NotStarted, OrderedCommand, OrderedProgram, Orders, Rlimits, Said, Step, receive, send,
+    wait_for_word,
 };
 use crate::own;
 use crate::plan::{self, HomeFile};
@@ -94,9 +95,10 @@ pub(crate) fn rehearse() {
     let Ok((ours, theirs)) = UnixStream::pair() else { return };
     if send(&ours, &usual_orders(), &[]).is_ok()
         && let Ok((orders, _)) = receive::<Orders>(&theirs)
-        && let OrderedProgram::Inside(name) = &orders.program
+        && let Some(command) = &orders.command
+        && let OrderedProgram::Inside(name) = &command.program
     {
-        drop(found(name, &orders));
+        drop(found(name, command, orders.without));
     }
     let mut enforcement = Enforcement::absent("left out");
     enforcement.set(
@@ -121,13 +123,15 @@ fn foresee_orders() {
 fn usual_orders() -> Orders {
     let text = |text: &str| OsString::from(text);
     Orders {
-        program: OrderedProgram::Inside(text("true")),
-        arguments: vec![text("-")],
+        command: Some(OrderedCommand {
+            program: OrderedProgram::Inside(text("true")),
+            arguments: vec![text("-")],
+            environment: vec![(text("PATH"), text("/usr/bin")), (text("HOME"), text(HOME))],
+            home: Vec::new(),
+        }),
         working_directory: PathBuf::from("/"),
-        environment: vec![(text("PATH"), text("/usr/bin")), (text("HOME"), text(HOME))],
         directories: Vec::new(),
         sealed: Vec::new(),
-        home: Vec::new(),
         network: plan::Network::Closed,
         rlimits: Rlimits { pids: Some(1), file_bytes: Some(1), open_files: 1 },
         enters_cgroup: false,
@@ -185,8 +189,10 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         say_ready(socket, inherited.network).map_err(Failure::at(Step::Channel))?;
     }
     wait_for_word(socket).map_err(Failure::at(Step::Channel))?;
-    let Ok((orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
-    sys::go_on_with(Haste::Usual);
+    let Ok((mut orders, sent)) = receive::<Orders>(socket) else { return Ok(Started::Abandoned) };
+    if orders.command.is_some() {
+        sys::go_on_with(Haste::Usual);
+    }
     if let (Some(processors), true) = (&processors, orders.takes_our_place) {
         // Nobody whom it starts is to be kept where it was for that moment.
         let _ = sched_setaffinity(None, processors);
@@ -211,7 +217,23 @@ fn build_and_start(socket: &OwnedFd, inherited: &Inherited) -> Result<Started, F
         send(socket, &Said::Guarded, &doors.descriptors()).map_err(Failure::at(Step::Channel))?;
     }
     let enforcement = stage_two::raise_walls(&orders, landlock)?;
-    start(socket, &orders, enforcement, terminal)
+    let command = match orders.command.take() {
+        Some(command) => command,
+        None => match wait_for_command(socket).map_err(Failure::at(Step::Channel))? {
+            Some(command) => command,
+            None => return Ok(Started::Abandoned),
+        },
+    };
+    start(socket, &orders, &command, enforcement, terminal)
+}
+
+/// Waits behind every wall. Nothing if the launcher is gone, or has no use for this place.
+fn wait_for_command(socket: &OwnedFd) -> io::Result<Option<OrderedCommand>> {
+    send(socket, &Said::InPlace, &[])?;
+    wait_for_word(socket)?;
+    let command = receive::<OrderedCommand>(socket).ok().map(|(command, _)| command);
+    sys::go_on_with(Haste::Usual);
+    Ok(command)
 }
 
 /// The ways out of the sandbox's network, if the plan has any.
@@ -251,23 +273,27 @@ fn say_ready(socket: &OwnedFd, network: Network) -> io::Result<()> {
 fn start(
     socket: &OwnedFd,
     orders: &Orders,
+    command: &OrderedCommand,
     enforcement: Enforcement,
     terminal: Option<OwnedFd>,
 ) -> Result<Started, Failure> {
     // Every wall stands around this process by now.
-    fill_home(&orders.home).map_err(Failure::at(Step::Scratch))?;
+    fill_home(&command.home).map_err(Failure::at(Step::Scratch))?;
     let mut beside = None;
-    let started = match &orders.program {
-        OrderedProgram::Own => own::begin(orders),
-        OrderedProgram::Brought(_) => execute(PathBuf::from(BROUGHT), OsString::from(BROUGHT), orders),
+    let found = |name: &OsStr| found(name, command, orders.without);
+    let started = match &command.program {
+        OrderedProgram::Own => own::begin(command),
+        OrderedProgram::Brought(_) => {
+            executable(PathBuf::from(BROUGHT), OsString::from(BROUGHT), command, orders.without)
+                .and_then(|executable| sys::spawn(&executable))
+        }
         // Whoever collects outputs hears of the end and of the beginning at once. Others are told that it could be executed.
-        OrderedProgram::Inside(name) if orders.holds_outputs => found(name, orders)
+        OrderedProgram::Inside(name) if orders.holds_outputs => found(name)
             .and_then(|program| sys::spawn_beside(program, None))
             .map(|begun| beside.insert(begun).pid),
-        OrderedProgram::Inside(name) => found(name, orders).and_then(|program| sys::spawn(&program)),
+        OrderedProgram::Inside(name) => found(name).and_then(|program| sys::spawn(&program)),
         OrderedProgram::WhenTold(name) => {
-            let begun =
-                found(name, orders).and_then(|program| sys::spawn_beside(program, Some(read_nothing()?)));
+            let begun = found(name).and_then(|program| sys::spawn_beside(program, Some(read_nothing()?)));
             // Whoever answers before the word is taken for gone, and made anew.
             if begun.is_err() && !sys::has_word_come() {
                 return Ok(Started::Abandoned);
@@ -304,23 +330,24 @@ fn fill_home(files: &[HomeFile]) -> io::Result<()> {
     files.iter().try_for_each(|file| std::fs::write(Path::new(HOME).join(&file.name), &file.content))
 }
 
-fn found(name: &OsStr, orders: &Orders) -> io::Result<Executable> {
-    let path = find(name, &orders.environment).ok_or(io::ErrorKind::NotFound)?;
-    executable(path, name.to_owned(), orders)
-}
-
-fn execute(path: PathBuf, name: OsString, orders: &Orders) -> io::Result<Pid> {
-    executable(path, name, orders).and_then(|executable| sys::spawn(&executable))
+fn found(name: &OsStr, command: &OrderedCommand, without: Controls) -> io::Result<Executable> {
+    let path = find(name, &command.environment).ok_or(io::ErrorKind::NotFound)?;
+    executable(path, name.to_owned(), command, without)
 }
 
 /// What the kernel is told to execute.
-fn executable(path: PathBuf, name: OsString, orders: &Orders) -> io::Result<Executable> {
+fn executable(
+    path: PathBuf,
+    name: OsString,
+    command: &OrderedCommand,
+    without: Controls,
+) -> io::Result<Executable> {
     let text = |bytes: Vec<u8>| CString::new(bytes).map_err(io::Error::from);
-    let arguments = iter::once(&name).chain(&orders.arguments);
-    let inherited = if orders.keeps(Control::Environment) { Vec::new() } else { own_environment() };
+    let arguments = iter::once(&name).chain(&command.arguments);
+    let inherited = if without.contains(Control::Environment) { own_environment() } else { Vec::new() };
     // What is named twice has its last value.
     let environment: BTreeMap<&OsString, &OsString> =
-        inherited.iter().chain(&orders.environment).map(|(name, value)| (name, value)).collect();
+        inherited.iter().chain(&command.environment).map(|(name, value)| (name, value)).collect();
     Ok(Executable {
         path: text(path.into_os_string().into_vec())?,
         arguments: arguments.map(|argument| text(argument.as_bytes().to_vec())).collect::<io::Result<_>>()?,

@@ -20,7 +20,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::helper;
+use crate::helper::{self, Turn};
 use crate::host_mounts::HostMounts;
 use crate::identity::Caller;
 use crate::nursery::{self, Guide, Kind, Nursery, Zygote, Zygotes};
@@ -64,7 +64,8 @@ pub(crate) fn serve() -> io::Result<()> {
         for channel in channels {
             let (nursery, zygotes, control) = (nursery.clone(), zygotes.clone(), control.try_clone()?);
             let mounts = mounts.clone();
-            let serve = move || serve_line(&nursery, &zygotes, &mounts, UnixStream::from(channel), &control);
+            let turn = Turn { channel: UnixStream::from(channel), expected: None };
+            let serve = move || serve_line(&nursery, &zygotes, &mounts, turn, &control);
             // One that cannot be started is noticed by the gate: its socket is closed.
             waiting.extend(thread::Builder::new().stack_size(STACK).spawn(serve).ok());
         }
@@ -104,13 +105,13 @@ fn serve_line(
     nursery: &Nursery,
     zygotes: &Zygotes,
     mounts: &Arc<HostMounts>,
-    mut channel: UnixStream,
+    mut turn: Turn,
     control: &OwnedFd,
 ) {
-    while let Ok(Some(next)) = helper::serve_waiting(nursery.clone(), mounts, &channel)
+    while let Ok(Some(next)) = helper::serve_waiting(nursery.clone(), mounts, turn)
         && !zygotes.are_stale()
     {
-        channel = next;
+        turn = next;
     }
     if zygotes.are_stale() {
         // The gate hears that with its next order, and starts another keeper. What waits here may still be used.

@@ -3,6 +3,8 @@
 //! It works while the init builds stage one: id maps first, because the init waits for them; then cgroup, surveys and
 //! mounts, of which the init knows nothing until the orders come.
 
+mod in_place;
+
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,7 +31,9 @@ use crate::identity::{Caller, Identity};
 use crate::limits::Limits;
 use crate::mounts::copy_of;
 use crate::nursery::{Born, Lent, Nursery, Root};
-use crate::orders::{Manner, OrderedProgram, Orders, Rlimits, Said, Source, Step, receive, send};
+use crate::orders::{
+    Manner, OrderedCommand, OrderedProgram, Orders, Rlimits, Said, Source, Step, receive, send,
+};
 use crate::plan::{Access, Directory, Plan, Program, Strictness};
 use crate::report::Report;
 use crate::seal;
@@ -38,6 +42,8 @@ use crate::supervise::{News, Told, supervise};
 use crate::sys::{self, Used};
 use crate::tree::End;
 use crate::windows::Window;
+use in_place::Place;
+pub(crate) use in_place::Where;
 
 /// How long the directories of a plan are searched at most. It counts as the tool's own time, which may be shorter.
 const SEARCH: Duration = Duration::from_secs(10);
@@ -136,6 +142,8 @@ pub struct Prepared {
     socket: OwnedFd,
     pipes: Pipes,
     waited: Waited,
+    /// The place that it stands in already, with every wall around it.
+    place: Option<Place>,
     /// After the init and its mounts: nobody is in it, and nothing is kept in its memory.
     cgroup: Cgroup,
     /// After the init: nobody of it is alive when its network is given back.
@@ -175,16 +183,19 @@ impl Prepared {
 
     /// The same ahead of time: returns when there is something to be read from `channel`, or its end. `ready` is told when
     /// that may come. Whatever is wrong with what was built ahead, another is made then, as if nobody had waited.
+    ///
+    /// If a plan is expected, it waits in the place of that, if the place allows it.
     pub(crate) fn after_waiting(
         nursery: Nursery,
         mounts: &Arc<HostMounts>,
+        expected: Option<Plan>,
         channel: BorrowedFd<'_>,
-        ready: impl Fn(),
+        ready: impl Fn(Where),
     ) -> Result<Prepared, StartError> {
         // Before anything is built: what is built sees the mounts of this moment.
         let begun = mounts.now();
         let waited = Prepared::without(nursery.clone(), Controls::NONE, Manner::Waiting)
-            .and_then(|built| built.wait(mounts, begun, channel, &ready));
+            .and_then(|built| built.wait((mounts, begun), expected, channel, &ready));
         if let Ok(mut prepared) = waited
             && prepared.waited.is_of_one_moment
             && mounts.now().is_same_list(begun)
@@ -197,7 +208,7 @@ impl Prepared {
             // Nothing is promised that nobody could keep: whoever asks goes elsewhere.
             return Err(StartError::InitDied);
         }
-        ready();
+        ready(Where::Anywhere);
         poll_again(&mut [PollFd::from_borrowed_fd(channel, PollFlags::IN)])?;
         Prepared::without(nursery, Controls::NONE, Manner::AtOnce)
     }
@@ -217,15 +228,16 @@ impl Prepared {
         tell(&born.socket, &manner, &door)?;
         let Born { init, socket, pipes, network, root, .. } = born;
         let waited = Waited::default();
-        Ok(Prepared { nursery, init, identity, without, root, cgroup, socket, pipes, waited, network })
+        let place = None;
+        Ok(Prepared { nursery, init, identity, without, root, cgroup, socket, pipes, waited, place, network })
     }
 
     fn wait(
         mut self,
-        mounts: &HostMounts,
-        begun: Moment,
+        (mounts, begun): (&HostMounts, Moment),
+        mut expected: Option<Plan>,
         channel: BorrowedFd<'_>,
-        ready: impl Fn(),
+        ready: impl Fn(Where),
     ) -> Result<Prepared, StartError> {
         loop {
             let mut watched =
@@ -236,9 +248,20 @@ impl Prepared {
                 match receive::<Said>(&self.socket) {
                     Ok((Said::Ready, namespaces)) => {
                         self.waited.namespaces = namespaces;
-                        self.waited.is_of_one_moment = mounts.now() == begun;
                         self.foresee(mounts, begun);
-                        ready();
+                        if let Some(plan) = expected.take()
+                            && let Some(windows) = mounts.windows(begun)
+                            && self.take_place(plan, &windows)?
+                        {
+                            // It says when it is there.
+                            continue;
+                        }
+                        self.waited.is_of_one_moment = mounts.now() == begun;
+                        ready(Where::Anywhere);
+                    }
+                    Ok((Said::InPlace, _)) => {
+                        self.waited.is_of_one_moment = mounts.now() == begun;
+                        ready(Where::InPlace);
                     }
                     Ok((Said::Failed { step, error }, _)) => {
                         return Err(StartError::Wall { step, source: io::Error::from_raw_os_error(error) });
@@ -304,7 +327,7 @@ impl Prepared {
         lifeline: Option<BorrowedFd<'_>>,
         told: Told<'_>,
     ) -> Result<(Report, Running), StartError> {
-        let fitting = self.fit(plan)?;
+        let fitting = self.fit(plan, &streams)?;
         let begun = Instant::now();
         let (running, pipes) = fitting.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
@@ -312,16 +335,25 @@ impl Prepared {
         Ok((supervised.into_report(&running, aftermath), running))
     }
 
-    /// Another one, if a plan leaves out walls, or has directories for which there is no place here.
-    fn fit(self, plan: &Plan) -> Result<Prepared, StartError> {
-        let is_setting = |directory: &Directory| directory.path.starts_with("/etc");
-        let has_places = self.root == Root::Own || !plan.draft().directories.iter().any(is_setting);
-        if has_places && self.without == plan.without() {
+    /// Another one, if a plan leaves out walls, or has directories for which there is no place here; or if this one stands
+    /// elsewhere.
+    fn fit(mut self, plan: &Plan, streams: &Streams) -> Result<Prepared, StartError> {
+        let fits = match self.place {
+            Some(_) => self.is_in_place_for(plan, streams),
+            None => self.has_places_for(plan),
+        };
+        if fits {
             return Ok(self);
         }
         let nursery = self.nursery.for_own_settings();
         drop(self);
         Prepared::without(nursery, plan.without(), Manner::AtOnce)
+    }
+
+    fn has_places_for(&self, plan: &Plan) -> bool {
+        let is_setting = |directory: &Directory| directory.path.starts_with("/etc");
+        let has_places = self.root == Root::Own || !plan.draft().directories.iter().any(is_setting);
+        has_places && self.without == plan.without()
     }
 
     /// Runs one plan for whoever is at the other end of `lifeline`, until they hang up.
@@ -336,7 +368,7 @@ impl Prepared {
     ) -> Result<(), StartError> {
         let begun = Instant::now();
         let streams = Streams::Lifeline;
-        let (running, pipes) = self.fit(plan)?.order(plan, &[], &streams, begun)?;
+        let (running, pipes) = self.fit(plan, &streams)?.order(plan, &[], &streams, begun)?;
         supervise(&running, pipes, plan, streams, Some(lifeline), begun, told).map(drop)
     }
 
@@ -347,8 +379,13 @@ impl Prepared {
         streams: &Streams,
         begun: Instant,
     ) -> Result<(Running, Pipes), StartError> {
+        if let Some(place) = self.place.take() {
+            refuse_partly(plan, &place.held)?;
+            let (command, _) = ordered_command(plan, self.identity.caller, (&self.nursery, self.root))?;
+            tell(&self.socket, &command, &[])?;
+            return Ok(self.into_running(place.held, place.opened));
+        }
         let limits = &plan.draft().limits;
-        let needs_cpu = plan.keeps(Control::Cpu) && !has_no_more_processors_than(limits.cpu_millis);
         let until = plan.keeps(Control::Timeout).then(|| begun + limits.timeout.min(SEARCH));
         let opened = open_directories(plan, self.waited.windows(), until)?;
         let terminal = matches!(streams, Streams::Terminal).then(own_terminal_size);
@@ -356,12 +393,12 @@ impl Prepared {
             give_orders(plan, &self.identity, &opened, terminal, (&self.nursery, self.root))?;
         orders.holds_outputs = matches!(streams, Streams::Collect { .. });
         mounts.extend(content_of(plan, sealed)?);
-        let wanted = Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu };
+        let wanted = wanted_of(plan);
         self.cgroup.limit(limits, wanted);
         let door = self.cgroup.second_door();
         orders.enters_cgroup = door.is_some();
         // One that has not waited is at work elsewhere; and where nothing else holds it, it is told by its place how much it has.
-        orders.takes_our_place = self.waited.since.is_some() && !needs_cpu;
+        orders.takes_our_place = self.waited.since.is_some() && !wanted.cpu;
         let descriptors: Vec<BorrowedFd<'_>> = door.into_iter().chain(&mounts).map(AsFd::as_fd).collect();
         let held = held_by_launcher(plan, &self.identity, &self.cgroup, &opened);
         refuse_partly(plan, &held)?;
@@ -370,6 +407,10 @@ impl Prepared {
             true => in_our_place(self.init.pid, || tell(&self.socket, &orders, &descriptors)),
             false => tell(&self.socket, &orders, &descriptors),
         }?;
+        Ok(self.into_running(held, opened))
+    }
+
+    fn into_running(self, held: Enforcement, opened: Vec<Opened>) -> (Running, Pipes) {
         let running = Running {
             init: self.init,
             socket: self.socket,
@@ -379,7 +420,7 @@ impl Prepared {
             _namespaces: self.waited.namespaces,
             _network: self.network,
         };
-        Ok((running, self.pipes))
+        (running, self.pipes)
     }
 }
 
@@ -527,39 +568,15 @@ fn give_orders(
         };
         directories.push(order_for(plan, directory, opened, source)?);
     }
-    let program = match &draft.program {
-        Program::Inside(name) => OrderedProgram::Inside(name.clone()),
-        Program::WhenTold(name) => OrderedProgram::WhenTold(name.clone()),
-        Program::Own => OrderedProgram::Own,
-        Program::Brought(path) => {
-            let failed = |source: io::Error| StartError::Program { path: path.clone(), source };
-            let status = rustix::fs::stat(path).map_err(|error| failed(error.into()))?;
-            if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-                return Err(failed(io::Error::from(io::ErrorKind::InvalidInput)));
-            }
-            match (identity.caller, root) {
-                (Caller::User, Root::Own) => OrderedProgram::Brought(Source::Copy(path.clone())),
-                (Caller::User, Root::Shared) => {
-                    mounts.push(nursery.show(path).map_err(failed)?);
-                    OrderedProgram::Brought(Source::Sent)
-                }
-                (Caller::Root, _) => {
-                    mounts.push(copy_of(CWD, path).map_err(|error| failed(error.into()))?);
-                    OrderedProgram::Brought(Source::Sent)
-                }
-            }
-        }
-    };
+    let (command, mount) = ordered_command(plan, identity.caller, (nursery, root))?;
+    mounts.extend(mount);
     let limits = &draft.limits;
     let disk = plan.keeps(Control::Disk);
     let orders = Orders {
-        program,
-        arguments: draft.arguments.clone(),
+        command: Some(command),
         working_directory: draft.working_directory.clone(),
-        environment: draft.environment.clone(),
         directories,
         sealed: plan.sealed().to_vec(),
-        home: plan.home().to_vec(),
         network: draft.network.clone(),
         rlimits: Rlimits {
             // The init counts as one.
@@ -575,6 +592,40 @@ fn give_orders(
         without: plan.without(),
     };
     Ok((orders, mounts))
+}
+
+/// What is to be executed, and the mount with it if that is sent.
+fn ordered_command(
+    plan: &Plan,
+    caller: Caller,
+    (nursery, root): (&Nursery, Root),
+) -> Result<(OrderedCommand, Option<OwnedFd>), StartError> {
+    let draft = plan.draft();
+    let (program, mount) = match &draft.program {
+        Program::Inside(name) => (OrderedProgram::Inside(name.clone()), None),
+        Program::WhenTold(name) => (OrderedProgram::WhenTold(name.clone()), None),
+        Program::Own => (OrderedProgram::Own, None),
+        Program::Brought(path) => {
+            let failed = |source: io::Error| StartError::Program { path: path.clone(), source };
+            let status = rustix::fs::stat(path).map_err(|error| failed(error.into()))?;
+            if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+                return Err(failed(io::Error::from(io::ErrorKind::InvalidInput)));
+            }
+            let sent = |mount| (OrderedProgram::Brought(Source::Sent), Some(mount));
+            match (caller, root) {
+                (Caller::User, Root::Own) => (OrderedProgram::Brought(Source::Copy(path.clone())), None),
+                (Caller::User, Root::Shared) => sent(nursery.show(path).map_err(failed)?),
+                (Caller::Root, _) => sent(copy_of(CWD, path).map_err(|error| failed(error.into()))?),
+            }
+        }
+    };
+    let command = OrderedCommand {
+        program,
+        arguments: draft.arguments.clone(),
+        environment: draft.environment.clone(),
+        home: plan.home().to_vec(),
+    };
+    Ok((command, mount))
 }
 
 /// The size of the caller's terminal; a caller without one gets the usual.
@@ -651,6 +702,12 @@ fn refuse_partly(plan: &Plan, held: &Enforcement) -> Result<(), StartError> {
     let partly = short.map(|finding| finding.control);
     let missing = partly.fold(Controls::NONE, Controls::with);
     if missing.is_empty() { Ok(()) } else { Err(StartError::Partly { missing }) }
+}
+
+/// What cgroups are to hold of a plan.
+fn wanted_of(plan: &Plan) -> Wanted {
+    let needs_cpu = !has_no_more_processors_than(plan.draft().limits.cpu_millis);
+    Wanted { memory: plan.keeps(Control::Memory), cpu: needs_cpu && plan.keeps(Control::Cpu) }
 }
 
 pub(crate) fn has_no_more_processors_than(cpu_millis: u32) -> bool {

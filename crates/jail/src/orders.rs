@@ -32,16 +32,14 @@ const MAX_DESCRIPTORS: usize = 80;
 /// What the init needs to know for stage two. Descriptors for `Source::Sent` travel beside it, in order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
-    pub(crate) program: OrderedProgram,
-    pub(crate) arguments: Vec<OsString>,
+    /// What is to be done in the place that the rest is about. If this is nothing it comes later: the init goes behind its walls,
+    /// says so, and waits.
+    pub(crate) command: Option<OrderedCommand>,
     #[serde(with = "wire_path")]
     pub(crate) working_directory: PathBuf,
-    pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) directories: Vec<OrderedDirectory>,
     /// Files to be mounted over. Their content is the last descriptor, if there are any.
     pub(crate) sealed: Vec<SealedFile>,
-    /// Files that the program finds in its home.
-    pub(crate) home: Vec<HomeFile>,
     pub(crate) network: Network,
     pub(crate) rlimits: Rlimits,
     /// The first descriptor is the door of one more cgroup to enter.
@@ -61,6 +59,24 @@ impl Orders {
     pub(crate) fn keeps(&self, control: Control) -> bool {
         !self.without.contains(control)
     }
+
+    /// Where a program of the host comes from, if that is to be executed.
+    pub(crate) fn brought(&self) -> Option<&Source> {
+        match &self.command.as_ref()?.program {
+            OrderedProgram::Brought(source) => Some(source),
+            OrderedProgram::Inside(_) | OrderedProgram::WhenTold(_) | OrderedProgram::Own => None,
+        }
+    }
+}
+
+/// What the tool is, and all that is for it alone.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OrderedCommand {
+    pub(crate) program: OrderedProgram,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Files that the program finds in its home.
+    pub(crate) home: Vec<HomeFile>,
 }
 
 /// What to execute.
@@ -123,6 +139,8 @@ pub(crate) enum Manner {
 pub(crate) enum Said {
     /// Stage one is built. Its namespaces travel beside this: whoever holds them decides when they are taken down.
     Ready,
+    /// Every wall stands, and the command may come.
+    InPlace,
     /// The network is guarded. What leads out of it travels beside this; see [`crate::doors::Doors`].
     Guarded,
     /// The tool runs. A descriptor for it travels beside this, and one for the terminal if there is one.

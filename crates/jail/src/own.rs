@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rustix::process::Pid;
 
 use crate::lasting;
-use crate::orders::Orders;
+use crate::orders::OrderedCommand;
 use crate::sys::{self, Forked};
 
 /// What a sandbox runs for [`crate::Program::Own`].
@@ -40,13 +40,13 @@ pub(crate) fn prepare() {
 }
 
 /// Begins with it in a new process.
-pub(crate) fn begin(orders: &Orders) -> io::Result<Pid> {
+pub(crate) fn begin(command: &OrderedCommand) -> io::Result<Pid> {
     let own = OWN.get().ok_or(io::ErrorKind::Unsupported)?;
     match sys::fork()? {
         Forked::Parent(pid) => Ok(pid),
         Forked::Child => {
             let code = catch_unwind(AssertUnwindSafe(|| {
-                sys::begin_anew(&orders.environment).map_or(PANICKED, |()| (own.run)(&orders.arguments))
+                sys::begin_anew(&command.environment).map_or(PANICKED, |()| (own.run)(&command.arguments))
             }));
             // Says what is still to be said, as every program does at its end.
             std::process::exit(code.unwrap_or(PANICKED))

@@ -301,6 +301,32 @@ impl Plan {
         &self.home
     }
 
+    /// Whether somebody may stand in its place before its command is there: nothing is written there, or brought in, or led out,
+    /// and where it starts cannot be taken elsewhere.
+    pub(crate) fn has_lasting_place(&self) -> bool {
+        let draft = &self.draft;
+        self.without.is_empty()
+            && self.sealed.is_empty()
+            && !matches!(draft.network, Network::Guarded(_))
+            && !matches!(draft.program, Program::Brought(_))
+            && draft.directories.iter().all(|directory| {
+                let beneath = draft.working_directory.strip_prefix(&directory.path);
+                directory.access == Access::Read && beneath.map_or(true, |path| path.as_os_str().is_empty())
+            })
+    }
+
+    /// Whether another plan differs by its command alone, so that either can be run where the other was.
+    pub(crate) fn has_place_of(&self, other: &Plan) -> bool {
+        fn place(plan: &Plan) -> impl PartialEq {
+            let Plan { draft, without, sealed, home: _ } = plan;
+            let Draft { program: _, arguments: _, environment: _, working_directory, directories, .. } =
+                draft;
+            let Draft { names, network, limits, changes, strictness, .. } = draft;
+            (without, sealed, working_directory, directories, names, network, limits, changes, strictness)
+        }
+        place(self) == place(other)
+    }
+
     /// Whether a control is to be raised.
     pub(crate) fn keeps(&self, control: Control) -> bool {
         !self.without.contains(control)

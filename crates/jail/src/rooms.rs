@@ -20,7 +20,7 @@ use crate::entry::Kind;
 use crate::environment::HOME;
 use crate::landlock;
 use crate::mounts::{Use, attach_at, attach_at_new, attach_over_name, copy_of, make_link, restrict_only};
-use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Step};
+use crate::orders::{OrderedDirectory, Orders, Step};
 use crate::plan::Network;
 use crate::readied::{OWN, Readied};
 use crate::stage_one::{self, Failure, HalfBuilt, Shown, no_landlock};
@@ -103,7 +103,7 @@ fn wanted(orders: &Orders) -> Option<BTreeSet<&'static str>> {
     if !orders.sealed.is_empty() || matches!(orders.network, Network::Guarded(_)) {
         return None;
     }
-    let brought = matches!(orders.program, OrderedProgram::Brought(_)).then_some(Path::new(BROUGHT));
+    let brought = orders.brought().map(|_| Path::new(BROUGHT));
     rooms_of(orders.directories.iter().map(|directory| directory.path.as_path()).chain(brought))
 }
 

@@ -20,7 +20,7 @@ use crate::entry::{Guarded, Identity, Kind, open_beneath};
 use crate::landlock::{self, Begun, Tcp};
 use crate::limits::Limits;
 use crate::mounts::{Use, attach_at, attach_over, copy_of, restrict, restrict_only};
-use crate::orders::{OrderedDirectory, OrderedProgram, Orders, Rlimits, Source, Step};
+use crate::orders::{OrderedDirectory, Orders, Rlimits, Source, Step};
 use crate::plan::{Access, Network};
 use crate::readied::open_root;
 use crate::rooms::Rooms;
@@ -51,7 +51,7 @@ pub(crate) fn enter(built: &HalfBuilt, orders: &Orders, rooms: Rooms, mut sent: 
     for directory in &orders.directories {
         show_directory(built, directory, orders, &rooms, &mut sent)?;
     }
-    if let OrderedProgram::Brought(source) = &orders.program {
+    if let Some(source) = orders.brought() {
         let mut bring = || -> io::Result<()> {
             let tree = take(source, &mut sent)?;
             restrict(&tree, Use::ReadOnly)?;

@@ -356,8 +356,8 @@ impl Supervisor<'_> {
             Err(error) => return Err(error),
         };
         match said {
-            // The orders came before it was.
-            Said::Ready => {}
+            // The orders came before it was, or it was heard before the command came.
+            Said::Ready | Said::InPlace => {}
             Said::Guarded => {
                 // Where something is wrong with them they are closed, and nothing leads out.
                 if let Some(doors) = Doors::from_descriptors(&self.ports, descriptors) {

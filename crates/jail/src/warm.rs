@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running};
+use crate::helper::{Helper, HelperError, Kept, Line, Request, Response, Running, is_said_in_place};
 use crate::keeper::ZYGOTE_ARGUMENT;
 use crate::lasting;
 use crate::launch::processors;
@@ -32,6 +32,10 @@ const FEWEST: usize = 2;
 const MOST_PER_PROCESSOR: usize = 4;
 /// After this long a waiting sandbox is made anew: small files of the system are copied when it is built.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// How many places are remembered: a sandbox waits in each of those in which plans were run last, if that was more than once.
+const PLACES: usize = 2;
+/// How long: a file system that somebody takes off the host is held as long.
+const LONGEST_IN_PLACE: Duration = Duration::from_secs(60);
 /// What takes longer to be built is not waited for: somebody has stopped it.
 const LONGEST_BUILDING: Duration = Duration::from_secs(10);
 /// What is to be made when a run is over counts for this long, as if it were made already: most runs are short.
@@ -73,6 +77,8 @@ struct WaitingLine {
     channel: UnixStream,
     since: Instant,
     made: Made,
+    /// A plan in whose place it stands, if that was possible. It is used for one like it and nothing else.
+    expects: Option<Arc<Plan>>,
     /// What it was at the last look.
     state: State,
 }
@@ -93,6 +99,8 @@ struct Waiting {
     wanted: usize,
     /// When there were last too few.
     missed: Instant,
+    /// The last plans of different places, the newest first.
+    recent: VecDeque<Arc<Plan>>,
 }
 
 /// What is known of a waiting sandbox.
@@ -106,7 +114,7 @@ enum State {
 impl Warm {
     /// For a process that lives on. The first sandboxes are made at once, beside whatever it does next.
     pub fn new(helper: Helper) -> Warm {
-        let waiting = Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: Instant::now() };
+        let waiting = Waiting::new(Instant::now());
         let inner = Arc::new(Inner {
             helper,
             keeper: Mutex::default(),
@@ -130,8 +138,8 @@ impl Warm {
 
     /// Starts one request. The sandbox ends when the handle is dropped. Whoever has waited for it calls [`Warm::refill`].
     pub fn start(&self, request: &Request) -> Result<Running, HelperError> {
-        let line = self.inner.line()?;
-        let line = self.inner.waiting().going_on(line);
+        let line = self.inner.line(Some(&request.plan))?;
+        let line = self.inner.waiting().going_on(line, &request.plan);
         let started = line.start(request);
         self.refill_if_empty();
         started
@@ -148,13 +156,23 @@ impl Warm {
     /// [`Running::give`] brings; nothing if no sandbox is ready. Does not block. Whoever has waited for it calls [`Warm::refill`].
     pub fn begin(&self, plan: &Plan) -> Option<Running> {
         // What is longer would have to be read while it is written.
-        let plan = plan.encode().ok().filter(|plan| plan.len() <= SENT_AT_ONCE)?;
+        let encoded = plan.encode().ok().filter(|encoded| encoded.len() <= SENT_AT_ONCE)?;
         let mut waiting = self.inner.waiting();
-        let channel = waiting.take_ready(Instant::now())?;
-        let line = waiting.going_on(line_to(channel));
+        let channel = waiting.take_ready(Some(plan), Instant::now())?;
+        let line = waiting.going_on(Line::new(channel, None), plan);
         drop(waiting);
         // What is said from now on is its answer.
-        line.begin(&plan).ok()
+        line.begin(&encoded).ok()
+    }
+
+    /// Whether a sandbox waits where this plan is run, with every wall around it.
+    pub fn waits_in_place_of(&self, plan: &Plan) -> bool {
+        let waiting = self.inner.waiting();
+        let mut lines = waiting
+            .lines
+            .iter()
+            .filter(|line| line.expects.as_ref().is_some_and(|place| place.has_place_of(plan)));
+        lines.any(|line| is_said_in_place(&line.channel))
     }
 
     /// Whether fewer wait than should.
@@ -171,7 +189,7 @@ impl Warm {
 
     /// Starts a program that is talked to; see [`Helper::keep`].
     pub fn keep(&self, plan: &Plan) -> Result<Result<Kept, Response>, HelperError> {
-        let kept = self.inner.line()?.keep(plan);
+        let kept = self.inner.line(None)?.keep(plan);
         self.inner.refill();
         kept
     }
@@ -186,18 +204,19 @@ impl Inner {
         self.retired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A sandbox for one run: one that waits, else one that the keeper makes, else a process of its own.
-    fn line(&self) -> Result<Line, HelperError> {
+    /// A sandbox for one run, perhaps of a plan like one that was run before: one that waits, else one that the keeper makes,
+    /// else a process of its own.
+    fn line(&self, plan: Option<&Plan>) -> Result<Line, HelperError> {
         let now = Instant::now();
-        let ready = self.waiting().take_ready(now);
+        let ready = self.waiting().take_ready(plan, now);
         if let Some(channel) = ready {
-            return Ok(line_to(channel));
+            return Ok(Line::new(channel, None));
         }
         let soon = self.waiting().take_unready(now);
         let found = soon.or_else(|| self.order_one().ok());
         // Nothing is sent to one that has not said that it is there: whatever has become of the keeper, it is not lost.
         match found.filter(is_soon_ready) {
-            Some(channel) => Ok(line_to(channel)),
+            Some(channel) => Ok(Line::new(channel, None)),
             None => self.helper.call(),
         }
     }
@@ -215,7 +234,7 @@ impl Inner {
                 return;
             }
             match self.order_one() {
-                Ok(channel) => self.waiting().add(channel, Made::AtOnce),
+                Ok(channel) => self.waiting().add(channel, Made::AtOnce, None),
                 Err(_) => return,
             }
         }
@@ -243,23 +262,51 @@ impl Inner {
 }
 
 impl Waiting {
-    fn add(&mut self, channel: UnixStream, made: Made) {
-        self.lines.push_back(WaitingLine { channel, since: Instant::now(), made, state: State::Building });
+    fn new(now: Instant) -> Waiting {
+        Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: now, recent: VecDeque::new() }
+    }
+
+    fn add(&mut self, channel: UnixStream, made: Made, expects: Option<Arc<Plan>>) {
+        let (since, state) = (Instant::now(), State::Building);
+        self.lines.push_back(WaitingLine { channel, since, made, expects, state });
     }
 
     /// Whoever serves the line has another wait when the run is over: nobody has to ask for that. Goes by what was last seen of
     /// those who wait.
-    fn going_on(&mut self, line: Line) -> Line {
-        if line.child.is_some() || self.are_enough(Instant::now()) {
+    fn going_on(&mut self, line: Line, plan: &Plan) -> Line {
+        let expects = self.remember(plan);
+        if line.child.is_some() || (expects.is_none() && self.are_enough(Instant::now())) {
             return line;
         }
         match UnixStream::pair() {
             Ok((ours, theirs)) => {
-                self.add(ours, Made::AfterARun);
-                Line { next: Some(theirs), ..line }
+                let is_expected = expects.is_some();
+                self.add(ours, Made::AfterARun, expects);
+                Line { next: Some(theirs), expects: is_expected, ..line }
             }
             Err(_) => line,
         }
+    }
+
+    /// That a plan is run. It is given back as one to expect, if one like it was run lately and nobody waits in their place.
+    fn remember(&mut self, plan: &Plan) -> Option<Arc<Plan>> {
+        if !plan.has_lasting_place() {
+            return None;
+        }
+        let known = self.recent.iter().position(|recent| recent.has_place_of(plan));
+        let is_known = known.is_some();
+        let newest =
+            known.and_then(|known| self.recent.remove(known)).unwrap_or_else(|| Arc::new(plan.clone()));
+        self.recent.push_front(newest.clone());
+        self.recent.truncate(PLACES);
+        let recent = &self.recent;
+        let is_recent = |place: &Arc<Plan>| recent.iter().any(|recent| Arc::ptr_eq(recent, place));
+        self.lines.retain(|line| line.expects.as_ref().is_none_or(is_recent));
+        let is_expected = self
+            .lines
+            .iter()
+            .any(|line| line.expects.as_ref().is_some_and(|place| Arc::ptr_eq(place, &newest)));
+        (is_known && !is_expected).then_some(newest)
     }
 
     /// Looks at all of them at once: each look is a system call. One that fails leaves what was known.
@@ -281,34 +328,35 @@ impl Waiting {
             }
             State::Gone => false,
         };
-        self.lines.iter().filter(counts).count() >= self.wanted
+        self.lines.iter().filter(|line| line.is_for_any()).filter(counts).count() >= self.wanted
     }
 
     /// One that soon will be ready. There are too few.
     fn take_unready(&mut self, now: Instant) -> Option<UnixStream> {
         self.missed = now;
         self.wanted = (self.wanted * 2).min(most());
-        let soon = self.lines.iter().position(|line| line.made == Made::AtOnce)?;
+        let soon = self.lines.iter().position(|line| line.made == Made::AtOnce && line.is_for_any())?;
         self.lines.remove(soon).map(|line| line.channel)
     }
 
-    /// The one that has waited longest and is ready.
-    fn take_ready(&mut self, now: Instant) -> Option<UnixStream> {
+    /// The one that is ready in this plan's place, else the one that has waited longest for any.
+    fn take_ready(&mut self, plan: Option<&Plan>, now: Instant) -> Option<UnixStream> {
         self.look();
-        while let Some(first) = self.lines.iter().position(|line| line.state != State::Building) {
-            let line = self.lines.remove(first)?;
-            if line.is_useful(now) {
-                return Some(line.channel);
-            }
-        }
-        None
+        self.lines.retain(|line| line.state == State::Building || line.is_useful(now));
+        let in_place = |line: &WaitingLine| match (&line.expects, plan) {
+            (Some(expected), Some(plan)) => line.state == State::Ready && expected.has_place_of(plan),
+            _ => false,
+        };
+        let for_any = |line: &WaitingLine| line.state == State::Ready && line.is_for_any();
+        let first = self.lines.iter().position(in_place).or_else(|| self.lines.iter().position(for_any))?;
+        self.lines.remove(first).map(|line| line.channel)
     }
 
     /// Those that died, those that have waited for too long, and those that never come to be.
     fn drop_useless(&mut self, now: Instant) {
         self.look();
         self.lines.retain(|line| line.is_useful(now));
-        let is_ready = |line: &WaitingLine| line.state == State::Ready;
+        let is_ready = |line: &WaitingLine| line.state == State::Ready && line.is_for_any();
         let mut surplus = self.lines.iter().filter(|line| is_ready(line)).count().saturating_sub(self.wanted);
         self.lines.retain(|line| {
             let stays = surplus == 0 || !is_ready(line);
@@ -322,27 +370,28 @@ impl Waiting {
         if now.saturating_duration_since(self.missed) >= CALM {
             self.missed = now;
             self.wanted = (self.wanted / 2).max(FEWEST);
+            self.lines.retain(WaitingLine::is_for_any);
             self.lines.truncate(self.wanted);
         }
     }
 }
 
 impl WaitingLine {
+    fn is_for_any(&self) -> bool {
+        self.expects.is_none()
+    }
+
     /// By the last look.
     fn is_useful(&self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.since);
         match (self.state, self.made) {
-            (State::Ready, _) => age < LONGEST_WAIT,
+            (State::Ready, _) => age < if self.is_for_any() { LONGEST_WAIT } else { LONGEST_IN_PLACE },
             (State::Building, Made::AtOnce) => age < LONGEST_BUILDING,
-            // Whoever is to make it has a run to serve, or hangs up.
-            (State::Building, Made::AfterARun) => true,
+            // Whoever is to make it has a run to serve, or hangs up; or they hang in the place that they open.
+            (State::Building, Made::AfterARun) => self.is_for_any() || age < LONGEST_IN_PLACE,
             (State::Gone, _) => false,
         }
     }
-}
-
-fn line_to(channel: UnixStream) -> Line {
-    Line { channel, child: None, next: None }
 }
 
 fn most() -> usize {

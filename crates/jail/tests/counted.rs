@@ -15,16 +15,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use common::{Test, folder, reported, request, with_program};
 use jail::{
-    Access, ChangeReport, Content, Control, Counted, DEFAULT_PATH, Directory, Draft, Helper, HomeFile, Level,
-    Limit, Limits, Names, Network, Outcome, Own, Plan, Program, Report, Request, Response, Running,
-    Strictness, WORD, Warm,
+    Control, Counted, DEFAULT_PATH, Draft, Helper, HomeFile, Level, Limit, Limits, Outcome, Plan, Program,
+    Report, Request, Response, Running, WORD, Warm,
 };
-use libtest_mimic::{Arguments, Trial};
 use tempfile::TempDir;
 
-/// A test: it panics if it fails.
-type Test = (&'static str, fn());
+mod common;
 
 const TESTS: &[Test] = &[
     ("whoever_is_left_behind_is_counted", whoever_is_left_behind_is_counted),
@@ -57,27 +55,7 @@ const BURNT: Duration = Duration::from_millis(290);
 const LONG: Duration = Duration::from_secs(20);
 
 fn main() {
-    // It ends the process if it was started for that, before any thread can exist.
-    jail::serve_if_asked(Own { prepare: || {}, run: |_| 1 });
-    let arguments = Arguments::from_args();
-    let lacking = if arguments.list { None } else { missing_walls() };
-    let required = std::env::var("TOOLGATE_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|name| name == "native");
-    if let (Some(why), false) = (&lacking, is_required) {
-        eprintln!("skipped: all of it: {why}");
-        return;
-    }
-    let trials = TESTS.iter().map(|(name, test)| {
-        let lacking = lacking.clone();
-        Trial::test(*name, move || match lacking {
-            Some(why) => Err(why.into()),
-            None => {
-                test();
-                Ok(())
-            }
-        })
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    common::run_all(TESTS);
 }
 
 fn whoever_is_left_behind_is_counted() {
@@ -182,13 +160,6 @@ fn run(script: &str) -> Report {
     reported(answer)
 }
 
-fn reported(answer: Response) -> Report {
-    match answer {
-        Response::Report(report) => *report,
-        Response::Refused { messages, .. } => panic!("{messages:?}"),
-    }
-}
-
 fn nothing_before_the_word() {
     let folder = TempDir::new_in(std::env::current_dir().unwrap()).unwrap();
     let began = folder.path().join("began");
@@ -268,10 +239,6 @@ fn begun(warm: &Warm, plan: &Plan) -> Running {
     }
 }
 
-fn with_program(plan: &Plan, program: Program) -> Plan {
-    Plan::try_from(Draft { program, ..plan.draft().clone() }).unwrap()
-}
-
 fn what_is_in_the_home() {
     let file = |name: &str| HomeFile { name: name.to_owned(), content: "of the plan".to_owned() };
     let asked = request("cat ~/.note", Limits::default(), None);
@@ -286,43 +253,9 @@ fn what_is_in_the_home() {
     }
 }
 
-fn request(script: &str, limits: Limits, writable: Option<&Path>) -> Request {
-    let granted = writable.map(|path| Directory {
-        path: path.to_owned(),
-        access: Access::Write,
-        content: Content::Work,
-    });
-    let draft = Draft {
-        program: Program::Inside("sh".into()),
-        arguments: vec!["-c".into(), script.into()],
-        working_directory: writable.unwrap_or(Path::new("/")).to_owned(),
-        directories: granted.into_iter().collect(),
-        environment: vec![("PATH".into(), DEFAULT_PATH.into())],
-        names: Names::default(),
-        network: Network::Closed,
-        limits,
-        changes: ChangeReport::Skip,
-        strictness: Strictness::Report,
-    };
-    Request { plan: Plan::try_from(draft).unwrap(), sealed: Vec::new(), input: Vec::new() }
-}
-
 /// Whether cgroups are of version 2.
 fn has_cgroups_that_count() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
-}
-
-/// Why nothing can be tried here.
-fn missing_walls() -> Option<String> {
-    match Helper::own().unwrap().run(&request("true", Limits::default(), None)).unwrap() {
-        Response::Report(_) => None,
-        Response::Refused { messages, .. } => Some(messages.join(": ")),
-    }
-}
-
-/// Not beneath /tmp, which is scratch space inside.
-fn folder() -> TempDir {
-    tempfile::Builder::new().prefix("toolgate-jail-").tempdir_in("/var/tmp").unwrap()
 }
 
 fn wait_for(file: &Path) {

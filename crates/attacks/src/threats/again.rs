@@ -84,7 +84,7 @@ fn one_after_the_other(site: &Site<'_>) -> Try<Attempt> {
         let request = Request { plan: site.plan(run, without)?, sealed: Vec::new(), input: Vec::new() };
         let response = match site.start {
             Start::Cold => site.bench.helper.run(&request)?,
-            Start::Warm => site.bench.warm.run(&request)?,
+            Start::Warm | Start::InPlace => site.bench.warm.run(&request)?,
         };
         match response {
             Response::Report(report) => Ok(report),

@@ -136,7 +136,7 @@ fn kill_the_launcher_at_any_moment(site: &Site<'_>) -> Try<Attempt> {
     // Who finds a keeper killed before it was ready has another launcher, and runs to its end.
     let (delays, stays) = match site.start {
         Start::Cold => (24, "20000"),
-        Start::Warm => (6, "3000"),
+        Start::Warm | Start::InPlace => (6, "3000"),
     };
     for delay in 0..delays {
         let noted = site.place.path(&format!("noted{delay}"));

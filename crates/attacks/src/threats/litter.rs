@@ -13,6 +13,7 @@ use crate::case::{Attempt, Case, Effect, Teeth};
 use crate::launch::{Mode, Ran, Reply, Run, Site, Start};
 use crate::payload::{Payload, argument, held, say, through};
 use crate::raw::{Word, try_call};
+use crate::threats::wait_patiently;
 
 pub(crate) const PAYLOADS: &[Payload] = &[("litter", litter), ("rooms", rooms)];
 
@@ -51,7 +52,10 @@ pub(crate) fn cases() -> Vec<Case> {
                     let Effect::Through(_) = look_around(site, Granted::Folder)?.told()? else {
                         return Err("nothing was granted that could be left behind".into());
                     };
-                    look_around(site, Granted::Nothing)?.judged(Ran::told)
+                    // Who waits in place has been granted the program.
+                    let waits = if site.start == Start::Cold { Start::Cold } else { Start::Warm };
+                    let site = site.bench.site_from(site.mode, waits)?;
+                    look_around(&site, Granted::Nothing)?.judged(Ran::told)
                 },
             )
         },
@@ -96,8 +100,16 @@ fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
     let plan = site.plan(&leaving("once"), without)?;
     let request = Request { plan, sealed: Vec::new(), input: Vec::new() };
     let rounds = if site.bench.settings.long { MANY_ROUNDS } else { ROUNDS };
+    let in_place = match site.start {
+        Start::InPlace => Some(site.in_place(&request)?),
+        Start::Cold | Start::Warm => None,
+    };
     for round in 1..=rounds {
-        let Response::Report(report) = site.bench.warm.run(&request)? else {
+        if let Some(warm) = &in_place {
+            wait_patiently(|| warm.waits_in_place_of(&request.plan))?;
+        }
+        let warm = in_place.as_ref().unwrap_or(&site.bench.warm);
+        let Response::Report(report) = warm.run(&request)? else {
             return Err(format!("round {round} was refused").into());
         };
         let clean = report.stdout.text().contains("@held ");

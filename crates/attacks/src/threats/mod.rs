@@ -13,6 +13,7 @@ mod gate;
 mod handed;
 mod hidden;
 mod identity;
+mod in_place;
 mod kernel;
 mod leaks;
 mod lifetime;
@@ -31,6 +32,8 @@ mod terminals;
 mod views;
 mod waiting;
 
+pub(crate) use lifetime::wait_patiently;
+
 /// Every case, by the name of its group.
 pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
     vec![
@@ -42,6 +45,7 @@ pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
         ("handed", handed::cases()),
         ("hidden", hidden::cases()),
         ("identity", identity::cases()),
+        ("in_place", in_place::cases()),
         ("kernel", kernel::cases()),
         ("leaks", leaks::cases(caller)),
         ("lifetime", lifetime::cases()),

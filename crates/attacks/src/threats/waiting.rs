@@ -17,15 +17,24 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, moun
 use crate::Try;
 use crate::bench::Need;
 use crate::case::{Attempt, Case, Effect, Teeth};
-use crate::launch::{Mode, Run, Site, command_of};
+use crate::launch::{Mode, Reply, Run, Site, command_of};
 use crate::payload::{ATTACK_ARGUMENT, Payload, argument, say};
 use crate::raw::unshare;
 
-pub(crate) const PAYLOADS: &[Payload] =
-    &[("waited-mounts", host), ("waited-mounts-gate", gate), ("waited-mounts-stale", stale)];
+pub(crate) const PAYLOADS: &[Payload] = &[
+    ("waited-mounts", host),
+    (ANYWHERE, |arguments| gate(arguments, 1)),
+    // A place is known from the first run there, and waited in from the second one on.
+    (IN_PLACE, |arguments| gate(arguments, 2)),
+    ("waited-mounts-stale", stale),
+];
 
 const NOBODY: u32 = 65_534;
 const SECRET: &str = "VAULT=opened";
+/// A gate whose sandbox waits for any plan, or where the next one is run.
+const ANYWHERE: &str = "waited-mounts-gate";
+/// See [`ANYWHERE`].
+const IN_PLACE: &str = "waited-mounts-gate-in-place";
 /// What becomes of the mount that a sandbox has seen.
 const TAKEN_OFF: &str = "taken-off";
 /// See [`TAKEN_OFF`].
@@ -36,10 +45,15 @@ pub(crate) fn cases() -> Vec<Case> {
         needs: vec![Need::Root],
         teeth: Teeth::Shown(Box::new(move |site| attempt(site, "waited-mounts-stale", change))),
         ..Case::new(name, promise, &[Control::HiddenNames], move |site| {
-            let effect = attempt(site, "waited-mounts-gate", change)?;
+            for gate in [ANYWHERE, IN_PLACE] {
+                if let Effect::Through(what) = attempt(site, gate, change)? {
+                    let answer = Reply::Silent(what.clone());
+                    return Ok(Attempt { effect: Effect::Through(what), answer });
+                }
+            }
             // The gate was an ordinary user's; what the same plan reports here is the trace.
             let answer = site.bench.site(Mode::behind_all())?.run(Run::payload("wait", ["0"]))?.answer;
-            Ok(Attempt { effect, answer })
+            Ok(Attempt { effect: Effect::Held("it was not seen".to_owned()), answer })
         })
     };
     vec![
@@ -57,7 +71,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn attempt(site: &Site<'_>, inner: &str, change: &str) -> Try<Effect> {
-    let folder = site.place.open_folder("granted")?;
+    let folder = site.place.open_folder(&format!("granted-{inner}"))?;
     fs::create_dir(folder.join("vault"))?;
     let payload: OsString = "waited-mounts".into();
     let arguments = [ATTACK_ARGUMENT.into(), payload, folder.into_os_string(), inner.into(), change.into()];
@@ -111,7 +125,7 @@ fn host(arguments: &[String]) {
 }
 
 /// An ordinary user's gate, with a sandbox that waits.
-fn gate(arguments: &[String]) {
+fn gate(arguments: &[String], times: usize) {
     let folder = Path::new(argument(arguments, 0));
     let work = || -> Try<String> {
         let warm = Warm::new(Helper { binary: std::env::current_exe()? });
@@ -122,7 +136,9 @@ fn gate(arguments: &[String]) {
                 Response::Refused { messages, .. } => Err(messages.join(": ").into()),
             }
         };
-        run("true", Vec::new())?;
+        for _ in 0..times {
+            run("true", Vec::new())?;
+        }
         wait_for_the_word();
         run("cat", vec![folder.join("vault/.env").into_os_string()])
     };
