@@ -4,8 +4,10 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
     clippy::print_stderr,
-    reason = "a test that cannot go on has failed; it says what it skips"
+    reason = "a test that cannot go on has failed; it plays the host, and says what it skips"
 )]
 
 use std::collections::BTreeSet;
