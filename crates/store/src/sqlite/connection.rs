@@ -78,17 +78,16 @@ impl FileConnection {
     ) -> Result<Answer, Error> {
         let mut logger = QueryLogger::new(sql, self.logged.clone());
         let (begun, mut pause) = (Instant::now(), SHORTEST_PAUSE);
-        let (mut answer, mut ended) = (Answer::new(), 0);
+        let mut answer = Answer::new();
         loop {
             let sql = logger.sql();
             let done = match &arguments {
                 Some(arguments) => self.run_one(sql, arguments, most_rows, &mut answer),
-                None => self.run_all(sql.as_str(), &mut ended, &mut answer),
+                None => self.run_all(sql.as_str(), &mut answer),
             };
-            // Nothing of the statement has been done yet, so it can be done anew.
-            let is_begun = arguments.is_some() && !answer.is_empty();
             match done {
-                Err(error) if is_locked(&error) && !is_begun && begun.elapsed() < self.patience => {
+                // It has read nothing yet, or nothing of it is kept: what has not ended can be done anew.
+                Err(error) if is_locked(&error) && begun.elapsed() < self.patience => {
                     sleep(pause).await;
                     pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                 }
@@ -120,20 +119,15 @@ impl FileConnection {
         Ok(())
     }
 
-    /// Goes on after the statements that have ended. One that fails has no part in the answer.
-    fn run_all(&self, sql: &str, ended: &mut usize, answer: &mut Answer) -> Result<(), Error> {
-        let mut statements = Batch::new(&self.connection, sql);
-        let mut number = 0;
+    /// Goes on after the statements that have ended, of which the answer tells. They are prepared once more to be skipped; a
+    /// text with one that cannot be (`CREATE TABLE`) holds the file from its beginning, and never waits in the middle.
+    fn run_all(&self, sql: &str, answer: &mut Answer) -> Result<(), Error> {
+        let ended = answer.iter().filter(|part| part.is_left()).count();
+        let mut statements = Batch::new(&self.connection, sql).skip(ended);
         while let Some(mut statement) = statements.next().map_err(told)? {
-            number += 1;
-            if number <= *ended {
-                continue;
-            }
-            let (changes, before) = (!statement.readonly(), answer.len());
-            let read = read(statement.raw_query(), usize::MAX, columns_of, answer);
-            read.inspect_err(|_| answer.truncate(before))?;
+            let changes = !statement.readonly();
+            read(statement.raw_query(), usize::MAX, columns_of, answer)?;
             answer.push(Either::Left(changed(&self.connection, changes)));
-            *ended = number;
         }
         Ok(())
     }
@@ -316,8 +310,8 @@ mod tests {
         let url = format!("sqlite:{}?patience=60000", path.display());
         let mut other = AnyConnection::connect(&url).await.unwrap();
         let waiting = tokio::spawn(async move {
-            let text = "CREATE TEMP TABLE own (c INTEGER); INSERT INTO own VALUES (1); \
-                        INSERT INTO a SELECT c FROM own; INSERT INTO a VALUES (2)";
+            sqlx::raw_sql("CREATE TEMP TABLE own (c INTEGER)").execute(&mut other).await.unwrap();
+            let text = "INSERT INTO own VALUES (1); INSERT INTO a SELECT c FROM own; INSERT INTO a VALUES (2)";
             let changed = sqlx::raw_sql(text).execute(&mut other).await;
             changed.unwrap().rows_affected()
         });

@@ -45,8 +45,18 @@ impl ToSql for Argument<'_> {
     }
 }
 
-/// Runs a statement, and reads so many of its rows at most. Says whether there were no more.
+/// Runs a statement, and reads so many of its rows at most. Says whether there were no more. If it fails, none of them is kept.
 pub(super) fn read(
+    rows: Rows<'_>,
+    most: usize,
+    columns_of: impl FnMut(&Statement<'_>) -> Columns,
+    answer: &mut Vec<Either<AnyQueryResult, AnyRow>>,
+) -> Result<bool, Error> {
+    let before = answer.len();
+    read_rows(rows, most, columns_of, answer).inspect_err(|_| answer.truncate(before))
+}
+
+fn read_rows(
     mut rows: Rows<'_>,
     most: usize,
     mut columns_of: impl FnMut(&Statement<'_>) -> Columns,
