@@ -316,7 +316,7 @@ impl Plan {
     }
 
     /// Whether another plan differs by its command alone, so that either can be run where the other was.
-    pub(crate) fn has_place_of(&self, other: &Plan) -> bool {
+    pub(crate) fn shares_place_with(&self, other: &Plan) -> bool {
         fn place(plan: &Plan) -> impl PartialEq {
             let Plan { draft, without, sealed, home: _ } = plan;
             let Draft { program: _, arguments: _, environment: _, working_directory, directories, .. } =

@@ -171,7 +171,7 @@ impl Warm {
         let mut lines = waiting
             .lines
             .iter()
-            .filter(|line| line.expects.as_ref().is_some_and(|place| place.has_place_of(plan)));
+            .filter(|line| line.expects.as_ref().is_some_and(|place| place.shares_place_with(plan)));
         lines.any(|line| is_said_in_place(&line.channel))
     }
 
@@ -293,7 +293,7 @@ impl Waiting {
         if !plan.has_lasting_place() {
             return None;
         }
-        let known = self.recent.iter().position(|recent| recent.has_place_of(plan));
+        let known = self.recent.iter().position(|recent| recent.shares_place_with(plan));
         let is_known = known.is_some();
         let newest =
             known.and_then(|known| self.recent.remove(known)).unwrap_or_else(|| Arc::new(plan.clone()));
@@ -344,7 +344,7 @@ impl Waiting {
         self.look();
         self.lines.retain(|line| line.state == State::Building || line.is_useful(now));
         let in_place = |line: &WaitingLine| match (&line.expects, plan) {
-            (Some(expected), Some(plan)) => line.state == State::Ready && expected.has_place_of(plan),
+            (Some(expected), Some(plan)) => line.state == State::Ready && expected.shares_place_with(plan),
             _ => false,
         };
         let for_any = |line: &WaitingLine| line.state == State::Ready && line.is_for_any();

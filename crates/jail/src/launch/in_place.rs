@@ -70,7 +70,7 @@ impl Prepared {
     /// has mounted is there as long as it is, so no other directory has its number.
     pub(super) fn is_in_place_for(&mut self, plan: &Plan, streams: &Streams) -> bool {
         let windows = self.waited.windows();
-        let Some(place) = self.place.as_mut().filter(|place| place.plan.has_place_of(plan)) else {
+        let Some(place) = self.place.as_mut().filter(|place| place.plan.shares_place_with(plan)) else {
             return false;
         };
         if !plan.has_lasting_place() || !matches!(streams, Streams::Collect { .. }) || windows.is_none() {
