@@ -311,7 +311,8 @@ mod tests {
         let mut other = AnyConnection::connect(&url).await.unwrap();
         let waiting = tokio::spawn(async move {
             sqlx::raw_sql("CREATE TEMP TABLE own (c INTEGER)").execute(&mut other).await.unwrap();
-            let text = "INSERT INTO own VALUES (1); INSERT INTO a SELECT c FROM own; INSERT INTO a VALUES (2)";
+            let text =
+                "INSERT INTO own VALUES (1); INSERT INTO a SELECT c FROM own; INSERT INTO a VALUES (2)";
             let changed = sqlx::raw_sql(text).execute(&mut other).await;
             changed.unwrap().rows_affected()
         });
