@@ -95,7 +95,7 @@ impl Engine {
         let kept = self.unsettled().get(&row.id).cloned();
         let settled = match kept {
             // It was seen to its end, and only the record was missing.
-            Some(settlement) => self.inner.store.settle(settlement).await.map(drop),
+            Some(settlement) => self.inner.store.settle(&settlement).await.map(drop),
             None => {
                 let approval = self.approval_of(row).await?;
                 self.try_settle(&case_of_row(row), end_of(row), approval.as_ref()).await.map(drop)

@@ -10,7 +10,7 @@ use tools::Ran;
 use tracing::{Instrument, debug_span};
 
 use crate::engine::Engine;
-use crate::error::{EngineError, written};
+use crate::error::EngineError;
 use crate::money::reported;
 use clean::{Findings, MAX_CONTENT, clean_text, clean_value};
 
@@ -129,9 +129,8 @@ impl Engine {
         };
         result.receipt = Some(Receipt::id_of(&case.id));
         result.cost = body.cost.clone().filter(|cost| !cost.currency.is_empty());
-        let recorded = match written("result", &result) {
-            Ok(recorded) => recorded,
-            Err(_) => return Ok(unsettled(case, "it cannot be written down")),
+        let Ok(recorded) = serde_json::to_string(&result) else {
+            return Ok(unsettled(case, "it cannot be written down"));
         };
         let settlement = Settlement {
             call: case.id.clone(),
@@ -142,7 +141,7 @@ impl Engine {
             artifacts,
             now,
         };
-        let settled = self.inner.store.settle(settlement.clone());
+        let settled = self.inner.store.settle(&settlement);
         match settled.instrument(debug_span!("settle")).await {
             Ok(_) => Ok(result),
             Err(error) => {

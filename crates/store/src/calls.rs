@@ -6,6 +6,8 @@
 //! - A claim belongs to one call. It is given back when it is known that nothing happened, and else 24 hours after
 //!   a known end.
 
+use std::mem;
+
 use contract::{
     AgentName, ApprovalId, CallId, CallStatus, Digest, Found, GateId, Operands, SafetyClass, TaskName,
     ToolName,
@@ -16,6 +18,7 @@ use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::approvals::ApprovalRow;
+use crate::begun::Begun;
 use crate::charging::{Charge, Reserved, Whose, reserved};
 use crate::error::StoreError;
 use crate::evidence::{Basis, prove_once};
@@ -345,17 +348,25 @@ impl Store {
             return Ok(Recorded::UsedUp(used_up));
         }
         let own = own.hear(&mut answers)?;
-        let seq = plan(&mut write, self.keys(), &call, own).await?;
+        // Such a call has nothing beside its row, and it is begun.
+        let is_remembered =
+            matches!(call.course, Course::Run { .. }) && call.safety == SafetyClass::Read && charge.is_none();
+        let (request, asked_at) = (call.request, call.asked_at);
+        let begun = plan(&mut write, self.keys(), call, own).await?;
+        let CallRow { id, agent, task, tool, planned_seq, .. } = &begun.call;
+        let seq = *planned_seq;
         if let Some(charge) = charge {
-            let NewCall { id, agent, task, tool, .. } = &call;
             charge.reserve(&mut write, &Whose { call: id, agent, task: task.as_ref(), tool }).await?;
         }
         if let Some(claim) = claim {
-            let make = sqlx::query(CLAIM).bind(claim).bind(call.id.as_str());
-            let request = self.keys().wrapping().lookup("request", call.request.as_bytes());
-            write.say(make.bind(request).bind(call.asked_at))?;
+            let make = sqlx::query(CLAIM).bind(claim).bind(id.as_str());
+            let request = self.keys().wrapping().lookup("request", request.as_bytes());
+            write.say(make.bind(request).bind(asked_at))?;
         }
         write.commit_until(durable).await?;
+        if is_remembered {
+            self.begun.remember(begun);
+        }
         Ok(Recorded::New { seq })
     }
 
@@ -504,24 +515,27 @@ pub(crate) fn hear_holder(answers: &mut Answers, keys: &Keys) -> Result<Option<C
 pub(crate) async fn plan(
     write: &mut Write<'_>,
     keys: &Keys,
-    call: &NewCall,
+    mut call: NewCall,
     own: Option<OnRecord>,
-) -> Result<i64, StoreError> {
+) -> Result<Begun, StoreError> {
     let secrets = Secrets::new(call.request, call.arguments)?;
     let Names { request, arguments } = Names::committed(&secrets);
     let (decision, status) = match &call.course {
         // What only reads may be read again: nothing is gained by a second wait for the disk.
-        Course::Run { .. } if call.safety == SafetyClass::Read => ("run", "running"),
-        Course::Run { .. } => ("run", "planned"),
+        Course::Run { .. } if call.safety == SafetyClass::Read => ("run", CallStatus::Running),
+        Course::Run { .. } => ("run", CallStatus::Planned),
         // One moment decides whether it was under a yes that was taken back: it begins in it.
-        Course::RunUnder { .. } => ("run", "running"),
-        Course::Ask(_) => ("ask", "waiting"),
-        Course::Refuse => ("refuse", "planned"),
+        Course::RunUnder { .. } => ("run", CallStatus::Running),
+        Course::Ask(_) => ("ask", CallStatus::Waiting),
+        Course::Refuse => ("refuse", CallStatus::Planned),
     };
     let owner = match status {
-        "waiting" => None,
+        CallStatus::Waiting => None,
         _ => Some(own_gate(write, own, call.asked_at).await?),
     };
+    // Not copied: with the authority it is most of what is written.
+    let trace = mem::take(&mut call.trace);
+    let trace_text = trace.to_string();
     let planned = json!({
         "call": call.id,
         "agent": call.agent,
@@ -536,9 +550,8 @@ pub(crate) async fn plan(
         "decision": decision,
         "safety": call.safety,
         "gate": owner,
-        "trace": call.trace,
     });
-    let seq = write.append(call.asked_at, "call.planned", planned).await?;
+    let seq = write.append(call.asked_at, "call.planned", with("trace", trace, planned)).await?;
     let add = sqlx::query(ADD)
         .bind(call.id.as_str())
         .bind(call.agent.as_str())
@@ -551,32 +564,77 @@ pub(crate) async fn plan(
         .bind("")
         .bind(call.policy.to_string())
         .bind(call.purpose.as_deref())
-        .bind(call.trace.to_string())
+        .bind(trace_text)
         .bind(call.asked_at)
         .bind(seq)
-        .bind(status)
+        .bind(status.as_str())
         .bind(owner.as_ref().map(GateId::as_str))
         .bind(decision)
         .bind(call.safety.as_str());
     write.say(add)?;
     keep_asked(write, keys, &call.id, &secrets, &call.arguments_json)?;
-    match &call.course {
-        Course::Run { .. } if status == "planned" => {}
+    match mem::replace(&mut call.course, Course::Refuse) {
+        Course::Run { .. } if status == CallStatus::Planned => {}
         Course::Run { authority } => {
-            let authority = committed_authority(authority.clone(), &arguments);
-            let body = json!({ "call": call.id, "authority": authority });
+            let authority = committed_authority(authority, &arguments);
+            let body = with("authority", authority, json!({ "call": call.id }));
             write.append(call.asked_at, "call.started", body).await?;
         }
         Course::RunUnder { authority, under } => {
-            note_use(write, call, &under.id).await?;
-            let authority = committed_authority(authority.clone(), &arguments);
-            let body = json!({ "call": call.id, "approval": under.id, "authority": authority });
+            note_use(write, &call, &under.id).await?;
+            let authority = committed_authority(authority, &arguments);
+            let body = with("authority", authority, json!({ "call": call.id, "approval": under.id }));
             write.append(call.asked_at, "call.started", body).await?;
         }
-        Course::Ask(question) => ask(write, call, &arguments, question).await?,
+        Course::Ask(question) => ask(write, &call, &arguments, &question).await?,
         Course::Refuse => {}
     }
-    Ok(seq)
+    // As `status_of` reads it.
+    let status = if decision == "refuse" { CallStatus::Refused } else { status };
+    Ok(Begun { call: row_of(call, Names { request, arguments }, status, owner, seq), secrets })
+}
+
+/// An object with one more member, which is not copied.
+fn with(name: &str, member: Value, mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.insert(name.to_owned(), member);
+    }
+    object
+}
+
+/// The row of a call that was just written, but for its trace.
+fn row_of(
+    call: NewCall,
+    names: Names,
+    status: CallStatus,
+    owner: Option<GateId>,
+    planned_seq: i64,
+) -> CallRow {
+    let NewCall { id, agent, task, tool, contract, policy, purpose, safety, asked_at, .. } = call;
+    CallRow {
+        id,
+        agent,
+        task,
+        tool,
+        contract,
+        request: names.request,
+        arguments: names.arguments,
+        arguments_json: String::new(),
+        is_erased: false,
+        policy,
+        purpose,
+        trace: Value::Null,
+        asked_at,
+        planned_seq,
+        owner,
+        safety,
+        status,
+        settled_at: None,
+        approval: None,
+        receipt_seq: None,
+        reconciled: None,
+        reserved: None,
+    }
 }
 
 async fn ask(

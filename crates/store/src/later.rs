@@ -32,6 +32,11 @@ impl Later {
         self.statements.is_empty()
     }
 
+    /// Whether it is a single one, which sees one moment by itself.
+    pub(crate) fn is_one(&self) -> bool {
+        self.statements.len() == 1
+    }
+
     /// Keeps others back, behind these.
     pub(crate) fn append(&mut self, mut others: Later) {
         self.statements.append(&mut others.statements);

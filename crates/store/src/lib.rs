@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod approvals;
+mod begun;
 mod calls;
 mod carrying;
 mod charging;

@@ -14,6 +14,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 use thiserror::Error;
 use tokio::time::sleep;
 
+use crate::begun::AllBegun;
 use crate::carrying::is_of_earlier_version;
 use crate::durable::Disk;
 use crate::error::{Says, StoreError};
@@ -61,6 +62,7 @@ pub struct Store {
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
     /// What it has proved of the ledger.
     pub(crate) proved: Arc<Proved>,
+    pub(crate) begun: Arc<AllBegun>,
     /// The disk under a file; a server sees to its own.
     pub(crate) disk: Option<Arc<Disk>>,
     life: Arc<Life>,
@@ -208,6 +210,7 @@ impl Store {
             keys,
             tail: Arc::default(),
             proved: Arc::default(),
+            begun: Arc::default(),
             disk,
             life: Arc::new(Life::of(&place, options, patience)),
             faults: Arc::default(),
@@ -258,8 +261,10 @@ impl Store {
             None => self.read().await?,
         };
         match self.database {
-            Database::Sqlite => questions.ask(&mut *View::begin(lent, VIEW).await?).await,
-            Database::Postgres => questions.ask(&mut lent).await,
+            Database::Sqlite if !questions.is_one() => {
+                questions.ask(&mut *View::begin(lent, VIEW).await?).await
+            }
+            Database::Sqlite | Database::Postgres => questions.ask(&mut lent).await,
         }
     }
 
@@ -285,7 +290,7 @@ impl Store {
 /// What takes away what it should keep, for those who return to an older program, and for tests.
 pub mod danger {
     use super::*;
-    use crate::calls::{BY_ID, NewCall, plan};
+    use crate::calls::{NewCall, plan};
     pub use crate::ledger::{Retold, retold};
     pub use crate::meddle::meddle;
     use crate::settle::{SettleError, Settlement, end};
@@ -325,10 +330,8 @@ pub mod danger {
     pub async fn record_many(store: &Store, calls: Vec<(NewCall, Settlement)>) -> Result<(), SettleError> {
         let mut write = store.write().await?;
         for (call, settlement) in calls {
-            plan(&mut write, store.keys(), &call, None).await?;
-            let row = sqlx::query(BY_ID).bind(call.id.as_str());
-            let row = row.fetch_optional(write.connection().await?).await.map_err(StoreError::from)?;
-            end(&mut write, row.as_ref(), settlement).await?;
+            let begun = plan(&mut write, store.keys(), call, None).await?;
+            end(&mut write, begun, &settlement).await?;
         }
         Ok(write.commit().await?)
     }

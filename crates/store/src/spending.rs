@@ -22,6 +22,8 @@ use crate::write::Write;
 
 /// How long it is known what was spent, however short the windows, in milliseconds.
 const KEPT_MS: i64 = 60 * 60 * 1000;
+/// What is older goes whenever so many have come.
+const COME: i64 = 8;
 
 const NEWEST: &str =
     "SELECT number, at FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number DESC LIMIT 1";
@@ -29,9 +31,9 @@ const NUMBERED: &str = "SELECT at FROM spent WHERE agent = $1 AND kind = $2 AND 
     (SELECT max(number) FROM spent WHERE agent = $1 AND kind = $2) - $3";
 const MOVE_BACK: &str = "UPDATE spent SET at = at - $3 WHERE agent = $1 AND kind = $2";
 const ADD: &str = "INSERT INTO spent (agent, kind, number, tool, at) VALUES ($1, $2, $3, $4, $5)";
-// Two go for each that comes: what is no longer needed goes by itself, and no call has to wait for it.
-const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number <= \
-    (SELECT min(number) FROM spent WHERE agent = $1 AND kind = $2) + 1";
+// What is no longer needed goes by itself, and no call has to wait for long: twice as many go as have come.
+const FORGET: &str = "DELETE FROM spent WHERE agent = $1 AND kind = $2 AND at <= $3 AND number < \
+    (SELECT min(number) FROM spent WHERE agent = $1 AND kind = $2) + $4";
 const CLAIMED: &str = "SELECT call FROM claims WHERE claim = $1";
 const FLOOD: &str = "SELECT since, unrecorded, digest FROM floods WHERE agent = $1";
 const BEGIN_FLOOD: &str = "INSERT INTO floods (agent, since, unrecorded, digest) VALUES ($1, $2, 1, $3)";
@@ -199,9 +201,13 @@ impl Spend<'_> {
         let (agent, kind) = (self.agent.as_str(), self.kind.as_str());
         let add = sqlx::query(ADD).bind(agent).bind(kind).bind(number).bind(self.tool.as_str()).bind(now);
         write.say(add)?;
+        if number % COME != 0 {
+            return Ok(());
+        }
         let windows = self.allowances.iter().map(|allowance| allowance.rate.window_ms);
         let longest = i64::try_from(windows.max().unwrap_or(0)).unwrap_or(i64::MAX).max(KEPT_MS);
-        write.say(sqlx::query(FORGET).bind(agent).bind(kind).bind(now.saturating_sub(longest)))
+        let before = now.saturating_sub(longest);
+        write.say(sqlx::query(FORGET).bind(agent).bind(kind).bind(before).bind(2 * COME))
     }
 }
 

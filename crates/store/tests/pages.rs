@@ -63,7 +63,7 @@ fn settlement(call: &NewCall) -> Settlement {
         settled_at: call.asked_at + 1,
         reconciled: None,
     };
-    let (call, status, result) = (call.id.clone(), CallStatus::Completed, text(600));
+    let (call, status, result) = (call.id.clone(), CallStatus::Completed, text(600).to_string());
     Settlement { call, status, result, raw: None, artifacts: Vec::new(), now: body.settled_at, body }
 }
 
@@ -75,7 +75,7 @@ async fn make(store: &Store, call: NewCall) {
     let allowances = [Allowance { tools: None, rate }];
     let recorded = store.record_charged(call, &allowances, None, Durable::WithNext).await.unwrap();
     assert!(matches!(recorded, Recorded::New { .. }), "{recorded:?}");
-    store.settle(settlement).await.unwrap();
+    store.settle(&settlement).await.unwrap();
 }
 
 /// As long as it is not begun anew. The log itself stays as long as it ever was.

@@ -374,12 +374,12 @@ fn complete(gate: &Gate<'_>, call: &CallId) -> Try<bool> {
         call: row.id.clone(),
         status: CallStatus::Completed,
         body: forged(&row),
-        result: json!({}),
+        result: "{}".to_owned(),
         raw: None,
         artifacts: Vec::new(),
         now: gate.engine.now(),
     };
-    Ok(runtime()?.block_on(gate.engine.store().settle(settlement)).is_ok())
+    Ok(runtime()?.block_on(gate.engine.store().settle(&settlement)).is_ok())
 }
 
 fn start(gate: &Gate<'_>, call: &CallId, approval: &ApprovalId) -> Try<bool> {

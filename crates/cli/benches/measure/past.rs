@@ -259,7 +259,7 @@ fn call(kinds: &[Kind], agent: &AgentName, number: u64) -> Result<(NewCall, Sett
         call: call.id.clone(),
         status,
         body,
-        result: json!({ "content": "twenty lines or so of what a tool gives\n".repeat(10) }),
+        result: json!({ "content": "twenty lines or so of what a tool gives\n".repeat(10) }).to_string(),
         raw: None,
         artifacts: Vec::new(),
         now: asked_at + 5,

@@ -19,7 +19,8 @@ const APPEND: &str =
     "INSERT INTO ledger (seq, time, kind, body, prev, hashes) VALUES ($1, $2, $3, $4, $5, $6)";
 
 const HEAD: &str = "SELECT note FROM head";
-const MOVE_HEAD: &str = "UPDATE head SET size = $1, note = $2";
+// By its key, or SQLite would keep a list of the rows to change.
+const MOVE_HEAD: &str = "UPDATE head SET size = $1, note = $2 WHERE one = 1";
 const FIRST_HEAD: &str = "INSERT INTO head (one, size, note) VALUES (1, $1, $2)";
 
 /// The last entry of a ledger, if it has one: its place and its hash.

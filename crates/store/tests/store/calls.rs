@@ -168,7 +168,7 @@ async fn a_settled_call_has_a_receipt_that_anyone_with_the_public_key_can_check(
     gate.record(call.clone()).await;
     let mut end = settlement(&call, CallStatus::Completed);
     end.artifacts = vec![("stdout".into(), b"long".to_vec()), ("copy".into(), b"long".to_vec())];
-    let receipt = gate.store.settle(end.clone()).await.unwrap();
+    let receipt = gate.store.settle(&end).await.unwrap();
     assert_eq!(receipt, Receipt { id: format!("r-{}", call.id), seq: receipt.seq });
     let row = gate.store.call(&call.id).await.unwrap().unwrap();
     assert_eq!((row.status, row.settled_at), (CallStatus::Completed, Some(end.now)));
@@ -201,10 +201,10 @@ async fn a_call_is_settled_once_and_only_in_ways_there_are() {
         for call in [refused(number), asking(number + 1), running(number + 2)] {
             gate.record(call.clone()).await;
             let size = gate.store.ledger_size().await.unwrap();
-            let settled = gate.store.settle(settlement(&call, status)).await;
+            let settled = gate.store.settle(&settlement(&call, status)).await;
             if ends(&call).contains(&status) {
                 settled.unwrap();
-                let again = gate.store.settle(settlement(&call, status)).await;
+                let again = gate.store.settle(&settlement(&call, status)).await;
                 assert!(matches!(again, Err(SettleError::Settled { .. })));
             } else {
                 assert!(matches!(settled, Err(SettleError::NoSuchWay { .. })), "{status:?}");
@@ -212,7 +212,7 @@ async fn a_call_is_settled_once_and_only_in_ways_there_are() {
             }
         }
     }
-    let unknown = gate.store.settle(settlement(&running(200), Completed)).await;
+    let unknown = gate.store.settle(&settlement(&running(200), Completed)).await;
     assert!(matches!(unknown, Err(SettleError::Unknown { .. })));
     gate.store.verify(None).await.unwrap();
 }
@@ -222,14 +222,14 @@ async fn a_receipt_about_something_else_is_not_signed() {
     let gate = Gate::open().await;
     gate.record(running(1)).await;
     let other = NewCall { id: call_id(1), ..running(2) };
-    let settled = gate.store.settle(settlement(&other, CallStatus::Completed)).await;
+    let settled = gate.store.settle(&settlement(&other, CallStatus::Completed)).await;
     assert!(matches!(settled, Err(SettleError::Mismatch { what: "request" })));
     let mut end = settlement(&running(1), CallStatus::Completed);
     end.body.status = CallStatus::Failed;
-    assert!(matches!(gate.store.settle(end).await, Err(SettleError::Mismatch { what: "status" })));
+    assert!(matches!(gate.store.settle(&end).await, Err(SettleError::Mismatch { what: "status" })));
     let mut end = settlement(&running(1), CallStatus::Completed);
     end.artifacts = vec![("a".into(), vec![]), ("a".into(), vec![])];
-    assert!(matches!(gate.store.settle(end).await, Err(SettleError::DuplicateArtifact { .. })));
+    assert!(matches!(gate.store.settle(&end).await, Err(SettleError::DuplicateArtifact { .. })));
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ async fn a_megabyte_of_arguments_is_kept_and_found_whole() {
     );
     let mut end = settlement(&call, CallStatus::Completed);
     end.artifacts = vec![("stdout".into(), vec![7; 8 << 20])];
-    gate.store.settle(end).await.unwrap();
+    gate.store.settle(&end).await.unwrap();
     assert_eq!(gate.store.artifact(&Digest::of(&vec![7; 8 << 20])).await.unwrap().unwrap().len(), 8 << 20);
     gate.store.verify(None).await.unwrap();
 }

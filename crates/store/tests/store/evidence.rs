@@ -146,7 +146,7 @@ async fn all_keys_of_a_call_that_did_nothing_are_free_again() {
     gate.record(first.clone()).await;
     gate.store.join_call(&call_id(1), "second", first.request, NOW).await.unwrap();
     gate.store.answer(&approval(1), no("me")).await.unwrap();
-    gate.store.settle(settlement(&first, CallStatus::Refused)).await.unwrap();
+    gate.store.settle(&settlement(&first, CallStatus::Refused)).await.unwrap();
     let late = gate.store.join_call(&call_id(1), "third", first.request, NOW).await.unwrap();
     assert_eq!(late, Joined::Gone);
     for (number, claim) in [(2, "first"), (3, "second"), (4, "third")] {

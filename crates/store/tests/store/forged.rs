@@ -402,7 +402,7 @@ async fn a_receipt_that_names_an_answer_of_which_nobody_heard_is_found_in_the_le
     let mut end = crate::gate::settlement(&call, CallStatus::Completed);
     let by = vec![contract::Approver { name: operator("you"), at: NOW, via: "cli".into() }];
     end.body.approval = Some(contract::Approved { id: approval(1), scope: Scope::Once, by });
-    gate.store.settle(end).await.unwrap();
+    gate.store.settle(&end).await.unwrap();
     let id = approval(1);
     match gate.store.verify(None).await {
         Err(VerifyError::Broken(broken)) => {

@@ -98,7 +98,7 @@ impl Gate {
     }
 
     pub(crate) async fn settle(&self, call: &NewCall, status: CallStatus) -> i64 {
-        self.store.settle(settlement(call, status)).await.unwrap().seq
+        self.store.settle(&settlement(call, status)).await.unwrap().seq
     }
 
     /// Records a call that waits, and a yes to it.
@@ -363,7 +363,7 @@ pub(crate) fn settlement(call: &NewCall, status: CallStatus) -> Settlement {
         call: call.id.clone(),
         status,
         body,
-        result: json!({ "content": "done" }),
+        result: json!({ "content": "done" }).to_string(),
         raw: None,
         artifacts: Vec::new(),
         now: NOW + 2000,

@@ -35,8 +35,8 @@ async fn a_commit_whose_answer_was_lost_has_happened() {
     let recorded = store.record_call(running(1)).await.unwrap();
     assert!(matches!(recorded, Recorded::New { .. }), "{recorded:?}");
     wire.set(Mode::LosesAnswer);
-    store.settle(settlement(&running(1), CallStatus::Completed)).await.unwrap();
-    let again = store.settle(settlement(&running(1), CallStatus::Completed)).await;
+    store.settle(&settlement(&running(1), CallStatus::Completed)).await.unwrap();
+    let again = store.settle(&settlement(&running(1), CallStatus::Completed)).await;
     assert!(matches!(again, Err(SettleError::Settled { .. })), "{again:?}");
     assert_eq!(gate.store.verify(None).await.unwrap().receipts, 1);
 }

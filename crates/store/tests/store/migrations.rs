@@ -78,7 +78,7 @@ async fn a_store_of_the_version_before_keeps_everything_and_is_the_same_as_a_new
     let elsewhere = format!("UPDATE calls SET status = 'elsewhere' WHERE id = '{}'", call_id(2));
     assert!(raw.try_out(&elsewhere).await.is_err());
     store.record_call(running(3)).await.unwrap();
-    store.settle(settlement(&running(3), CallStatus::Failed)).await.unwrap();
+    store.settle(&settlement(&running(3), CallStatus::Failed)).await.unwrap();
     store.verify(None).await.unwrap();
     assert!(store.result(&call_id(1)).await.unwrap().is_some());
     raw.drop_rules().await;

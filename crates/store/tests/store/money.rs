@@ -47,7 +47,7 @@ fn is_new(recorded: &Recorded) -> bool {
 async fn settle(gate: &Gate, call: &NewCall, status: CallStatus, cost: Option<Cost>) {
     let mut settlement = settlement(call, status);
     settlement.body.cost = cost;
-    gate.store.settle(settlement).await.unwrap();
+    gate.store.settle(&settlement).await.unwrap();
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn however_calls_come_and_end_no_more_is_spent_than_there_is_and_what_is_g
                 };
                 let mut settlement = settlement(&call, status);
                 settlement.body.cost = cost(measured);
-                store.settle(settlement).await.unwrap();
+                store.settle(&settlement).await.unwrap();
                 counts
             });
         }

@@ -59,7 +59,7 @@ async fn a_call_is_begun_once() {
     gate.record(writing(1)).await;
     assert!(gate.store.begin_call(&call_id(1), json!({}), NOW).await.unwrap());
     assert!(!gate.store.begin_call(&call_id(1), json!({}), NOW).await.unwrap());
-    gate.store.settle(settlement(&writing(1), CallStatus::Completed)).await.unwrap();
+    gate.store.settle(&settlement(&writing(1), CallStatus::Completed)).await.unwrap();
     assert!(!gate.store.begin_call(&call_id(1), json!({}), NOW).await.unwrap());
 }
 
@@ -83,7 +83,7 @@ async fn another_gates_calls_are_neither_begun_nor_settled_while_it_lives() {
     gate.record(running(2)).await;
     assert!(!other.begin_call(&call_id(1), json!({}), NOW).await.unwrap());
     for call in [writing(1), running(2)] {
-        let error = other.settle(interrupted(&call)).await.unwrap_err();
+        let error = other.settle(&interrupted(&call)).await.unwrap_err();
         assert!(matches!(error, SettleError::NotOurs { .. }), "{error}");
     }
     let of = owner(&gate.store, 1).await;
@@ -104,15 +104,15 @@ async fn the_calls_of_one_that_died_are_found_and_ended_by_another() {
     let (_home, other) = die(gate, &of).await;
 
     assert_eq!(other.owners().await.unwrap(), [Some(of.clone())]);
-    let error = other.settle(interrupted(&writing(1))).await.unwrap_err();
+    let error = other.settle(&interrupted(&writing(1))).await.unwrap_err();
     assert!(matches!(error, SettleError::NotOurs { .. }), "not before it is on record that it is lost");
     assert!(other.lose(&of, NOW).await.unwrap());
     assert!(!other.lose(&of, NOW).await.unwrap(), "once");
     let left: Vec<_> = other.under_way(Some(&of), 9).await.unwrap().into_iter().map(|row| row.id).collect();
     assert_eq!(left, [call_id(1), call_id(2)], "what waits belongs to nobody");
 
-    other.settle(interrupted(&writing(1))).await.unwrap();
-    other.settle(settlement(&writing(2), CallStatus::Unknown)).await.unwrap();
+    other.settle(&interrupted(&writing(1))).await.unwrap();
+    other.settle(&settlement(&writing(2), CallStatus::Unknown)).await.unwrap();
     assert_eq!(other.owners().await.unwrap(), []);
     let again = |number, id| NewCall { id: call_id(id), ..writing(number) };
     assert!(matches!(other.record_call(again(1, 11)).await.unwrap(), Recorded::New { .. }), "given back");
@@ -130,7 +130,7 @@ async fn one_that_was_taken_for_dead_begins_nothing_and_goes_on_as_another() {
     let mut raw = gate.raw().await;
     raw.run(&format!("UPDATE gates SET lost_at = 5 WHERE id = '{before}'")).await.unwrap();
     assert!(!gate.store.begin_call(&call_id(1), json!({}), NOW).await.unwrap());
-    other.settle(interrupted(&writing(1))).await.unwrap();
+    other.settle(&interrupted(&writing(1))).await.unwrap();
 
     gate.record(writing(2)).await;
     assert_ne!(owner(&gate.store, 2).await, before);
@@ -145,7 +145,7 @@ async fn what_only_reads_gives_its_claim_back_when_its_gate_died() {
     let of = owner(&gate.store, 1).await;
     let (_home, other) = die(gate, &of).await;
     assert!(other.lose(&of, NOW).await.unwrap());
-    other.settle(interrupted(&call)).await.unwrap();
+    other.settle(&interrupted(&call)).await.unwrap();
     let again = NewCall { id: call_id(2), ..call };
     assert!(matches!(other.record_call(again).await.unwrap(), Recorded::New { .. }));
 }
@@ -157,7 +157,7 @@ async fn a_call_that_changes_something_and_has_begun_keeps_its_claim_whatever_is
     gate.store.begin_call(&call_id(1), json!({}), NOW).await.unwrap();
     let end = interrupted(&writing(1));
     assert_eq!(end.body.reason.as_ref().unwrap().code, Code::Interrupted);
-    gate.store.settle(end).await.unwrap();
+    gate.store.settle(&end).await.unwrap();
     let again = NewCall { id: call_id(2), ..writing(1) };
     assert!(matches!(gate.store.record_call(again).await.unwrap(), Recorded::Existing(_)));
 }
@@ -235,6 +235,6 @@ async fn an_approved_call_belongs_to_whoever_starts_it() {
     let of = owner(&gate.store, 1).await;
     assert_eq!(other.fate(Some(&of)).await.unwrap(), Fate::Own);
     let call = NewCall { course: Course::Refuse, ..asking(1) };
-    let error = gate.store.settle(settlement(&call, CallStatus::Completed)).await.unwrap_err();
+    let error = gate.store.settle(&settlement(&call, CallStatus::Completed)).await.unwrap_err();
     assert!(matches!(error, SettleError::NotOurs { .. }), "{error}");
 }

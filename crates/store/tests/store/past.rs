@@ -68,7 +68,7 @@ async fn what_cannot_be_decided_again_is_told_and_why() {
     for call in [&kept, &erased, &empty] {
         gate.record(call.clone()).await;
     }
-    gate.store.settle(settlement(&erased, CallStatus::Completed)).await.unwrap();
+    gate.store.settle(&settlement(&erased, CallStatus::Completed)).await.unwrap();
     gate.store.erase(&erased.id, &operator("me"), None, NOW).await.unwrap();
     let opened = all(&gate, &Span::default()).await;
     assert_eq!(ids(&opened), std::slice::from_ref(&kept.id));

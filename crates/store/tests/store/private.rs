@@ -22,11 +22,11 @@ async fn ended(gate: &Gate, number: u8) -> NewCall {
     let call = secret(number);
     gate.record(call.clone()).await;
     let mut end = settlement(&call, CallStatus::Completed);
-    end.result = json!({ "content": TEXT });
+    end.result = json!({ "content": TEXT }).to_string();
     end.artifacts = vec![("stdout".to_owned(), TEXT.as_bytes().to_vec())];
     end.raw = Some(json!({ "content": TEXT, "raw": true }));
     end.body.run = Some(RunFacts { output: Some(Digest::of(TEXT.as_bytes())), ..RunFacts::default() });
-    gate.store.settle(end).await.unwrap();
+    gate.store.settle(&end).await.unwrap();
     call
 }
 

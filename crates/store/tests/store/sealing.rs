@@ -174,13 +174,13 @@ async fn calls_of_before_go_on_and_are_settled_and_erased_like_others() {
     // It is answered, runs and ends, and its receipt names it as its other records do.
     store.answer(&approval(2), crate::gate::yes("me")).await.unwrap();
     assert!(store.start_approved(&call.id, &approval(2), json!({}), NOW + 1500).await.unwrap());
-    store.settle(settlement(&call, CallStatus::Completed)).await.unwrap();
+    store.settle(&settlement(&call, CallStatus::Completed)).await.unwrap();
     let envelope = store.receipt(&call.id).await.unwrap().unwrap();
     let body = verify_receipt(&envelope, store.keys().public()).unwrap();
     assert_eq!((body.request, body.arguments), (call.request, call.arguments));
     let owner = store.call(&call_id(4)).await.unwrap().unwrap().owner.unwrap();
     assert!(store.lose(&owner, NOW + 2000).await.unwrap());
-    store.settle(settlement(&refused(4), CallStatus::Refused)).await.unwrap();
+    store.settle(&settlement(&refused(4), CallStatus::Refused)).await.unwrap();
     store.erase(&call.id, &operator("me"), None, LATER).await.unwrap();
     assert_eq!(store.result(&call.id).await.unwrap(), None);
     let claimed = store.erase(&call_id(1), &operator("me"), None, LATER).await;

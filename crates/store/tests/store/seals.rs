@@ -72,10 +72,10 @@ async fn copies_go_with_the_last_call_that_needs_them() {
     let mut raw = gate.raw().await;
     let count = "SELECT count(*) FROM sealed_contents";
     assert_eq!(raw.number(count).await, 1);
-    gate.store.settle(settlement(&sealing(1, seal("same")), CallStatus::Refused)).await.unwrap();
+    gate.store.settle(&settlement(&sealing(1, seal("same")), CallStatus::Refused)).await.unwrap();
     assert_eq!(raw.number(count).await, 1);
     assert_eq!(gate.store.seal(&approval(2)).await.unwrap().unwrap().seal, seal("same"));
-    gate.store.settle(settlement(&sealing(2, seal("same")), CallStatus::Refused)).await.unwrap();
+    gate.store.settle(&settlement(&sealing(2, seal("same")), CallStatus::Refused)).await.unwrap();
     assert_eq!(raw.number(count).await, 0);
     // What was bound is still known; what it was is not.
     let row = gate.store.seal(&approval(1)).await.unwrap().unwrap();

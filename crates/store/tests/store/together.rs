@@ -22,7 +22,7 @@ async fn twenty_tasks_on_two_pools_leave_one_valid_chain() {
                     ..running(task)
                 };
                 assert!(matches!(store.record_call(call.clone()).await.unwrap(), Recorded::New { .. }));
-                store.settle(settlement(&call, CallStatus::Completed)).await.unwrap();
+                store.settle(&settlement(&call, CallStatus::Completed)).await.unwrap();
             }
         });
     }
@@ -105,7 +105,7 @@ async fn of_many_who_settle_one_does() {
     let mut tasks = JoinSet::new();
     for task in 0..10 {
         let store = if task % 2 == 0 { gate.store.clone() } else { other.clone() };
-        tasks.spawn(async move { store.settle(settlement(&running(1), CallStatus::Completed)).await });
+        tasks.spawn(async move { store.settle(&settlement(&running(1), CallStatus::Completed)).await });
     }
     let (done, refused): (Vec<_>, Vec<_>) = tasks.join_all().await.into_iter().partition(Result::is_ok);
     assert_eq!(done.len(), 1);
