@@ -258,6 +258,7 @@ impl Line {
         let thread = running.line.ready_thread().map_err(HelperError::Silent)?;
         let errand = running.line.run();
         beside_us(thread, || running.line.send(&[errand.as_bytes(), plan, &[]]))?;
+        running.thread = Some(thread);
         Ok(running)
     }
 
@@ -334,6 +335,8 @@ impl Line {
 #[derive(Debug)]
 pub struct Running {
     line: Line,
+    /// Who makes it ready, if it was begun without its input.
+    thread: Option<Pid>,
     has_answered: bool,
     /// The answer, if it came where something else was waited for.
     early: Option<Vec<u8>>,
@@ -343,7 +346,7 @@ pub struct Running {
 
 impl Running {
     fn on(line: Line) -> Running {
-        Running { line, has_answered: false, early: None, is_watched: false }
+        Running { line, thread: None, has_answered: false, early: None, is_watched: false }
     }
 }
 
@@ -368,16 +371,20 @@ impl Running {
         self.line.channel.try_clone().map(Hangup)
     }
 
-    /// Gives its input to a run that was begun without.
+    /// Gives its input to a run that was begun without, for whoever waits for it now.
     pub fn give(&self, input: &[u8]) -> Result<(), HelperError> {
-        write_frame(&self.line.channel, input).map_err(HelperError::Silent)
+        let give = || write_frame(&self.line.channel, input).map_err(HelperError::Silent);
+        match self.thread {
+            Some(thread) => in_our_place(thread, give),
+            None => give(),
+        }
     }
 
     /// What becomes readable when its answer comes, for whoever must not block.
-    pub fn watched(&mut self) -> io::Result<UnixStream> {
+    pub fn watched(&mut self) -> io::Result<OwnedFd> {
         self.is_watched = true;
         self.line.channel.set_nonblocking(true)?;
-        self.line.channel.try_clone()
+        self.line.channel.try_clone().map(OwnedFd::from)
     }
 
     /// From now on whoever reads waits.

@@ -382,7 +382,11 @@ impl Prepared {
         if let Some(place) = self.place.take() {
             refuse_partly(plan, &place.held)?;
             let (command, _) = ordered_command(plan, self.identity.caller, (&self.nursery, self.root))?;
-            tell(&self.socket, &command, &[])?;
+            // Not where somebody has just told us to run this, and has more to do.
+            match wanted_of(plan).cpu {
+                false => in_our_place(self.init.pid, || tell(&self.socket, &command, &[])),
+                true => tell(&self.socket, &command, &[]),
+            }?;
             return Ok(self.into_running(place.held, place.opened));
         }
         let limits = &plan.draft().limits;

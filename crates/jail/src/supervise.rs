@@ -249,7 +249,7 @@ impl Supervisor<'_> {
                 match source {
                     Source::Channel => channel_open = self.hear()?,
                     Source::Lifeline => self.stop(Limit::Abandoned),
-                    Source::LifelineInput => self.read_lifeline(),
+                    Source::LifelineInput => self.read_lifeline()?,
                     Source::Signals => self.forward_signals()?,
                     Source::Output(index) => self.move_output(index)?,
                     Source::OwnInput => self.read_own_input()?,
@@ -453,7 +453,7 @@ impl Supervisor<'_> {
     }
 
     /// Takes the input as it was sent, all of it.
-    fn read_lifeline(&mut self) {
+    fn read_lifeline(&mut self) -> io::Result<()> {
         match self.lifeline.map(helper::read_input) {
             Some(Ok(bytes)) => {
                 self.input.push(&bytes);
@@ -464,9 +464,14 @@ impl Supervisor<'_> {
                     self.deadline = self.timeout.map(|timeout| now + timeout);
                     self.started = self.started.map(|_| now);
                 }
+                // There is room for it most of the time, and somebody waits for it.
+                self.write_tool_input()
             }
             // Nobody is there to say what it is to do.
-            _ => self.stop(Limit::Abandoned),
+            _ => {
+                self.stop(Limit::Abandoned);
+                Ok(())
+            }
         }
     }
 
