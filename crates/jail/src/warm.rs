@@ -101,6 +101,8 @@ struct Waiting {
     missed: Instant,
     /// The last plans of different places, the newest first.
     recent: VecDeque<Arc<Plan>>,
+    /// A line for the next one, made while nobody waited for that.
+    spare: Option<(UnixStream, UnixStream)>,
 }
 
 /// What is known of a waiting sandbox.
@@ -180,6 +182,14 @@ impl Warm {
         let mut waiting = self.inner.waiting();
         waiting.look();
         !waiting.are_enough(Instant::now())
+    }
+
+    /// Makes what the next run needs, while one is waited for.
+    pub fn foresee(&self) {
+        let mut waiting = self.inner.waiting();
+        if waiting.spare.is_none() {
+            waiting.spare = UnixStream::pair().ok();
+        }
     }
 
     /// Has as many wait as should: when a run is over.
@@ -263,7 +273,7 @@ impl Inner {
 
 impl Waiting {
     fn new(now: Instant) -> Waiting {
-        Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: now, recent: VecDeque::new() }
+        Waiting { lines: VecDeque::new(), wanted: FEWEST, missed: now, recent: VecDeque::new(), spare: None }
     }
 
     fn add(&mut self, channel: UnixStream, made: Made, expects: Option<Arc<Plan>>) {
@@ -278,7 +288,7 @@ impl Waiting {
         if line.child.is_some() || (expects.is_none() && self.are_enough(Instant::now())) {
             return line;
         }
-        match UnixStream::pair() {
+        match self.spare.take().map_or_else(UnixStream::pair, Ok) {
             Ok((ours, theirs)) => {
                 let is_expected = expects.is_some();
                 self.add(ours, Made::AfterARun, expects);

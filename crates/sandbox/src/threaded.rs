@@ -90,6 +90,13 @@ impl Launcher {
         self.warm.get().is_some_and(Warm::is_refill_due)
     }
 
+    /// Makes what the next run needs, while one is waited for.
+    pub fn foresee(&self) {
+        if let Some(warm) = self.warm.get() {
+            warm.foresee();
+        }
+    }
+
     /// Ends what was begun and is not wanted.
     pub fn let_go(&self, running: Running) {
         drop(running);

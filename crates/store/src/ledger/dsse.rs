@@ -68,12 +68,16 @@ pub(crate) fn sign(payload: &str, keys: &Keys) -> String {
 }
 
 fn write(payload: &str, key: &PublicKey, sig: &str) -> String {
-    let payload = BASE64_STANDARD.encode(payload);
     let keyid = key.id();
     // Canonical as it stands: the members are in order, and no letter of base64 or of a key's id is written in another way.
-    format!(
-        r#"{{"payload":"{payload}","payloadType":"{PAYLOAD_TYPE}","signatures":[{{"keyid":"{keyid}","sig":"{sig}"}}]}}"#
-    )
+    let rest =
+        format!(r#"","payloadType":"{PAYLOAD_TYPE}","signatures":[{{"keyid":"{keyid}","sig":"{sig}"}}]}}"#);
+    let mut envelope =
+        String::with_capacity(r#"{"payload":""#.len() + payload.len().div_ceil(3) * 4 + rest.len());
+    envelope.push_str(r#"{"payload":""#);
+    BASE64_STANDARD.encode_string(payload, &mut envelope);
+    envelope.push_str(&rest);
+    envelope
 }
 
 /// Checks a receipt with nothing but a public key, and returns what it says.

@@ -153,6 +153,7 @@ impl Given {
         let hangup = running.hangup().ok()?;
         running.give(input).ok()?;
         ending.begun(hangup);
+        given.at.launcher().foresee();
         Some(given)
     }
 
