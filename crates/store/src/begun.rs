@@ -1,8 +1,8 @@
 //! Calls that this process has begun, and what their ends need to know of them.
 //!
 //! # Invariants
-//! - What is remembered only spares a question: a call is ended where the database says that its row is as it was left
-//!   (`settle`), and else by what the row says.
+//! - What is remembered is used where the database says that the call runs as it was left (`settle`); else its row says what
+//!   has become of it.
 
 use std::collections::HashMap;
 use std::fmt;

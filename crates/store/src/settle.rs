@@ -18,9 +18,8 @@ use crate::seals;
 use crate::wrapping::CallKey;
 use crate::write::Write;
 
-// As it was read or left, or not at all.
-const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3 \
-    WHERE id = $1 AND settled_at IS NULL AND owner IS NOT DISTINCT FROM $4";
+const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3 WHERE id = $1";
+const IS_AS_BEGUN: &str = "SELECT 1 FROM calls WHERE id = $1 AND status = 'running' AND owner = $2";
 const FILE: &str = "INSERT INTO receipts (call, seq, envelope) VALUES ($1, $2, $3)";
 const END_APPROVAL: &str = "UPDATE approvals SET state = $2 WHERE call = $1 AND state = 'running'";
 const WITHDRAW: &str =
@@ -119,44 +118,50 @@ impl Store {
             return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
         }
         let id = &settlement.call;
-        // ATTACK(living-owner): where others have found this gate to be lost, its row says what has become of the call.
-        if let Some(begun) = self.begun.take(id)
-            && let Some(seq) = self.settle_begun(begun, settlement).await?
-        {
-            return Ok(Receipt { id: Receipt::id_of(id), seq });
-        }
-        let mut questions = Later::default();
-        questions.keep(sqlx::query(BY_ID).bind(id.as_str()))?;
-        let (mut write, mut answers) = self.write_asking(questions).await?;
-        let row = answers.row()?.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
-        let (call, secrets) = call_and_secrets(&row, self.keys(), id)?;
-        check_way(&call, settlement.status)?;
-        // Only what has ended is erased.
-        let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
-        let ended = end(&mut write, Begun { call, secrets }, settlement).await?;
-        let seq = ended.ok_or(StoreError::Unreadable { what: "call" })?;
+        let (mut write, begun) = match self.begun.take(id) {
+            Some(begun) => self.write_if_begun(begun).await?,
+            None => (self.write().await?, None),
+        };
+        let begun = match begun {
+            Some(begun) => begun,
+            None => read(&mut write, id).await?,
+        };
+        let seq = end(&mut write, begun, settlement).await?;
         write.commit().await?;
         Ok(Receipt { id: Receipt::id_of(id), seq })
     }
 
-    /// The same for one that is remembered. Nothing if it is not as it was left: then nothing is written.
-    async fn settle_begun(&self, begun: Begun, settlement: &Settlement) -> Result<Option<i64>, SettleError> {
-        let mut write = self.write().await?;
-        let ended = end(&mut write, begun, settlement).await?;
-        if ended.is_some() {
-            write.commit().await?;
-        }
-        Ok(ended)
+    /// Begins to write, and says what is remembered of a call if its row is still as it was left.
+    async fn write_if_begun(&self, begun: Begun) -> Result<(Write<'_>, Option<Begun>), StoreError> {
+        let mut questions = Later::default();
+        let is_as_begun = sqlx::query(IS_AS_BEGUN).bind(begun.call.id.as_str());
+        questions.keep(is_as_begun.bind(begun.call.owner.as_ref().map(GateId::as_str)))?;
+        let (write, mut answers) = self.write_asking(questions).await?;
+        // ATTACK(living-owner): where others have found this gate to be lost, the row says what has become of the call.
+        let is_as_begun = answers.row()?.is_some();
+        Ok((write, is_as_begun.then_some(begun)))
     }
 }
 
-/// Ends a call within a transaction; returns the place of the entry that tells of it. Nothing if its row is not like that, and
-/// then nothing of this may be committed.
+/// What there is of a call, in a transaction.
+async fn read(write: &mut Write<'_>, id: &CallId) -> Result<Begun, SettleError> {
+    let keys = write.store().keys().clone();
+    let mut questions = Later::default();
+    questions.keep(sqlx::query(BY_ID).bind(id.as_str()))?;
+    let row = write.ask(questions).await?.row()?.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
+    let (call, secrets) = call_and_secrets(&row, &keys, id)?;
+    refuse_if_settled(&call)?;
+    // Only what has ended is erased.
+    let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
+    Ok(Begun { call, secrets })
+}
+
+/// Ends a call within a transaction; returns the place of the entry that tells of it.
 pub(crate) async fn end(
     write: &mut Write<'_>,
     Begun { call, secrets }: Begun,
     settlement: &Settlement,
-) -> Result<Option<i64>, SettleError> {
+) -> Result<i64, SettleError> {
     let Settlement { call: id, status, body, result, raw, artifacts, now } = settlement;
     let (status, now) = (*status, *now);
     let keys = write.store().keys().clone();
@@ -180,11 +185,7 @@ pub(crate) async fn end(
         keep(write, id, key, Private::Raw, "", raw.to_string().as_bytes(), None)?;
     }
     keep_artifacts(write, &keys, id, key, artifacts)?;
-    let settle = sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now);
-    let settle = settle.bind(call.owner.as_ref().map(GateId::as_str));
-    if settle.execute(write.connection().await?).await.map_err(StoreError::from)?.rows_affected() != 1 {
-        return Ok(None);
-    }
+    write.say(sqlx::query(SETTLE).bind(id.as_str()).bind(status.as_str()).bind(now))?;
     end_approval(write, &call, status, now).await?;
     if let Some(approval) = &call.approval {
         seals::let_go(write, approval).await?;
@@ -196,20 +197,25 @@ pub(crate) async fn end(
         // Nothing has happened, so the same call may be made again.
         write.say(sqlx::query(RELEASE).bind(id.as_str()))?;
     }
-    Ok(Some(seq))
+    Ok(seq)
 }
 
 fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
     use CallStatus::{Cancelled, Completed, Failed, Planned, Refused, Running, Unknown, Waiting};
-    if call.settled_at.is_some() {
-        return Err(SettleError::Settled { id: call.id.clone(), status: call.status });
-    }
+    refuse_if_settled(call)?;
     match (call.status, to) {
         (Refused, Refused)
         | (Planned, Failed | Cancelled)
         | (Waiting, Refused | Cancelled)
         | (Running, Completed | Failed | Cancelled | Unknown) => Ok(()),
         (from, to) => Err(SettleError::NoSuchWay { from, to }),
+    }
+}
+
+fn refuse_if_settled(call: &CallRow) -> Result<(), SettleError> {
+    match call.settled_at {
+        Some(_) => Err(SettleError::Settled { id: call.id.clone(), status: call.status }),
+        None => Ok(()),
     }
 }
 

@@ -138,6 +138,23 @@ async fn one_that_was_taken_for_dead_begins_nothing_and_goes_on_as_another() {
 }
 
 #[tokio::test]
+async fn what_another_has_ended_is_not_ended_again_by_whoever_has_begun_it() {
+    let gate = Gate::open().await;
+    gate.record(running(1)).await;
+    let owner = owner(&gate.store, 1).await;
+    let other = gate.again().await;
+    let mut raw = gate.raw().await;
+    raw.run(&format!("UPDATE gates SET lost_at = 5 WHERE id = '{owner}'")).await.unwrap();
+    other.settle(&interrupted(&running(1))).await.unwrap();
+    let entries = gate.store.ledger_size().await.unwrap();
+
+    let error = gate.store.settle(&settlement(&running(1), CallStatus::Completed)).await.unwrap_err();
+    assert!(matches!(error, SettleError::Settled { status: CallStatus::Failed, .. }), "{error}");
+    assert_eq!(gate.store.ledger_size().await.unwrap(), entries);
+    assert_eq!(gate.store.verify(None).await.unwrap().receipts, 1);
+}
+
+#[tokio::test]
 async fn what_only_reads_gives_its_claim_back_when_its_gate_died() {
     let gate = Gate::open().await;
     let call = NewCall { claim: Some("key".into()), ..running(1) };
