@@ -416,6 +416,8 @@ impl Engine {
                 // A tool that panics has ended its own run, not the gate; what it had done by then nobody knows.
                 Err(Fell) => {
                     note_panic();
+                    // Whatever becomes of this: others may end what is not ended here.
+                    engine.owned().remove(&case.id);
                     let reason = Reason::outcome_unknown("the tool's own code failed");
                     engine.settle(&case, End::Lost(reason), asked).await
                 }

@@ -5,7 +5,7 @@
 //! Where it has not, a processor that rests would be woken, and one that is awake sent to rest. Here the sender says which it
 //! is. It knows neither what is sent nor what is done with it; nothing hangs on it but time.
 
-use rustix::process::Pid;
+use rustix::process::{Pid, getpid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// Wakes a thread, which is kept off this processor for as long as that takes: it is put in its place once, and then free to
@@ -22,6 +22,14 @@ pub(crate) fn beside_us<T>(thread: Pid, wake: impl FnOnce() -> T) -> T {
 /// that rests takes longer to be woken than one takes to change from one thread to another.
 pub(crate) fn in_our_place<T>(thread: Pid, wake: impl FnOnce() -> T) -> T {
     put_once(thread, wake, |usual, ours| usual.is_set(ours).then(|| only(ours)))
+}
+
+/// Has this thread be wherever its process may be. Two who put it somewhere at once may each have taken the other's place for the
+/// usual one.
+pub(crate) fn anywhere() {
+    if let Ok(usual) = sched_getaffinity(Some(getpid())) {
+        let _ = sched_setaffinity(None, &usual);
+    }
 }
 
 /// Wakes a thread while it may only be where `place` says, by where it may be otherwise and our own processor; wherever it may be

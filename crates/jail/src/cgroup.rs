@@ -186,8 +186,10 @@ impl Cgroup {
         }
         if let (Some(part), Version::Two) = (&self.memory, version) {
             let _ = fs::write(part.path.join("pids.max"), (u64::from(limits.pids) + 1).to_string());
-            let cpu = format!("{} {PERIOD_MICROS}", quota(limits));
-            self.holds.cpu = wanted.cpu && fs::write(part.path.join("cpu.max"), cpu).is_ok();
+            // ATTACK(cgroup-again): the run before may have had a limit.
+            let quota = if wanted.cpu { quota(limits).to_string() } else { "max".to_owned() };
+            let is_written = fs::write(part.path.join("cpu.max"), format!("{quota} {PERIOD_MICROS}")).is_ok();
+            self.holds.cpu = wanted.cpu && is_written;
         }
         if version == Version::One && wanted.cpu {
             let made = make_one(&self.root, &self.own, "cpu", &self.name);
@@ -536,10 +538,15 @@ mod tests {
         assert_eq!(limit(), usual);
         cgroup.limit(&Limits { memory: 64 << 20, ..Limits::default() }, BOTH);
         assert_eq!(limit(), (64 << 20).to_string());
+        let processor = || fs::read_to_string(tree.path().join("cpu.max")).unwrap();
+        assert_ne!(processor(), "max 100000");
         assert_eq!(cgroup.renew(), Renewed::AsNew);
         assert_eq!(cgroup.holds_memory(), None);
         cgroup.foresee(&Limits::default());
         assert_eq!(limit(), usual);
+        cgroup.limit(&Limits::default(), Wanted { memory: true, cpu: false });
+        assert_eq!(processor(), "max 100000");
+        assert_eq!(cgroup.holds_cpu(), None);
     }
 
     #[test]

@@ -28,7 +28,7 @@ use rustix::thread::gettid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::beside::{beside_us, in_our_place};
+use crate::beside::{anywhere, beside_us, in_our_place};
 use crate::control::Enforcement;
 use crate::directories;
 use crate::doors::Doors;
@@ -335,7 +335,7 @@ impl Line {
 #[derive(Debug)]
 pub struct Running {
     line: Line,
-    /// Who makes it ready, if it was begun without its input.
+    /// The keeper's thread that makes it, if it was begun without its input.
     thread: Option<Pid>,
     has_answered: bool,
     /// The answer, if it came where something else was waited for.
@@ -371,7 +371,7 @@ impl Running {
         self.line.channel.try_clone().map(Hangup)
     }
 
-    /// Gives its input to a run that was begun without, for whoever waits for it now.
+    /// Gives its input to a run that was begun without. The giver waits next, so whoever makes the run goes on in their place.
     pub fn give(&self, input: &[u8]) -> Result<(), HelperError> {
         let give = || write_frame(&self.line.channel, input).map_err(HelperError::Silent);
         match self.thread {
@@ -562,6 +562,7 @@ pub(crate) fn serve_waiting(
     let is_promised = Cell::new(false);
     let ready = |where_it_waits| {
         is_promised.set(true);
+        anywhere();
         sys::go_on_with(Haste::Usual);
         let place = if where_it_waits == Where::InPlace { IN_PLACE } else { 0 };
         let number = READY | place | u64::from(gettid().as_raw_nonzero().get().unsigned_abs());

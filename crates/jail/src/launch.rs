@@ -41,6 +41,7 @@ use crate::stream::Streams;
 use crate::supervise::{News, Told, supervise};
 use crate::sys::{self, Used};
 use crate::tree::End;
+use crate::watch::confine_to_processors;
 use crate::windows::Window;
 use in_place::Place;
 pub(crate) use in_place::Where;
@@ -327,9 +328,8 @@ impl Prepared {
         lifeline: Option<BorrowedFd<'_>>,
         told: Told<'_>,
     ) -> Result<(Report, Running), StartError> {
-        let fitting = self.fit(plan, &streams)?;
         let begun = Instant::now();
-        let (running, pipes) = fitting.order(plan, sealed, &streams, begun)?;
+        let (running, pipes) = self.fit(plan, &streams, begun)?.order(plan, sealed, &streams, begun)?;
         let supervised = supervise(&running, pipes, plan, streams, lifeline, begun, told)?;
         let aftermath = changes::after(plan, &running.opened);
         Ok((supervised.into_report(&running, aftermath), running))
@@ -337,9 +337,9 @@ impl Prepared {
 
     /// Another one, if a plan leaves out walls, or has directories for which there is no place here; or if this one stands
     /// elsewhere.
-    fn fit(mut self, plan: &Plan, streams: &Streams) -> Result<Prepared, StartError> {
+    fn fit(mut self, plan: &Plan, streams: &Streams, begun: Instant) -> Result<Prepared, StartError> {
         let fits = match self.place {
-            Some(_) => self.is_in_place_for(plan, streams),
+            Some(_) => self.is_in_place_for(plan, streams, begun),
             None => self.has_places_for(plan),
         };
         if fits {
@@ -368,7 +368,7 @@ impl Prepared {
     ) -> Result<(), StartError> {
         let begun = Instant::now();
         let streams = Streams::Lifeline;
-        let (running, pipes) = self.fit(plan, &streams)?.order(plan, &[], &streams, begun)?;
+        let (running, pipes) = self.fit(plan, &streams, begun)?.order(plan, &[], &streams, begun)?;
         supervise(&running, pipes, plan, streams, Some(lifeline), begun, told).map(drop)
     }
 
@@ -382,11 +382,9 @@ impl Prepared {
         if let Some(place) = self.place.take() {
             refuse_partly(plan, &place.held)?;
             let (command, _) = ordered_command(plan, self.identity.caller, (&self.nursery, self.root))?;
-            // Not where somebody has just told us to run this, and has more to do.
-            match wanted_of(plan).cpu {
-                false => in_our_place(self.init.pid, || tell(&self.socket, &command, &[])),
-                true => tell(&self.socket, &command, &[]),
-            }?;
+            self.confine(plan);
+            // Wherever the kernel puts it: behind its walls it could not take its processors back before it starts somebody.
+            tell(&self.socket, &command, &[])?;
             return Ok(self.into_running(place.held, place.opened));
         }
         let limits = &plan.draft().limits;
@@ -407,11 +405,19 @@ impl Prepared {
         let held = held_by_launcher(plan, &self.identity, &self.cgroup, &opened);
         refuse_partly(plan, &held)?;
         // INVARIANT(limits-first): the init gets its orders, and can start anything, only after every limit is written.
+        self.confine(plan);
         match orders.takes_our_place {
             true => in_our_place(self.init.pid, || tell(&self.socket, &orders, &descriptors)),
             false => tell(&self.socket, &orders, &descriptors),
         }?;
         Ok(self.into_running(held, opened))
+    }
+
+    /// Holds the processor by the number of processors, where no cgroup does. Whoever the init starts has what it has then.
+    fn confine(&self, plan: &Plan) {
+        if plan.keeps(Control::Cpu) && self.cgroup.holds_cpu().is_none() {
+            confine_to_processors(self.init.pid, plan.draft().limits.cpu_millis);
+        }
     }
 
     fn into_running(self, held: Enforcement, opened: Vec<Opened>) -> (Running, Pipes) {

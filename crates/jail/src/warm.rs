@@ -170,11 +170,7 @@ impl Warm {
     /// Whether a sandbox waits where this plan is run, with every wall around it.
     pub fn waits_in_place_of(&self, plan: &Plan) -> bool {
         let waiting = self.inner.waiting();
-        let mut lines = waiting
-            .lines
-            .iter()
-            .filter(|line| line.expects.as_ref().is_some_and(|place| place.shares_place_with(plan)));
-        lines.any(|line| is_said_in_place(&line.channel))
+        waiting.lines.iter().any(|line| line.is_in_place_of(plan) && is_said_in_place(&line.channel))
     }
 
     /// Whether fewer wait than should.
@@ -353,9 +349,8 @@ impl Waiting {
     fn take_ready(&mut self, plan: Option<&Plan>, now: Instant) -> Option<UnixStream> {
         self.look();
         self.lines.retain(|line| line.state == State::Building || line.is_useful(now));
-        let in_place = |line: &WaitingLine| match (&line.expects, plan) {
-            (Some(expected), Some(plan)) => line.state == State::Ready && expected.shares_place_with(plan),
-            _ => false,
+        let in_place = |line: &WaitingLine| {
+            line.state == State::Ready && plan.is_some_and(|plan| line.is_in_place_of(plan))
         };
         let for_any = |line: &WaitingLine| line.state == State::Ready && line.is_for_any();
         let first = self.lines.iter().position(in_place).or_else(|| self.lines.iter().position(for_any))?;
@@ -389,6 +384,11 @@ impl Waiting {
 impl WaitingLine {
     fn is_for_any(&self) -> bool {
         self.expects.is_none()
+    }
+
+    /// Whether it stands, or will, where this plan is run.
+    fn is_in_place_of(&self, plan: &Plan) -> bool {
+        self.expects.as_ref().is_some_and(|expected| expected.shares_place_with(plan))
     }
 
     /// By the last look.

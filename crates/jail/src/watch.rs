@@ -44,9 +44,6 @@ impl Watch {
     #[expect(clippy::disallowed_methods, reason = "compared with change times that the kernel's clock wrote")]
     pub(crate) fn new(plan: &Plan, running: &Running) -> Watch {
         let memory = plan.keeps(Control::Memory) && running.cgroup.holds_memory().is_none();
-        if plan.keeps(Control::Cpu) && running.cgroup.holds_cpu().is_none() {
-            confine_to_processors(running.init.pid, plan.draft().limits.cpu_millis);
-        }
         let writable = running.opened.iter().enumerate().filter(|(_, d)| d.access == Access::Write);
         let disk: Vec<DiskLook> = if plan.keeps(Control::Disk) {
             writable.map(|(index, directory)| DiskLook::new(index, free_bytes(&directory.handle))).collect()
@@ -220,7 +217,7 @@ impl ChangedFiles {
 }
 
 /// The best there is without a cgroup: as many processors as the limit allows, at least one.
-fn confine_to_processors(pid: Pid, cpu_millis: u32) {
+pub(crate) fn confine_to_processors(pid: Pid, cpu_millis: u32) {
     if has_no_more_processors_than(cpu_millis) {
         return;
     }

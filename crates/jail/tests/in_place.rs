@@ -30,6 +30,7 @@ const TESTS: &[Test] = &[
     ("nobody_waits_where_something_has_to_be_guarded", where_something_is_guarded),
     ("nobody_waits_where_something_may_be_changed", where_something_may_be_changed),
     ("a_plan_with_other_limits_has_another_place", other_limits),
+    ("what_runs_in_place_may_be_on_every_processor", on_every_processor),
 ];
 
 /// Longer than anything here takes.
@@ -156,6 +157,18 @@ fn other_limits() {
     }
 }
 
+fn on_every_processor() {
+    let folder = folder();
+    let warm = Warm::new(Helper::own().unwrap());
+    let asked = reading("grep Cpus_allowed_list /proc/self/status", folder.path());
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ours = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
+    for _ in 0..10 {
+        settle_in(&warm, &asked.plan);
+        assert_eq!(reported(warm.run(&asked).unwrap()).stdout.text().trim_end(), ours);
+    }
+}
+
 /// Runs it until somebody waits in its place.
 fn settle_in(warm: &Warm, plan: &Plan) {
     let plan = with_program(plan, Program::Inside("true".into()));
@@ -169,7 +182,7 @@ fn settle_in(warm: &Warm, plan: &Plan) {
 
 fn assert_nobody_waits(warm: &Warm, request: &Request) {
     for _ in 0..3 {
-        warm.run(request).unwrap();
+        reported(warm.run(request).unwrap());
     }
     std::thread::sleep(A_WHILE);
     assert!(!warm.waits_in_place_of(&request.plan));

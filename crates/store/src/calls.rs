@@ -18,7 +18,6 @@ use sqlx::{AnyConnection, Row};
 use thiserror::Error;
 
 use crate::approvals::ApprovalRow;
-use crate::begun::Begun;
 use crate::charging::{Charge, Reserved, Whose, reserved};
 use crate::error::StoreError;
 use crate::evidence::{Basis, prove_once};
@@ -35,6 +34,7 @@ use crate::reconcile::counts_as;
 use crate::seals::{self, Seal};
 use crate::spending::{Allowance, Kind, Spend, UsedUp, count_flood, end_flood};
 use crate::standing::{is_usable, note_use};
+use crate::unended::Unended;
 use crate::wrapping::Secrets;
 use crate::write::{Durable, Write};
 
@@ -348,12 +348,11 @@ impl Store {
             return Ok(Recorded::UsedUp(used_up));
         }
         let own = own.hear(&mut answers)?;
-        // Such a call has nothing beside its row, and it is begun.
-        let is_remembered =
-            matches!(call.course, Course::Run { .. }) && call.safety == SafetyClass::Read && charge.is_none();
         let (request, asked_at) = (call.request, call.asked_at);
-        let begun = plan(&mut write, self.keys(), call, own).await?;
-        let CallRow { id, agent, task, tool, planned_seq, .. } = &begun.call;
+        let unended = plan(&mut write, self.keys(), call, own).await?;
+        let CallRow { id, agent, task, tool, planned_seq, status, .. } = &unended.call;
+        // What has begun, and has nothing beside its row.
+        let is_remembered = *status == CallStatus::Running && charge.is_none();
         let seq = *planned_seq;
         if let Some(charge) = charge {
             charge.reserve(&mut write, &Whose { call: id, agent, task: task.as_ref(), tool }).await?;
@@ -365,7 +364,7 @@ impl Store {
         }
         write.commit_until(durable).await?;
         if is_remembered {
-            self.begun.remember(begun);
+            self.remembered_calls.remember(unended);
         }
         Ok(Recorded::New { seq })
     }
@@ -517,7 +516,7 @@ pub(crate) async fn plan(
     keys: &Keys,
     mut call: NewCall,
     own: Option<OnRecord>,
-) -> Result<Begun, StoreError> {
+) -> Result<Unended, StoreError> {
     let secrets = Secrets::new(call.request, call.arguments)?;
     let Names { request, arguments } = Names::committed(&secrets);
     let (decision, status) = match &call.course {
@@ -591,7 +590,7 @@ pub(crate) async fn plan(
     }
     // As `status_of` reads it.
     let status = if decision == "refuse" { CallStatus::Refused } else { status };
-    Ok(Begun { call: row_of(call, Names { request, arguments }, status, owner, seq), secrets })
+    Ok(Unended { call: row_of(call, Names { request, arguments }, status, owner, seq), secrets })
 }
 
 /// An object with one more member, which is not copied.

@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod approvals;
-mod begun;
 mod calls;
 mod carrying;
 mod charging;
@@ -63,6 +62,7 @@ mod stops;
 mod survey;
 mod time;
 mod tokens;
+mod unended;
 mod wrapping;
 mod write;
 

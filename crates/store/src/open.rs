@@ -14,7 +14,6 @@ use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
 use thiserror::Error;
 use tokio::time::sleep;
 
-use crate::begun::AllBegun;
 use crate::carrying::is_of_earlier_version;
 use crate::durable::Disk;
 use crate::error::{Says, StoreError};
@@ -29,6 +28,7 @@ use crate::pool::{Lent, Pool, View};
 use crate::records::Proved;
 use crate::sealing::has_plain_text;
 use crate::sqlite;
+use crate::unended::RememberedCalls;
 
 /// How long a statement waits for another process.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ pub struct Store {
     pub(crate) tail: Arc<Mutex<Option<Tail>>>,
     /// What it has proved of the ledger.
     pub(crate) proved: Arc<Proved>,
-    pub(crate) begun: Arc<AllBegun>,
+    pub(crate) remembered_calls: Arc<RememberedCalls>,
     /// The disk under a file; a server sees to its own.
     pub(crate) disk: Option<Arc<Disk>>,
     life: Arc<Life>,
@@ -210,7 +210,7 @@ impl Store {
             keys,
             tail: Arc::default(),
             proved: Arc::default(),
-            begun: Arc::default(),
+            remembered_calls: Arc::default(),
             disk,
             life: Arc::new(Life::of(&place, options, patience)),
             faults: Arc::default(),
@@ -330,8 +330,8 @@ pub mod danger {
     pub async fn record_many(store: &Store, calls: Vec<(NewCall, Settlement)>) -> Result<(), SettleError> {
         let mut write = store.write().await?;
         for (call, settlement) in calls {
-            let begun = plan(&mut write, store.keys(), call, None).await?;
-            end(&mut write, begun, &settlement).await?;
+            let unended = plan(&mut write, store.keys(), call, None).await?;
+            end(&mut write, unended, &settlement).await?;
         }
         Ok(write.commit().await?)
     }

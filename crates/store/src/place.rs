@@ -112,7 +112,7 @@ impl Place {
             // stays short, unless it never gets to it. A call changes a little of many pages, so those of a new file are small.
             (Database::Sqlite, Purpose::Write) => {
                 "PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 8000; \
-                 PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA cache_size = -2000; \
+                 PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; \
                  PRAGMA temp_store = MEMORY"
                     .to_owned()
             }

@@ -4,7 +4,6 @@ use contract::{Amount, CallId, CallStatus, Canonical, Code, Cost, Digest, GateId
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::begun::Begun;
 use crate::calls::{BY_ID, CallRow};
 use crate::charging::{Outcome, Reserved, count};
 use crate::error::StoreError;
@@ -15,11 +14,12 @@ use crate::open::Store;
 use crate::owners::is_of_another;
 use crate::private::{Kind as Private, Names, call_and_secrets, committed, keep};
 use crate::seals;
+use crate::unended::Unended;
 use crate::wrapping::CallKey;
 use crate::write::Write;
 
 const SETTLE: &str = "UPDATE calls SET status = $2, settled_at = $3 WHERE id = $1";
-const IS_AS_BEGUN: &str = "SELECT 1 FROM calls WHERE id = $1 AND status = 'running' AND owner = $2";
+const RUNS_AS_LEFT: &str = "SELECT 1 FROM calls WHERE id = $1 AND status = 'running' AND owner = $2";
 const FILE: &str = "INSERT INTO receipts (call, seq, envelope) VALUES ($1, $2, $3)";
 const END_APPROVAL: &str = "UPDATE approvals SET state = $2 WHERE call = $1 AND state = 'running'";
 const WITHDRAW: &str =
@@ -118,48 +118,44 @@ impl Store {
             return Err(SettleError::DuplicateArtifact { name: (*name).to_owned() });
         }
         let id = &settlement.call;
-        let (mut write, begun) = match self.begun.take(id) {
-            Some(begun) => self.write_if_begun(begun).await?,
-            None => (self.write().await?, None),
+        let mut write = self.write().await?;
+        let unended = match self.remembered_calls.take(id) {
+            Some(unended) if runs_as_left(&mut write, &unended.call).await? => unended,
+            _ => read(&mut write, id).await?,
         };
-        let begun = match begun {
-            Some(begun) => begun,
-            None => read(&mut write, id).await?,
-        };
-        let seq = end(&mut write, begun, settlement).await?;
+        let seq = end(&mut write, unended, settlement).await?;
         write.commit().await?;
         Ok(Receipt { id: Receipt::id_of(id), seq })
     }
+}
 
-    /// Begins to write, and says what is remembered of a call if its row is still as it was left.
-    async fn write_if_begun(&self, begun: Begun) -> Result<(Write<'_>, Option<Begun>), StoreError> {
-        let mut questions = Later::default();
-        let is_as_begun = sqlx::query(IS_AS_BEGUN).bind(begun.call.id.as_str());
-        questions.keep(is_as_begun.bind(begun.call.owner.as_ref().map(GateId::as_str)))?;
-        let (write, mut answers) = self.write_asking(questions).await?;
-        // ATTACK(living-owner): where others have found this gate to be lost, the row says what has become of the call.
-        let is_as_begun = answers.row()?.is_some();
-        Ok((write, is_as_begun.then_some(begun)))
-    }
+/// Whether the row of a call is as this gate has left it. Else it says what has become of the call.
+async fn runs_as_left(write: &mut Write<'_>, call: &CallRow) -> Result<bool, StoreError> {
+    let mut questions = Later::default();
+    let runs = sqlx::query(RUNS_AS_LEFT).bind(call.id.as_str());
+    questions.keep(runs.bind(call.owner.as_ref().map(GateId::as_str)))?;
+    Ok(write.ask(questions).await?.row()?.is_some())
 }
 
 /// What there is of a call, in a transaction.
-async fn read(write: &mut Write<'_>, id: &CallId) -> Result<Begun, SettleError> {
+async fn read(write: &mut Write<'_>, id: &CallId) -> Result<Unended, SettleError> {
     let keys = write.store().keys().clone();
     let mut questions = Later::default();
     questions.keep(sqlx::query(BY_ID).bind(id.as_str()))?;
     let row = write.ask(questions).await?.row()?.ok_or_else(|| SettleError::Unknown { id: id.clone() })?;
     let (call, secrets) = call_and_secrets(&row, &keys, id)?;
-    refuse_if_settled(&call)?;
-    // Only what has ended is erased.
+    // Before its key is looked at: only what has ended is erased.
+    if call.settled_at.is_some() {
+        return Err(SettleError::Settled { id: call.id, status: call.status });
+    }
     let secrets = secrets.ok_or(StoreError::Unreadable { what: "key of a call" })?;
-    Ok(Begun { call, secrets })
+    Ok(Unended { call, secrets })
 }
 
-/// Ends a call within a transaction; returns the place of the entry that tells of it.
+/// Ends a call that has no end yet, within a transaction; returns the place of the entry that tells of it.
 pub(crate) async fn end(
     write: &mut Write<'_>,
-    Begun { call, secrets }: Begun,
+    Unended { call, secrets }: Unended,
     settlement: &Settlement,
 ) -> Result<i64, SettleError> {
     let Settlement { call: id, status, body, result, raw, artifacts, now } = settlement;
@@ -202,20 +198,12 @@ pub(crate) async fn end(
 
 fn check_way(call: &CallRow, to: CallStatus) -> Result<(), SettleError> {
     use CallStatus::{Cancelled, Completed, Failed, Planned, Refused, Running, Unknown, Waiting};
-    refuse_if_settled(call)?;
     match (call.status, to) {
         (Refused, Refused)
         | (Planned, Failed | Cancelled)
         | (Waiting, Refused | Cancelled)
         | (Running, Completed | Failed | Cancelled | Unknown) => Ok(()),
         (from, to) => Err(SettleError::NoSuchWay { from, to }),
-    }
-}
-
-fn refuse_if_settled(call: &CallRow) -> Result<(), SettleError> {
-    match call.settled_at {
-        Some(_) => Err(SettleError::Settled { id: call.id.clone(), status: call.status }),
-        None => Ok(()),
     }
 }
 

@@ -22,8 +22,8 @@ use crate::write::Write;
 
 /// How long it is known what was spent, however short the windows, in milliseconds.
 const KEPT_MS: i64 = 60 * 60 * 1000;
-/// What is older goes whenever so many have come.
-const COME: i64 = 8;
+/// What is older is forgotten with each so-many-th call.
+const FORGET_EVERY: i64 = 8;
 
 const NEWEST: &str =
     "SELECT number, at FROM spent WHERE agent = $1 AND kind = $2 ORDER BY number DESC LIMIT 1";
@@ -201,13 +201,13 @@ impl Spend<'_> {
         let (agent, kind) = (self.agent.as_str(), self.kind.as_str());
         let add = sqlx::query(ADD).bind(agent).bind(kind).bind(number).bind(self.tool.as_str()).bind(now);
         write.say(add)?;
-        if number % COME != 0 {
+        if number % FORGET_EVERY != 0 {
             return Ok(());
         }
         let windows = self.allowances.iter().map(|allowance| allowance.rate.window_ms);
         let longest = i64::try_from(windows.max().unwrap_or(0)).unwrap_or(i64::MAX).max(KEPT_MS);
         let before = now.saturating_sub(longest);
-        write.say(sqlx::query(FORGET).bind(agent).bind(kind).bind(before).bind(2 * COME))
+        write.say(sqlx::query(FORGET).bind(agent).bind(kind).bind(before).bind(2 * FORGET_EVERY))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A sandbox that waits where the next plan is likely to be run, with every wall around it.
 //!
-//! Agents work in one place for a while. Whoever has run a plan there has the next sandbox wait in the same place: what the plan
-//! grants is mounted, the limits are written and the walls are raised, and nothing is left to be done but to execute a command.
+//! Agents work in one place for a while. Whoever has run a second plan there has the next sandbox wait in the same place: what the
+//! plan grants is mounted, the limits are written and the walls are raised, and nothing is left to be done but to execute a command.
 //!
 //! # Invariants
 //! - It is used for a plan that differs from the one it was made for by its command alone.
@@ -68,7 +68,7 @@ impl Prepared {
     ///
     /// ATTACK(place-that-changed): all of it is searched now, as for any run, and nothing may have to be guarded there. What the init
     /// has mounted is there as long as it is, so no other directory has its number.
-    pub(super) fn is_in_place_for(&mut self, plan: &Plan, streams: &Streams) -> bool {
+    pub(super) fn is_in_place_for(&mut self, plan: &Plan, streams: &Streams, begun: Instant) -> bool {
         let windows = self.waited.windows();
         let Some(place) = self.place.as_mut().filter(|place| place.plan.shares_place_with(plan)) else {
             return false;
@@ -76,7 +76,7 @@ impl Prepared {
         if !plan.has_lasting_place() || !matches!(streams, Streams::Collect { .. }) || windows.is_none() {
             return false;
         }
-        let until = Instant::now() + plan.draft().limits.timeout.min(SEARCH);
+        let until = begun + plan.draft().limits.timeout.min(SEARCH);
         let Ok(opened) = open_directories(plan, windows, Some(until)) else { return false };
         let is_same = have_nothing_to_guard(&opened) && are_the_same(&place.opened, &opened);
         place.opened = opened;
