@@ -5,8 +5,10 @@
 //! Where it has not, a processor that rests would be woken, and one that is awake sent to rest. Here the sender says which it
 //! is. It knows neither what is sent nor what is done with it; nothing hangs on it but time.
 
-use rustix::process::{Pid, getpid};
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use crate::launch::allowed_processors;
 
 /// Wakes a thread, which is kept off this processor for as long as that takes: it is put in its place once, and then free to
 /// be moved.
@@ -27,7 +29,7 @@ pub(crate) fn in_our_place<T>(thread: Pid, wake: impl FnOnce() -> T) -> T {
 /// Has this thread be wherever its process may be. Two who put it somewhere at once may each have taken the other's place for the
 /// usual one.
 pub(crate) fn anywhere() {
-    if let Ok(usual) = sched_getaffinity(Some(getpid())) {
+    if let Ok(usual) = allowed_processors() {
         let _ = sched_setaffinity(None, &usual);
     }
 }

@@ -454,25 +454,21 @@ impl Supervisor<'_> {
 
     /// Takes the input as it was sent, all of it.
     fn read_lifeline(&mut self) -> io::Result<()> {
-        match self.lifeline.map(helper::read_input) {
-            Some(Ok(bytes)) => {
-                self.input.push(&bytes);
-                self.input.end(false);
-                if self.deadline.is_none() {
-                    // It has waited, and its time begins with its work.
-                    let now = Instant::now();
-                    self.deadline = self.timeout.map(|timeout| now + timeout);
-                    self.started = self.started.map(|_| now);
-                }
-                // There is room for it most of the time, and somebody waits for it.
-                self.write_tool_input()
-            }
+        let Some(Ok(bytes)) = self.lifeline.map(helper::read_input) else {
             // Nobody is there to say what it is to do.
-            _ => {
-                self.stop(Limit::Abandoned);
-                Ok(())
-            }
+            self.stop(Limit::Abandoned);
+            return Ok(());
+        };
+        self.input.push(&bytes);
+        self.input.end(false);
+        if self.deadline.is_none() {
+            // It has waited, and its time begins with its work.
+            let now = Instant::now();
+            self.deadline = self.timeout.map(|timeout| now + timeout);
+            self.started = self.started.map(|_| now);
         }
+        // There is room for it most of the time, and somebody waits for it.
+        self.write_tool_input()
     }
 
     fn read_own_input(&mut self) -> io::Result<()> {
