@@ -18,7 +18,7 @@ use crate::case::{Attempt, Effect, set_of};
 use crate::payload::{ATTACK_ARGUMENT, HELD, THROUGH};
 use crate::place::Place;
 use crate::stage::{STAGE_ARGUMENT, Stage};
-use crate::threats::wait_patiently;
+use crate::threats::{wait_at_most, wait_patiently};
 
 /// What stands between the attack and the host.
 #[derive(Clone, Copy, Debug)]
@@ -213,21 +213,7 @@ impl Site<'_> {
     /// Whose sandbox waits where this is run. Nobody else takes it.
     pub(crate) fn in_place(&self, request: &Request) -> Try<Warm> {
         let warm = Warm::new(self.bench.helper.clone());
-        let path = (OsString::from("PATH"), OsString::from(jail::DEFAULT_PATH));
-        let draft = Draft {
-            program: Program::Inside("true".into()),
-            arguments: Vec::new(),
-            environment: vec![path],
-            ..request.plan.draft().clone()
-        };
-        let before = Request { plan: Plan::try_from(draft)?, ..request.clone() };
-        // A place is known from the first run there, and waited in from the second one on.
-        wait_patiently(|| {
-            let ran = warm.run(&before);
-            std::thread::sleep(Duration::from_millis(5));
-            ran.is_ok() && warm.waits_in_place_of(&request.plan)
-        })
-        .map_err(|error| format!("nobody waits in place: {error}"))?;
+        wait_in_place(&warm, request)?;
         Ok(warm)
     }
 
@@ -409,4 +395,26 @@ pub(crate) fn command_of(program: &Path, arguments: &[OsString]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     command
+}
+
+/// Waits until a sandbox waits where this is run. A place is known from the first run there, and waited in from the second one on;
+/// and where something was mounted meanwhile, nobody waits until there is another run.
+pub(crate) fn wait_in_place(warm: &Warm, request: &Request) -> Try<()> {
+    let path = (OsString::from("PATH"), OsString::from(jail::DEFAULT_PATH));
+    let draft = Draft {
+        program: Program::Inside("true".into()),
+        arguments: Vec::new(),
+        environment: vec![path],
+        ..request.plan.draft().clone()
+    };
+    let before = Request { plan: Plan::try_from(draft)?, ..request.clone() };
+    let waits = || warm.waits_in_place_of(&request.plan);
+    wait_patiently(|| {
+        let comes_soon = || wait_at_most(Duration::from_millis(10), waits).is_ok();
+        if !comes_soon() {
+            drop(warm.run(&before));
+        }
+        waits()
+    })
+    .map_err(|error| format!("nobody waits in place: {error}").into())
 }

@@ -136,7 +136,7 @@ fn where_something_may_be_changed() {
         ("writes", draft(&|draft| draft.directories[0].access = Access::Write)),
         ("starts beneath", draft(&|draft| draft.working_directory = beneath.clone())),
         ("seals", reads.plan.clone().sealing(vec![seals]).unwrap()),
-        ("brings", draft(&|draft| draft.program = Program::Brought("/bin/true".into()))),
+        ("brings", draft(&|draft| draft.program = Program::Brought("/usr/bin/true".into()))),
     ];
     for (name, plan) in plans {
         let warm = Warm::new(Helper::own().unwrap());

@@ -265,7 +265,7 @@ pub(crate) fn wait_patiently(condition: impl Fn() -> bool) -> Try<()> {
     wait_at_most(Duration::from_secs(20), condition)
 }
 
-fn wait_at_most(most: Duration, condition: impl Fn() -> bool) -> Try<()> {
+pub(crate) fn wait_at_most(most: Duration, condition: impl Fn() -> bool) -> Try<()> {
     let begun = Instant::now();
     while begun.elapsed() < most {
         if condition() {

@@ -10,10 +10,9 @@ use jail::{Control, Network, Request, Response};
 
 use crate::Try;
 use crate::case::{Attempt, Case, Effect, Teeth};
-use crate::launch::{Mode, Ran, Reply, Run, Site, Start};
+use crate::launch::{Mode, Ran, Reply, Run, Site, Start, wait_in_place};
 use crate::payload::{Payload, argument, held, say, through};
 use crate::raw::{Word, try_call};
-use crate::threats::wait_patiently;
 
 pub(crate) const PAYLOADS: &[Payload] = &[("litter", litter), ("rooms", rooms)];
 
@@ -106,7 +105,7 @@ fn again_and_again(site: &Site<'_>) -> Try<Attempt> {
     };
     for round in 1..=rounds {
         if let Some(warm) = &in_place {
-            wait_patiently(|| warm.waits_in_place_of(&request.plan))?;
+            wait_in_place(warm, &request)?;
         }
         let warm = in_place.as_ref().unwrap_or(&site.bench.warm);
         let Response::Report(report) = warm.run(&request)? else {

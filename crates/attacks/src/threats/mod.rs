@@ -32,7 +32,7 @@ mod terminals;
 mod views;
 mod waiting;
 
-pub(crate) use lifetime::wait_patiently;
+pub(crate) use lifetime::{wait_at_most, wait_patiently};
 
 /// Every case, by the name of its group.
 pub(crate) fn all(caller: Caller) -> Vec<(&'static str, Vec<Case>)> {
