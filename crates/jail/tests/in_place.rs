@@ -161,6 +161,10 @@ fn on_every_processor() {
     let folder = folder();
     let warm = Warm::new(Helper::own().unwrap());
     let asked = reading("grep Cpus_allowed_list /proc/self/status", folder.path());
+    // As many as any machine has: a usual limit would take some of a large one's away.
+    let limits = Limits { cpu_millis: 1_000_000, ..Limits::default() };
+    let plan = Plan::try_from(Draft { limits, ..asked.plan.draft().clone() }).unwrap();
+    let asked = Request { plan, ..asked };
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ours = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
     for _ in 0..10 {
